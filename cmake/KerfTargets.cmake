@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+# The three kinds of target that Kerf has. Every room's CMakeLists.txt is one or two calls of these.
+
+add_library(kerf_flags INTERFACE)
+target_include_directories(kerf_flags INTERFACE
+  ${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR}/include)
+target_compile_options(kerf_flags INTERFACE -Wall -Wextra -Wno-unused-parameter)
+if(KERF_SANITIZE)
+  # The packaged LLVM is not instrumented: vptr and container checks would see half of each object.
+  target_compile_options(kerf_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer)
+  target_link_options(kerf_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+# kerf_library(KerfSearch SOURCES a.cpp LINK KerfSupport): a room of plain data.
+function(kerf_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC kerf_flags ${ARG_LINK})
+endfunction()
+
+# kerf_mlir_library(KerfTransforms SOURCES a.cpp LINK KerfDialect): a room that sees MLIR.
+function(kerf_mlir_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+  target_link_libraries(${name} PUBLIC kerf_flags ${ARG_LINK})
+  add_dependencies(${name} kerf-tablegen)
+  mlir_target_link_libraries(${name} PUBLIC MLIRIR)
+endfunction()
+
+# kerf_unittest(SearchTests SOURCES a.cpp LINK KerfSearch): a GoogleTest program, run by ctest.
+function(kerf_unittest name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+endfunction()

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device programs of a compiled model as plain data, with reader and writer (JSON: docs/package.md). It is what the
+// compiler hands to the runtime: local shapes, collectives, one program for all ranks. The runtime needs nothing else.
+#pragma once
+
+#include "kerf/Sharding/Sharding.h"
+#include "kerf/Support/Result.h"
+#include <nlohmann/json.hpp>
+
+namespace kerf {
+
+enum class DType { F64, F32, BF16, F16, I64, I32, I8, U8, Bool };
+std::string_view toString(DType dtype); // "f64", "f32", "bf16", "f16", "i64", "i32", "i8", "u8", "bool"
+std::optional<DType> parseDType(std::string_view text);
+int64_t bytesOf(DType dtype);
+int64_t elementsOf(const Shape &shape);
+
+} // namespace kerf
+
+namespace kerf::package {
+
+/// A value of a function: a local tensor. `pending`: the result of a started collective, usable after `wait`.
+struct Value {
+  DType dtype = DType::F32;
+  Shape shape;
+  bool pending = false;
+};
+
+/// One op of the device level: `op` is its name in the dialect ("dot_general", "all_reduce"), `attrs` its attributes under
+/// their names in the dialect (docs/operators.md); operands and results index the function's values.
+/// op == "call": attrs.callee names a function. `name` is the user's node, for errors and traces.
+struct Instruction {
+  std::string op;
+  std::vector<int> operands, results;
+  nlohmann::ordered_json attrs = nlohmann::ordered_json::object();
+  std::string name;
+};
+
+struct Function {
+  std::string name;
+  std::vector<Value> values;
+  std::vector<int> args, results; // indices into values
+  std::vector<Instruction> body;
+};
+
+enum class ArgKind { Parameter, Buffer, Constant, State, Input, LearningRate, Step };
+std::string_view toString(ArgKind kind); // "parameter", ..., "learning_rate", "step"
+
+/// One argument of the entry function.
+struct Arg {
+  ArgKind kind = ArgKind::Input;
+  std::string name;         // as exported: "transformer.wte.weight"; a state: "exp_avg/transformer.wte.weight"
+  DType dtype = DType::F32; // in the program; a file may hold another floating type and is converted
+  Shape shape;              // global, as the program sees it
+  Shape exportedShape;      // as files hold it: the same elements in the same (row-major) order
+  Sharding sharding;        // over Program::mesh; never partial
+  int updatedBy = -1;       // the entry's result that replaces it after the step, or -1
+  bool trainable = false;
+};
+
+struct EntryResult {
+  std::string name; // "loss", "gradient_norm_squared/NAME", or the name of the argument that it replaces
+  Sharding sharding;
+};
+
+struct Program {
+  int version = 1;
+  Mesh mesh;
+  std::vector<Function> functions;
+  std::string entry; // name of the function that is one training step
+  std::vector<Arg> args;
+  std::vector<EntryResult> results;
+  /// For people and for `kerf run`'s report: the plan, the model's name, predictions. The runtime does not depend on it.
+  nlohmann::ordered_json info = nlohmann::ordered_json::object();
+};
+
+/// Counts, indices, shapes and names agree; each instruction's operands are defined before it. Everything that a
+/// hand-edited or damaged file can get wrong is found here (kernels check their own attributes when they are bound).
+Status checkProgram(const Program &program);
+std::string writeProgram(const Program &program); // the bytes of program.json: deterministic
+Result<Program> readProgram(std::string_view json);
+
+/// A package is a folder: program.json, and weights.safetensors with the initial parameters, buffers and constants under
+/// their names (parameters are absent when the model came without weights).
+inline constexpr const char *kProgramFile = "program.json";
+inline constexpr const char *kWeightsFile = "weights.safetensors";
+
+} // namespace kerf::package

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Support/File.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace kerf {
+
+namespace {
+Error systemError(const char *verb, const std::string &path) {
+  return {fmt::format("cannot {} '{}': {}", verb, path, std::strerror(errno))};
+}
+} // namespace
+
+MappedFile::~MappedFile() {
+  if (bytes)
+    munmap(const_cast<std::byte *>(data), bytes);
+}
+
+Result<std::shared_ptr<const MappedFile>> mapFile(const std::string &path) {
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return systemError("open", path);
+  struct stat info;
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(fd);
+    return Error{fmt::format("cannot read '{}': not a regular file", path)};
+  }
+  auto file = std::make_shared<MappedFile>();
+  if (info.st_size > 0) {
+    void *memory = mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (memory == MAP_FAILED) {
+      Error error = systemError("map", path);
+      close(fd);
+      return error;
+    }
+    file->data = static_cast<const std::byte *>(memory);
+    file->bytes = static_cast<size_t>(info.st_size);
+  }
+  close(fd);
+  return std::shared_ptr<const MappedFile>(std::move(file));
+}
+
+Result<std::string> readFile(const std::string &path) {
+  auto file = mapFile(path);
+  if (!file)
+    return file.error();
+  return std::string(reinterpret_cast<const char *>((*file)->data), (*file)->bytes);
+}
+
+Status writeFile(const std::string &path, std::string_view bytes) {
+  std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
+  int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0)
+    return systemError("write", path);
+  while (!bytes.empty()) {
+    ssize_t count = ::write(fd, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0) {
+      Error error = systemError("write", path);
+      close(fd);
+      unlink(temporary.c_str());
+      return error;
+    }
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+  if (close(fd) != 0 || std::rename(temporary.c_str(), path.c_str()) != 0) {
+    Error error = systemError("write", path);
+    unlink(temporary.c_str());
+    return error;
+  }
+  return ok();
+}
+
+} // namespace kerf
