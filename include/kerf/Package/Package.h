@@ -60,7 +60,8 @@ struct Arg {
 
 struct EntryResult {
   std::string name; // "loss", "gradient_norm_squared/NAME", or the name of the argument that it replaces
-  Sharding sharding;
+  Sharding sharding; // never partial
+  Shape shape;       // global; may be left empty where the result replaces an argument, whose shape it has
 };
 
 struct Program {
@@ -73,6 +74,12 @@ struct Program {
   /// For people and for `kerf run`'s report: the plan, the model's name, predictions. The runtime does not depend on it.
   nlohmann::ordered_json info = nlohmann::ordered_json::object();
 };
+
+/// The ops that communicate: one operand, one result, and that is `pending`.
+bool isCollective(std::string_view op);
+
+/// Numbers in attributes: JSON has no infinities, so `writeProgram` writes "inf", "-inf" and "nan". Nothing where it is no number.
+std::optional<double> numberFrom(const nlohmann::ordered_json &json);
 
 /// Counts, indices, shapes and names agree; each instruction's operands are defined before it. Everything that a
 /// hand-edited or damaged file can get wrong is found here (kernels check their own attributes when they are bound).
