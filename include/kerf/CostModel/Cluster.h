@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machines: devices, their speed and memory, and the links at each level, as cluster.json says it (docs/cost.md).
+//
+//   levels, inside out:  [{"nvlink", size 8}, {"infiniband", size 16}]    128 ranks
+//   rank 19 = device 3 of node 2: the innermost level is filled first.
+#pragma once
+
+#include "kerf/Support/Result.h"
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kerf {
+
+struct Device {
+  std::string kind; // "cpu", "cuda", "ascend"
+  std::string name;
+  int64_t memoryBytes = 0;
+  std::map<std::string, double> peakFlops; // dtype -> FLOP/s, dense
+  double memoryBandwidth = 0;              // bytes/s
+  int cores = 0;                           // 0: not said
+  std::string profile;                     // file with measured curves; "" when there is none
+};
+
+struct Level {
+  std::string name;
+  int64_t size = 1;         // units of the level below that one unit of this level joins
+  double bandwidth = 0;     // bytes/s per device and direction
+  double latency = 0;       // seconds
+  double nodeBandwidth = 0; // bytes/s that one unit of the level below can send in all
+};
+
+struct Cluster {
+  std::string name;
+  Device device;
+  std::vector<Level> levels; // inside out
+  double pricePerHour = 0;   // per device; 0: not said
+  std::map<std::string, std::string> source;
+  /// The ranks that are used: the first ones. At most the product of the sizes; the last unit of a level may be part full.
+  int64_t usedRanks = 1;
+
+  int64_t ranks() const { return usedRanks; }
+  /// Devices that one unit of `level` holds when full: the product of the sizes up to and including it.
+  int64_t devicesPerUnit(size_t level) const;
+};
+
+/// `where` is the file name, for messages. Refuses what is missing, not positive, not finite or overflows, and (for now)
+/// mixed clusters of more than one group.
+Result<Cluster> parseCluster(std::string_view json, const std::string &where);
+Result<Cluster> readCluster(const std::string &path);
+/// The text that parseCluster reads back to an equal cluster; the same bytes for equal clusters.
+std::string toJson(const Cluster &cluster);
+Status writeCluster(const Cluster &cluster, const std::string &path);
+
+/// The first `ranks` ranks, innermost level filled first. Levels shrink to what is used: 12 of 8 x 16 is [8, 2] with 12
+/// ranks, 4 of it is [4, 1].
+Result<Cluster> firstRanks(const Cluster &cluster, int64_t ranks);
+
+/// `ranks` threads of this machine, with the documented constants of lib/CostModel/ThisMachine.cpp: the same on every
+/// call on one machine.
+Result<Cluster> thisMachine(int64_t ranks);
+
+} // namespace kerf

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Seconds of a collective between ranks of a mesh on a cluster: latency and bandwidth at the levels that the group crosses,
+// with all groups of the mesh running at once and sharing each node's way out. Formulas: docs/cost.md.
+#pragma once
+
+#include "kerf/CostModel/Cluster.h"
+#include "kerf/Sharding/Reshard.h"
+#include "kerf/Sharding/Sharding.h"
+#include <map>
+#include <span>
+#include <vector>
+
+namespace kerf {
+
+enum class Collective { AllReduce, AllGather, ReduceScatter, AllToAll, Permute, Send };
+std::string_view toString(Collective collective);
+
+/// Where the groups of some mesh axes lie in the cluster; what the formulas need of it.
+struct GroupShape {
+  int64_t members = 1;
+  struct Crossing {
+    int64_t parts = 1;          // units of the level below among which the group is spread, within one unit (the most)
+    double ringBandwidth = 0;   // bytes/s that the group can carry across this level's border, as bus bandwidth
+    double memberBandwidth = 0; // bytes/s of one member when every rank of the unit sends across at once
+    double outsideShare = 0;    // of the group: members outside a member's own unit of the level below
+    double latency = 0;         // seconds
+  };
+  std::vector<Crossing> levels; // only those that the group crosses, inside out
+};
+
+/// Prices collectives of one mesh on one cluster. Keeps the shape of each group it has seen: a call is a map look-up and
+/// some arithmetic. One per thread.
+class CollectiveModel {
+public:
+  /// `mesh.ranks()` must be at most `cluster.ranks()`: rank r of the mesh is rank r of the cluster.
+  CollectiveModel(Mesh mesh, Cluster cluster);
+
+  /// `bytes` on one rank: all-reduce and reduce-scatter the input, all-gather the *output*, all-to-all, permute and send
+  /// what one rank holds before. A group of one costs nothing.
+  double seconds(Collective collective, std::span<const AxisRef> axes, double bytes) const;
+  /// The price of a reshard step (fits StepPrice). LocalSlice costs a copy of what is kept.
+  double seconds(const ReshardStep &step, double bytesIn, double bytesOut) const;
+
+  const GroupShape &group(std::span<const AxisRef> axes) const;
+  const Mesh &mesh() const { return theMesh; }
+  const Cluster &cluster() const { return theCluster; }
+
+private:
+  Mesh theMesh;
+  Cluster theCluster;
+  mutable std::map<std::vector<AxisRef>, GroupShape> groups;
+};
+
+/// The formulas alone.
+double collectiveSeconds(Collective collective, const GroupShape &group, double bytes);
+
+} // namespace kerf

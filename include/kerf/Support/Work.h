@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one kernel launch does, as plain data: the dialect says it, the cost model turns it into seconds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace kerf {
+
+/// Kinds of kernel that reach a different share of a device's peak (docs/cost.md).
+enum class KernelClass {
+  Product,   // dot_general: matrix products
+  Attention, // fused attention and its backward
+  Pointwise, // elementwise chains, broadcast, convert, copies in order
+  Reduction, // reduce, softmax, norms, cross-entropy and their backwards
+  Gather,    // gather, embedding, scatter: memory in no order
+  Movement,  // transpose, concatenate, slice, pad, iota: bytes only
+  Nothing,   // reshape that copies nothing, constants: no launch
+};
+inline std::string_view toString(KernelClass kernelClass) {
+  constexpr std::string_view names[] = {"product", "attention", "pointwise", "reduction", "gather", "movement", "nothing"};
+  return names[static_cast<int>(kernelClass)];
+}
+
+/// Of one launch on one rank, from local shapes.
+struct Work {
+  KernelClass kernelClass = KernelClass::Nothing;
+  double flops = 0;
+  double bytes = 0; // read and written
+  /// The key of `peak_flops` in the cluster file: "f32", "bf16", "f16", "f64", "i64", ...
+  std::string dtype = "f32";
+  /// Launches, when the work stands for several alike kernels.
+  double launches = 1;
+};
+
+} // namespace kerf
