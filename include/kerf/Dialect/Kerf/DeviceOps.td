@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The mesh, the planned level's reshard, and the device level: what one rank does. Every rank runs the same program; its number is a value in it.
+#ifndef KERF_DEVICE_TD
+#define KERF_DEVICE_TD
+include "kerf/Dialect/Kerf/KerfBase.td"
+
+def Kerf_MeshOp : Kerf_Op<"mesh", [Symbol]> {
+  let summary = "The mesh of ranks of this module";
+  let description = [{
+    Example:
+    ```mlir
+    kerf.mesh @mesh #kerf.mesh<"data"=2, "model"=4>
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Kerf_MeshAttr:$mesh);
+  let assemblyFormat = "$sym_name attr-dict $mesh";
+}
+
+def Kerf_ReshardOp : Kerf_Op<"reshard", [Pure, SameOperandsAndResultType]> {
+  let summary = "The same value under another sharding";
+  let description = [{
+    Planned level; partitioning expands it into the cheapest sequence of collectives. The identity on whole tensors.
+
+    Example:
+    ```mlir
+    %y = kerf.reshard %x {from = #kerf.sharding<[{}, {} ], partial = ["model"]>, to = #kerf.sharding<[{"data"}, {} ]>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_Tensor:$operand, Kerf_ShardingAttr:$from, Kerf_ShardingAttr:$to);
+  let results = (outs Kerf_Tensor:$result);
+}
+
+// Axes of device ops are flat triples (axis index in the mesh, before, size), major first: array<i64: 0, 1, 2> is the whole axis 0 of size 2.
+
+def Kerf_ShardOffsetOp : Kerf_Op<"shard_offset", [Pure]> {
+  let summary = "First global index that this rank holds along a dimension";
+  let description = [{
+    position(axes) * chunk, a scalar.
+
+    Example:
+    ```mlir
+    %o = kerf.shard_offset {axes = array<i64: 1, 1, 4>, chunk = 25 : i64} : () -> tensor<i64>
+    ```
+  }];
+  let arguments = (ins DenseI64ArrayAttr:$axes, I64Attr:$chunk);
+  let results = (outs Kerf_IntTensor:$result);
+  let hasVerifier = 1;
+}
+
+def Kerf_MaskPaddingOp : Kerf_Op<"mask_padding", [Pure, SameOperandsAndResultType]> {
+  let summary = "A neutral element in place of the padding along a dimension";
+  let description = [{
+    Elements whose global index position(axes) * chunk + i along `dim` is `size` or more become 0 (fill = sum), the lowest value
+    (fill = max) or the highest (fill = min). `chunk` is the local extent of the dimension.
+    * `dim` is inside the operand's rank and `chunk` its local size.
+
+    Example:
+    ```mlir
+    %y = kerf.mask_padding %x {dim = 0 : i64, axes = array<i64: 0, 1, 3>, size = 8 : i64, fill = #kerf<reduce_kind sum>} : (tensor<3x8xf32>) -> tensor<3x8xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_Tensor:$operand, I64Attr:$dim, DenseI64ArrayAttr:$axes, I64Attr:$size, Kerf_ReduceKindAttr:$fill);
+  let results = (outs Kerf_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+def Kerf_LocalSliceOp : Kerf_Op<"local_slice", [Pure]> {
+  let summary = "This rank's piece of a local tensor";
+  let description = [{
+    y = x[position(axes) * chunk ...] of extent chunk along `dim`, chunk the result's size; past the operand's end: unspecified.
+    * Shapes agree but for `dim`.
+
+    Example:
+    ```mlir
+    %y = kerf.local_slice %x {dim = 0 : i64, axes = array<i64: 0, 1, 4>} : (tensor<8x8xf32>) -> tensor<2x8xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_Tensor:$operand, I64Attr:$dim, DenseI64ArrayAttr:$axes);
+  let results = (outs Kerf_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+class Kerf_Collective<string opMnemonic, string does, string text, dag extra> : Kerf_Op<opMnemonic> {
+  let summary = does;
+  let description = text # [{
+    Started on the stream `stream`; the result is there after `kerf.wait`. `cause` says, for reports, why it is done.
+  }];
+  let arguments = !con((ins Kerf_Tensor:$operand, DenseI64ArrayAttr:$axes), extra, (ins StrAttr:$stream, StrAttr:$cause));
+  let results = (outs Kerf_Pending:$result);
+  let hasVerifier = 1;
+}
+
+def Kerf_AllReduceOp : Kerf_Collective<"all_reduce", "Every rank of the group gets the combination of all",
+    "Element-wise over the group, in one fixed order.", (ins Kerf_ReduceKindAttr:$kind)>;
+def Kerf_AllGatherOp : Kerf_Collective<"all_gather", "Every rank of the group gets all pieces along a dimension",
+    "Pieces in order of position along `dim`, trimmed to the result's size.", (ins I64Attr:$dim)>;
+def Kerf_ReduceScatterOp : Kerf_Collective<"reduce_scatter", "Every rank of the group gets its piece of the combination of all",
+    "`dim` is padded to ways * (the result's size); position p keeps piece p of the combination.", (ins I64Attr:$dim, Kerf_ReduceKindAttr:$kind)>;
+def Kerf_AllToAllOp : Kerf_Collective<"all_to_all", "Pieces of one dimension are exchanged for pieces of another",
+    "`other_dim` is cut into ways pieces of the result's size (padded up first), piece p goes to position p; what arrives is concatenated along `dim` and trimmed to the result's size.",
+    (ins I64Attr:$dim, I64Attr:$other_dim)>;
+def Kerf_CollectivePermuteOp : Kerf_Collective<"collective_permute", "Every rank gets the local tensor of another",
+    "The rank receives what it holds under `after` from a rank that holds it under `before`; both are flat lists: number of dims, then for each dim the count of triples and the triples.",
+    (ins DenseI64ArrayAttr:$before, DenseI64ArrayAttr:$after)>;
+
+def Kerf_WaitOp : Kerf_Op<"wait"> {
+  let summary = "The result of a started collective";
+  let description = [{
+    Example:
+    ```mlir
+    %y = kerf.wait %p : (!kerf.pending<tensor<4x8xf32>>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_Pending:$operand);
+  let results = (outs Kerf_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+#endif

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that work on each element apart. StableHLO's names and semantics.
+#ifndef KERF_ELEMENTWISE_TD
+#define KERF_ELEMENTWISE_TD
+include "kerf/Dialect/Kerf/KerfBase.td"
+
+/// `linear`: the op is linear in its operand, so that a partial sum may pass through it.
+class Kerf_UnaryOp<string opMnemonic, Type type, string does, string formula, bit linear = 0, bit differentiable = 1>
+    : Kerf_GlobalOp<opMnemonic, !listconcat([SameOperandsAndResultType],
+        !if(differentiable, [DeclareOpInterfaceMethods<GradientOpInterface>], []<Trait>))> {
+  let summary = does;
+  let description = "y[i] = " # formula # ".\n\nExample:\n```mlir\n%y = kerf." # opMnemonic # " %x : (tensor<4x8xf32>) -> tensor<4x8xf32>\n```";
+  let arguments = (ins type:$operand);
+  let results = (outs type:$result);
+  let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), " #
+      !if(linear, "{{0}}", "{}") # "); }";
+}
+
+def Kerf_NegateOp : Kerf_UnaryOp<"negate", Kerf_Tensor, "Negation", "-x[i]", 1>;
+def Kerf_AbsOp : Kerf_UnaryOp<"abs", Kerf_Tensor, "Absolute value", "|x[i]|">;
+def Kerf_SignOp : Kerf_UnaryOp<"sign", Kerf_Tensor, "Sign: -1, 0 or 1", "sign(x[i])", 0, 0>;
+def Kerf_ExponentialOp : Kerf_UnaryOp<"exponential", Kerf_FloatTensor, "Natural exponential", "exp(x[i])">;
+def Kerf_LogOp : Kerf_UnaryOp<"log", Kerf_FloatTensor, "Natural logarithm", "log(x[i])">;
+def Kerf_SqrtOp : Kerf_UnaryOp<"sqrt", Kerf_FloatTensor, "Square root", "sqrt(x[i])">;
+def Kerf_RsqrtOp : Kerf_UnaryOp<"rsqrt", Kerf_FloatTensor, "Reciprocal square root", "1 / sqrt(x[i])">;
+def Kerf_TanhOp : Kerf_UnaryOp<"tanh", Kerf_FloatTensor, "Hyperbolic tangent", "tanh(x[i])">;
+def Kerf_LogisticOp : Kerf_UnaryOp<"logistic", Kerf_FloatTensor, "Logistic function (sigmoid)", "1 / (1 + exp(-x[i]))">;
+def Kerf_ErfOp : Kerf_UnaryOp<"erf", Kerf_FloatTensor, "Error function", "erf(x[i])">;
+def Kerf_SineOp : Kerf_UnaryOp<"sine", Kerf_FloatTensor, "Sine", "sin(x[i])">;
+def Kerf_CosineOp : Kerf_UnaryOp<"cosine", Kerf_FloatTensor, "Cosine", "cos(x[i])">;
+def Kerf_NotOp : Kerf_UnaryOp<"not", Kerf_IntTensor, "Logical (i1) or bitwise complement", "~x[i]", 0, 0>;
+
+def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, DeclareOpInterfaceMethods<GradientOpInterface>]> {
+  let summary = "Conversion between element types";
+  let description = [{
+    Float to integer truncates toward zero; anything to i1 is `x != 0`.
+
+    Example:
+    ```mlir
+    %y = kerf.convert %x : (tensor<4xi64>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_Tensor:$operand);
+  let results = (outs Kerf_Tensor:$result);
+}
+
+def Kerf_IsNanOp : Kerf_GlobalOp<"is_nan", [SameOperandsAndResultShape]> {
+  let summary = "Whether an element is not a number";
+  let description = [{
+    Example:
+    ```mlir
+    %y = kerf.is_nan %x : (tensor<4xf32>) -> tensor<4xi1>
+    ```
+  }];
+  let arguments = (ins Kerf_FloatTensor:$operand);
+  let results = (outs Kerf_BoolTensor:$result);
+  let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), {}); }";
+}
+
+/// `linearSets`: C++ initializer of the operand sets in which the op is jointly linear.
+class Kerf_BinaryOp<string opMnemonic, Type type, string does, string formula, string linearSets = "{}", bit differentiable = 1,
+                    list<Trait> traits = []>
+    : Kerf_GlobalOp<opMnemonic, !listconcat([SameOperandsAndResultType], traits,
+        !if(differentiable, [DeclareOpInterfaceMethods<GradientOpInterface>], []<Trait>))> {
+  let summary = does;
+  let description = "z[i] = " # formula # ". Shapes are equal: a broadcast is an op of its own.\n\nExample:\n```mlir\n%z = kerf." #
+      opMnemonic # " %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n```";
+  let arguments = (ins type:$lhs, type:$rhs);
+  let results = (outs type:$result);
+  let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), " #
+      linearSets # "); }";
+}
+
+def Kerf_AddOp : Kerf_BinaryOp<"add", Kerf_Tensor, "Sum", "x[i] + y[i]", "{{0, 1}}", 1, [Commutative]>;
+def Kerf_SubtractOp : Kerf_BinaryOp<"subtract", Kerf_Tensor, "Difference", "x[i] - y[i]", "{{0, 1}}">;
+def Kerf_MultiplyOp : Kerf_BinaryOp<"multiply", Kerf_Tensor, "Product", "x[i] * y[i]", "{{0}, {1}}", 1, [Commutative]>;
+def Kerf_DivideOp : Kerf_BinaryOp<"divide", Kerf_Tensor, "Quotient", "x[i] / y[i]; integers truncate toward zero", "{{0}}">;
+def Kerf_MaximumOp : Kerf_BinaryOp<"maximum", Kerf_Tensor, "Greater of two (NaN wins)", "max(x[i], y[i])", "{}", 1, [Commutative]>;
+def Kerf_MinimumOp : Kerf_BinaryOp<"minimum", Kerf_Tensor, "Lesser of two (NaN wins)", "min(x[i], y[i])", "{}", 1, [Commutative]>;
+def Kerf_PowerOp : Kerf_BinaryOp<"power", Kerf_FloatTensor, "Power", "x[i] ^ y[i]">;
+def Kerf_AndOp : Kerf_BinaryOp<"and", Kerf_IntTensor, "Logical (i1) or bitwise and", "x[i] & y[i]", "{}", 0, [Commutative]>;
+def Kerf_OrOp : Kerf_BinaryOp<"or", Kerf_IntTensor, "Logical (i1) or bitwise or", "x[i] | y[i]", "{}", 0, [Commutative]>;
+
+def Kerf_CompareOp : Kerf_GlobalOp<"compare", [SameTypeOperands, SameOperandsAndResultShape]> {
+  let summary = "Comparison of two tensors";
+  let description = [{
+    Example:
+    ```mlir
+    %z = kerf.compare %x, %y {direction = #kerf<comparison LT>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    ```
+  }];
+  let arguments = (ins Kerf_Tensor:$lhs, Kerf_Tensor:$rhs, Kerf_ComparisonAttr:$direction);
+  let results = (outs Kerf_BoolTensor:$result);
+  let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), {}); }";
+}
+
+def Kerf_SelectOp : Kerf_GlobalOp<"select", [AllTypesMatch<["onTrue", "onFalse", "result"]>, SameOperandsAndResultShape,
+                                             DeclareOpInterfaceMethods<GradientOpInterface>]> {
+  let summary = "One of two elements by a predicate";
+  let description = [{
+    Example:
+    ```mlir
+    %z = kerf.select %p, %x, %y : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_BoolTensor:$predicate, Kerf_Tensor:$onTrue, Kerf_Tensor:$onFalse);
+  let results = (outs Kerf_Tensor:$result);
+  let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), {{1, 2}}); }";
+}
+
+#endif

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kerf dialect: everything that a user of its ops includes.
+#pragma once
+
+#include "kerf/Sharding/Rule.h"
+#include "kerf/Sharding/Sharding.h"
+#include "kerf/Support/Work.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace kerf::ir {
+
+/// What `localize` may ask: the mesh, the op's shardings, and its place among them.
+struct LocalizeContext {
+  const Mesh &mesh;
+  const OpSharding &sharding;
+};
+
+/// The same op (name, attributes, location) on other operands with other result types.
+mlir::SmallVector<mlir::Value> cloneWithTypes(mlir::OpBuilder &builder, mlir::Operation *op, mlir::ValueRange operands,
+                                              mlir::TypeRange resultTypes);
+/// Elements of the first result: the work of a pointwise op.
+double resultElements(mlir::Operation *op);
+/// elementwiseRule for the op's shape.
+Rule elementwise(mlir::Operation *op, const std::vector<std::vector<int>> &linearOperandSets);
+
+Shape shapeOf(mlir::Type type);
+Shape shapeOf(mlir::Value value);
+inline mlir::RankedTensorType tensorType(mlir::Value value) { return mlir::cast<mlir::RankedTensorType>(value.getType()); }
+
+/// The user's node of an op: the name of its innermost NameLoc ("transformer.h.0.attn.c_attn/node_addmm"), or "".
+std::string nodeName(mlir::Location location);
+/// The module's mesh, or an empty one.
+Mesh meshOf(mlir::ModuleOp module);
+
+} // namespace kerf::ir
+
+#include "kerf/Dialect/Kerf/KerfDialect.h.inc"
+#include "kerf/Dialect/Kerf/KerfEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "kerf/Dialect/Kerf/KerfAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "kerf/Dialect/Kerf/KerfTypes.h.inc"
+#include "kerf/Dialect/Kerf/KerfInterfaces.h.inc"
+#define GET_OP_CLASSES
+#include "kerf/Dialect/Kerf/KerfOps.h.inc"
