@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// NumPy's .npy and .npz: a zip archive of .npy files, stored or deflated, with or without the 64-bit extension. Stored members are
+// views into the mapped file.
+#include "Readers.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <zlib.h>
+
+namespace kerf {
+
+namespace {
+using Bytes = std::span<const std::byte>;
+
+template <typename T>
+T little(Bytes bytes, size_t offset) { // the caller has checked the bounds
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
+//===-- .npy ----------------------------------------------------------------------------------------------------------===//
+
+struct NpyType {
+  std::string_view descr;
+  DType dtype;
+};
+constexpr std::array kTypes = {
+    NpyType{"f8", DType::F64}, NpyType{"f4", DType::F32}, NpyType{"f2", DType::F16}, NpyType{"i8", DType::I64},
+    NpyType{"i4", DType::I32}, NpyType{"i1", DType::I8},  NpyType{"u1", DType::U8},  NpyType{"b1", DType::Bool},
+};
+
+/// The text of `key` in the header's Python dict literal, up to the comma or bracket that ends it.
+std::optional<std::string_view> valueOf(std::string_view header, std::string_view key) {
+  size_t at = header.find(fmt::format("'{}'", key));
+  if (at == std::string_view::npos)
+    return std::nullopt;
+  at = header.find(':', at);
+  if (at == std::string_view::npos)
+    return std::nullopt;
+  at = header.find_first_not_of(' ', at + 1);
+  if (at == std::string_view::npos)
+    return std::nullopt;
+  size_t end = header[at] == '(' ? header.find(')', at) : header.find_first_of(",}", at);
+  if (end == std::string_view::npos)
+    return std::nullopt;
+  return header.substr(at, end - at + (header[at] == '(' ? 1 : 0));
+}
+
+std::optional<Shape> parseTuple(std::string_view text) {
+  Shape shape;
+  if (text.size() < 2 || text.front() != '(' || text.back() != ')')
+    return std::nullopt;
+  text = text.substr(1, text.size() - 2);
+  while (!text.empty()) {
+    size_t digits = text.find_first_not_of(' ');
+    if (digits == std::string_view::npos)
+      break;
+    text.remove_prefix(digits);
+    int64_t size = 0;
+    size_t used = 0;
+    for (; used < text.size() && std::isdigit(static_cast<unsigned char>(text[used])); ++used) {
+      if (size > (int64_t(1) << 56))
+        return std::nullopt;
+      size = size * 10 + (text[used] - '0');
+    }
+    if (used == 0)
+      return std::nullopt;
+    text.remove_prefix(used);
+    shape.push_back(size);
+    if (!text.empty() && text.front() == 'L') // written by Python 2
+      text.remove_prefix(1);
+    if (text.empty())
+      break;
+    if (text.front() != ',')
+      return std::nullopt;
+    text.remove_prefix(1);
+  }
+  return shape;
+}
+
+Result<Tensor> readNpy(Bytes bytes, std::shared_ptr<const void> owner) {
+  constexpr std::string_view kMagic = "\x93NUMPY";
+  if (bytes.size() < 10 || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
+    return Error{"not a .npy array (it does not begin with \\x93NUMPY)"};
+  unsigned major = std::to_integer<unsigned>(bytes[6]);
+  if (major < 1 || major > 3)
+    return Error{fmt::format(".npy format version {} is not 1, 2 or 3", major)};
+  size_t start = major == 1 ? 10 : 12;
+  if (bytes.size() < start)
+    return Error{"truncated .npy header"};
+  size_t headerBytes = major == 1 ? little<uint16_t>(bytes, 8) : little<uint32_t>(bytes, 8);
+  if (headerBytes > bytes.size() - start)
+    return Error{fmt::format("truncated: the .npy header has {} bytes, but {} follow", headerBytes, bytes.size() - start)};
+  std::string_view header(reinterpret_cast<const char *>(bytes.data()) + start, headerBytes);
+  auto descr = valueOf(header, "descr"), order = valueOf(header, "fortran_order"), tuple = valueOf(header, "shape");
+  if (!descr || !order || !tuple)
+    return Error{"the .npy header lacks descr, fortran_order or shape"};
+
+  std::string_view type = *descr;
+  if (type.size() < 4 || type.front() != '\'' || type.back() != '\'')
+    return Error{fmt::format("dtype {} is not a plain number: give a plain array", type)};
+  type = type.substr(1, type.size() - 2);
+  if (type.front() == '>')
+    return Error{fmt::format("dtype '{}' is big-endian: save array.astype(array.dtype.newbyteorder('<'))", type)};
+  const NpyType *row = std::find_if(kTypes.begin(), kTypes.end(), [&](const NpyType &t) { return t.descr == type.substr(1); });
+  if (row == kTypes.end() || (type.front() != '<' && type.front() != '|' && type.front() != '='))
+    return Error{fmt::format("dtype '{}' is not supported: use float64, float32, float16, int64, int32, int8, uint8 or bool", type)};
+  if (order->starts_with("True"))
+    return Error{"stored in Fortran order: save numpy.ascontiguousarray(array)"};
+  if (!order->starts_with("False"))
+    return Error{fmt::format("fortran_order is {}, neither True nor False", *order)};
+
+  Tensor tensor{row->dtype, {}, bytes.data() + start + headerBytes, std::move(owner)};
+  auto shape = parseTuple(*tuple);
+  auto elements = shape ? checkedElements(*shape) : std::nullopt;
+  if (!elements)
+    return Error{fmt::format("shape {} is not a tuple of sizes", *tuple)};
+  tensor.shape = std::move(*shape);
+  uint64_t available = bytes.size() - start - headerBytes;
+  if (uint64_t(*elements) > available / uint64_t(bytesOf(tensor.dtype)))
+    return Error{fmt::format("truncated: shape {} of {} needs {} bytes, but {} follow", shapeText(tensor.shape),
+                             toString(tensor.dtype), *elements * bytesOf(tensor.dtype), available)};
+  return tensor;
+}
+
+//===-- zip -----------------------------------------------------------------------------------------------------------===//
+
+struct Member {
+  std::string name;
+  uint16_t flags = 0, method = 0;
+  uint32_t crc = 0;
+  uint64_t packedBytes = 0, bytes = 0, headerOffset = 0;
+};
+
+constexpr uint32_t kEnd = 0x06054b50, kEnd64 = 0x06064b50, kLocator64 = 0x07064b50, kCentral = 0x02014b50, kLocal = 0x04034b50;
+constexpr size_t kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20, kCentralBytes = 46, kLocalBytes = 30;
+constexpr uint32_t kIn64 = 0xffffffff; // a 32-bit field whose value stands in the 64-bit extension
+
+struct Directory {
+  uint64_t offset = 0, entries = 0;
+};
+
+Result<Directory> findDirectory(Bytes zip) {
+  const Error damaged{"no end of a zip archive found: truncated, or not an .npz file"};
+  if (zip.size() < kEndBytes)
+    return damaged;
+  size_t least = zip.size() - std::min(zip.size(), kEndBytes + 0xffff); // the archive's comment is at most 65,535 bytes
+  size_t at = zip.size() - kEndBytes;
+  while (little<uint32_t>(zip, at) != kEnd)
+    if (at-- == least)
+      return damaged;
+  Directory directory{little<uint32_t>(zip, at + 16), little<uint16_t>(zip, at + 10)};
+  if (at >= kLocatorBytes && little<uint32_t>(zip, at - kLocatorBytes) == kLocator64) {
+    uint64_t end64 = little<uint64_t>(zip, at - kLocatorBytes + 8);
+    if (zip.size() < kEnd64Bytes || end64 > zip.size() - kEnd64Bytes || little<uint32_t>(zip, end64) != kEnd64)
+      return damaged;
+    directory = {little<uint64_t>(zip, end64 + 48), little<uint64_t>(zip, end64 + 32)};
+  }
+  return directory;
+}
+
+/// Replaces 32-bit fields that say "see the extension" from the extra field with id 1.
+void readExtension(Bytes extra, Member &member) {
+  while (extra.size() >= 4) {
+    size_t id = little<uint16_t>(extra, 0), size = little<uint16_t>(extra, 2);
+    if (size > extra.size() - 4)
+      return;
+    Bytes field = extra.subspan(4, size);
+    for (uint64_t *value : {&member.bytes, &member.packedBytes, &member.headerOffset})
+      if (id == 1 && *value == kIn64 && field.size() >= 8) {
+        *value = little<uint64_t>(field, 0);
+        field = field.subspan(8);
+      }
+    extra = extra.subspan(4 + size);
+  }
+}
+
+Result<std::vector<Member>> readDirectory(Bytes zip) {
+  auto directory = findDirectory(zip);
+  if (!directory)
+    return directory.error();
+  std::vector<Member> members;
+  uint64_t at = directory->offset;
+  for (uint64_t i = 0; i < directory->entries; ++i) {
+    if (zip.size() < kCentralBytes || at > zip.size() - kCentralBytes || little<uint32_t>(zip, at) != kCentral)
+      return Error{fmt::format("the zip directory is damaged at entry {} of {}", i, directory->entries)};
+    Member member;
+    member.flags = little<uint16_t>(zip, at + 8);
+    member.method = little<uint16_t>(zip, at + 10);
+    member.crc = little<uint32_t>(zip, at + 16);
+    member.packedBytes = little<uint32_t>(zip, at + 20);
+    member.bytes = little<uint32_t>(zip, at + 24);
+    member.headerOffset = little<uint32_t>(zip, at + 42);
+    size_t nameBytes = little<uint16_t>(zip, at + 28), extraBytes = little<uint16_t>(zip, at + 30);
+    size_t commentBytes = little<uint16_t>(zip, at + 32);
+    if (nameBytes + extraBytes + commentBytes > zip.size() - at - kCentralBytes)
+      return Error{fmt::format("the zip directory is damaged at entry {} of {}", i, directory->entries)};
+    member.name.assign(reinterpret_cast<const char *>(zip.data()) + at + kCentralBytes, nameBytes);
+    readExtension(zip.subspan(at + kCentralBytes + nameBytes, extraBytes), member);
+    at += kCentralBytes + nameBytes + extraBytes + commentBytes;
+    members.push_back(std::move(member));
+  }
+  return members;
+}
+
+struct Content {
+  Bytes bytes;
+  std::shared_ptr<const void> owner;
+};
+
+Result<Content> inflateMember(Bytes packed, const Member &member) {
+  constexpr uint64_t kMostRatio = 1032; // of deflate (zlib's technical notes); more is a lie that we don't allocate for
+  if (member.bytes > (packed.size() + 1) * kMostRatio || packed.size() > UINT32_MAX || member.bytes > UINT32_MAX)
+    return Error{fmt::format("says that {} bytes unpack to {}", packed.size(), member.bytes)};
+  auto [tensor, out] = allocateTensor(DType::U8, {int64_t(member.bytes)});
+  z_stream stream{};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
+    return Error{"zlib cannot start"};
+  stream.next_in = const_cast<Bytef *>(reinterpret_cast<const Bytef *>(packed.data()));
+  stream.avail_in = uInt(packed.size());
+  stream.next_out = reinterpret_cast<Bytef *>(out);
+  stream.avail_out = uInt(member.bytes);
+  int status = inflate(&stream, Z_FINISH);
+  uint64_t unpacked = member.bytes - stream.avail_out;
+  inflateEnd(&stream);
+  if (status != Z_STREAM_END || unpacked != member.bytes)
+    return Error{fmt::format("damaged: {} of {} bytes unpack", unpacked, member.bytes)};
+  return Content{{tensor.data, size_t(member.bytes)}, tensor.owner};
+}
+
+Result<Content> contentOf(Bytes zip, const Member &member, const std::shared_ptr<const void> &file) {
+  if (member.flags & 1)
+    return Error{"encrypted"};
+  if (zip.size() < kLocalBytes || member.headerOffset > zip.size() - kLocalBytes ||
+      little<uint32_t>(zip, member.headerOffset) != kLocal)
+    return Error{"its header is missing: the archive is truncated or damaged"};
+  uint64_t begin = member.headerOffset + kLocalBytes + little<uint16_t>(zip, member.headerOffset + 26) +
+                   little<uint16_t>(zip, member.headerOffset + 28);
+  if (begin > zip.size() || member.packedBytes > zip.size() - begin)
+    return Error{fmt::format("its {} bytes leave the archive of {}: truncated or damaged", member.packedBytes, zip.size())};
+  Bytes packed = zip.subspan(begin, member.packedBytes);
+  Content content{packed, file};
+  if (member.method == 8) {
+    auto inflated = inflateMember(packed, member);
+    if (!inflated)
+      return inflated.error();
+    content = std::move(*inflated);
+  } else if (member.method != 0) {
+    return Error{fmt::format("zip compression method {} is not supported: use numpy.savez or numpy.savez_compressed", member.method)};
+  }
+  uint32_t crc = uint32_t(crc32_z(0, reinterpret_cast<const Bytef *>(content.bytes.data()), content.bytes.size()));
+  if (crc != member.crc)
+    return Error{fmt::format("damaged: its checksum is {:08x}, the archive says {:08x}", crc, member.crc)};
+  return content;
+}
+
+constexpr std::string_view kSuffix = ".npy";
+} // namespace
+
+Result<TensorMap> readNpz(const std::string &path) {
+  auto file = mapFile(path);
+  if (!file)
+    return file.error();
+  Bytes zip((*file)->data, (*file)->bytes);
+  auto members = readDirectory(zip);
+  if (!members)
+    return Error{fmt::format("cannot read '{}': {}", path, members.error().message)};
+  TensorMap tensors;
+  for (const Member &member : *members) {
+    std::string name = member.name;
+    if (!name.ends_with(kSuffix))
+      return Error{fmt::format("'{}' holds '{}', which is not a .npy array", path, name)};
+    name.resize(name.size() - kSuffix.size());
+    auto content = contentOf(zip, member, *file);
+    if (!content)
+      return Error{fmt::format("array '{}' of '{}': {}", name, path, content.error().message)};
+    auto tensor = readNpy(content->bytes, content->owner);
+    if (!tensor)
+      return Error{fmt::format("array '{}' of '{}': {}", name, path, tensor.error().message)};
+    tensors.insert_or_assign(name, std::move(*tensor));
+  }
+  return tensors;
+}
+
+Result<TensorMap> readNpyFolder(const std::string &path) {
+  TensorMap tensors;
+  std::error_code code;
+  for (std::filesystem::directory_iterator entry(path, code), end; !code && entry != end; entry.increment(code)) {
+    if (entry->path().extension() != kSuffix)
+      continue;
+    auto file = mapFile(entry->path().string());
+    if (!file)
+      return file.error();
+    auto tensor = readNpy({(*file)->data, (*file)->bytes}, *file);
+    if (!tensor)
+      return Error{fmt::format("array '{}': {}", entry->path().string(), tensor.error().message)};
+    tensors.emplace(entry->path().stem().string(), std::move(*tensor));
+  }
+  if (code)
+    return Error{fmt::format("cannot list '{}': {}", path, code.message())};
+  if (tensors.empty())
+    return Error{fmt::format("no .npy file in '{}'", path)};
+  return tensors;
+}
+
+} // namespace kerf

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+// program.json: one line a value list, argument, result or instruction, so that people can read it and diff it. The reader gives one
+// message that names the place; exceptions (the JSON library's and the reader's own) end at `readProgram`.
+#include "Readers.h"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+
+namespace kerf {
+
+Status checkNesting(std::string_view json) {
+  constexpr int kMost = 100;
+  int depth = 0;
+  bool inString = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    char c = json[i];
+    if (inString) {
+      i += c == '\\';
+      inString = c != '"';
+    } else if (c == '"') {
+      inString = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMost)
+        return Error{fmt::format("JSON nested deeper than {} at byte {}", kMost, i)};
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return ok();
+}
+
+} // namespace kerf
+
+namespace kerf::package {
+
+namespace {
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kKinds[] = {"parameter", "buffer", "constant", "state", "input", "learning_rate", "step"};
+constexpr ReduceKind kReduceKinds[] = {ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min};
+constexpr std::string_view kReduceNames[] = {"sum", "max", "min"};
+constexpr int kVersion = 1;
+
+//===-- writing -------------------------------------------------------------------------------------------------------===//
+
+/// JSON has no infinities: see numberFrom.
+Json withoutInfinities(const Json &json) {
+  if (json.is_number_float() && !std::isfinite(json.get<double>()))
+    return std::isnan(json.get<double>()) ? "nan" : json.get<double>() > 0 ? "inf" : "-inf";
+  if (!json.is_structured())
+    return json;
+  Json copy = json;
+  for (Json &element : copy)
+    element = withoutInfinities(element);
+  return copy;
+}
+
+std::string text(const Json &json) { return withoutInfinities(json).dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string valueText(const Value &value) {
+  return fmt::format("{}{}[{}]", value.pending ? "pending " : "", toString(value.dtype), fmt::join(value.shape, ","));
+}
+
+Json toJson(const std::vector<AxisRef> &refs) {
+  Json list = Json::array();
+  for (const AxisRef &ref : refs)
+    list.push_back({ref.axis, ref.before, ref.size});
+  return list;
+}
+
+Json toJson(const Sharding &sharding) {
+  Json dims = Json::array();
+  for (const DimSharding &dim : sharding.dims) {
+    if (dim.axes.empty())
+      dims.push_back(Json::array());
+    else
+      dims.push_back({{"axes", toJson(dim.axes)}, {"chunk", dim.chunk}});
+  }
+  if (sharding.partial.empty())
+    return dims;
+  return {{"dims", dims}, {"partial", toJson(sharding.partial)}, {"kind", kReduceNames[size_t(sharding.partialKind)]}};
+}
+
+Json toJson(const Arg &arg) {
+  Json json = {{"kind", toString(arg.kind)}, {"name", arg.name}, {"dtype", toString(arg.dtype)}, {"shape", arg.shape}};
+  if (arg.exportedShape != arg.shape)
+    json["exported_shape"] = arg.exportedShape;
+  json["sharding"] = toJson(arg.sharding);
+  if (arg.updatedBy >= 0)
+    json["updated_by"] = arg.updatedBy;
+  if (arg.trainable)
+    json["trainable"] = true;
+  return json;
+}
+
+Json toJson(const Instruction &instruction) {
+  Json json = {{"op", instruction.op}, {"in", instruction.operands}, {"out", instruction.results}};
+  if (!instruction.attrs.empty())
+    json["attrs"] = instruction.attrs;
+  if (!instruction.name.empty())
+    json["name"] = instruction.name;
+  return json;
+}
+
+/// `[` items one a line `]`.
+template <typename Items, typename ToText>
+std::string lines(const Items &items, std::string_view indent, ToText toText) {
+  std::string out = "[";
+  for (size_t i = 0; i < items.size(); ++i)
+    out += fmt::format("{}\n{}{}", i ? "," : "", indent, toText(items[i]));
+  return out + "]";
+}
+
+//===-- reading -------------------------------------------------------------------------------------------------------===//
+
+struct Bad {
+  std::string message;
+};
+
+[[noreturn]] void fail(std::string message) { throw Bad{std::move(message)}; }
+
+const Json &member(const Json &json, const char *key, std::string_view where) {
+  if (!json.is_object())
+    fail(fmt::format("{} is not an object", where));
+  auto found = json.find(key);
+  if (found == json.end())
+    fail(fmt::format("{} lacks \"{}\"", where, key));
+  return *found;
+}
+
+const Json *optionalMember(const Json &json, const char *key) {
+  auto found = json.find(key);
+  return found == json.end() ? nullptr : &*found;
+}
+
+std::string stringFrom(const Json &json, std::string_view where) {
+  if (!json.is_string())
+    fail(fmt::format("{} is not a string", where));
+  return json.get<std::string>();
+}
+
+template <typename T = int64_t>
+T integerFrom(const Json &json, std::string_view where) {
+  bool tooLarge = json.is_number_unsigned() && json.get<uint64_t>() > uint64_t(std::numeric_limits<int64_t>::max());
+  if (!json.is_number_integer() || tooLarge || json.get<int64_t>() < int64_t(std::numeric_limits<T>::min()) ||
+      json.get<int64_t>() > int64_t(std::numeric_limits<T>::max()))
+    fail(fmt::format("{} is not a whole number of {} bits", where, 8 * sizeof(T)));
+  return json.get<T>();
+}
+
+const Json &listFrom(const Json &json, std::string_view where) {
+  if (!json.is_array())
+    fail(fmt::format("{} is not a list", where));
+  return json;
+}
+
+template <typename T>
+std::vector<T> integersFrom(const Json &json, std::string_view where) {
+  std::vector<T> numbers;
+  for (const Json &number : listFrom(json, where))
+    numbers.push_back(integerFrom<T>(number, where));
+  return numbers;
+}
+
+DType dtypeFrom(const std::string &name, std::string_view where) {
+  auto dtype = parseDType(name);
+  if (!dtype)
+    fail(fmt::format("{}: unknown dtype '{}'", where, name));
+  return *dtype;
+}
+
+Value valueFrom(const Json &json, std::string_view where) {
+  std::string whole = stringFrom(json, where);
+  constexpr std::string_view kPending = "pending ";
+  std::string_view rest = whole;
+  Value value;
+  if (rest.starts_with(kPending)) {
+    value.pending = true;
+    rest.remove_prefix(kPending.size());
+  }
+  size_t open = rest.find('[');
+  if (open == std::string_view::npos || rest.back() != ']')
+    fail(fmt::format("{}: '{}' is not of the form f32[2,3]", where, whole));
+  value.dtype = dtypeFrom(std::string(rest.substr(0, open)), where);
+  Json sizes = Json::parse(rest.substr(open), nullptr, /*allow_exceptions=*/false);
+  value.shape = integersFrom<int64_t>(sizes, where);
+  return value;
+}
+
+std::vector<AxisRef> axesFrom(const Json &json, std::string_view where) {
+  std::vector<AxisRef> refs;
+  for (const Json &ref : listFrom(json, where)) {
+    auto numbers = integersFrom<int64_t>(ref, where);
+    if (numbers.size() != 3 || numbers[0] < 0 || numbers[0] > std::numeric_limits<int>::max())
+      fail(fmt::format("{}: an axis is [index, before, size]", where));
+    refs.push_back({int(numbers[0]), numbers[1], numbers[2]});
+  }
+  return refs;
+}
+
+Sharding shardingFrom(const Json &json, std::string_view where) {
+  Sharding sharding;
+  const Json &dims = json.is_object() ? member(json, "dims", where) : json;
+  for (const Json &dim : listFrom(dims, where)) {
+    DimSharding &cut = sharding.dims.emplace_back();
+    if (dim.is_array() && dim.empty())
+      continue;
+    cut.axes = axesFrom(member(dim, "axes", where), where);
+    cut.chunk = integerFrom(member(dim, "chunk", where), where);
+  }
+  if (json.is_array())
+    return sharding;
+  sharding.partial = axesFrom(member(json, "partial", where), where);
+  std::string kind = stringFrom(member(json, "kind", where), where);
+  for (size_t i = 0; i < std::size(kReduceNames); ++i)
+    if (kind == kReduceNames[i]) {
+      sharding.partialKind = kReduceKinds[i];
+      return sharding;
+    }
+  fail(fmt::format("{}: unknown kind of reduction '{}'", where, kind));
+}
+
+Arg argFrom(const Json &json, std::string_view where) {
+  Arg arg;
+  arg.name = stringFrom(member(json, "name", where), where);
+  std::string kind = stringFrom(member(json, "kind", where), where);
+  size_t index = size_t(std::find(std::begin(kKinds), std::end(kKinds), kind) - std::begin(kKinds));
+  if (index == std::size(kKinds))
+    fail(fmt::format("{}: unknown kind '{}'", where, kind));
+  arg.kind = ArgKind(index);
+  arg.dtype = dtypeFrom(stringFrom(member(json, "dtype", where), where), where);
+  arg.shape = integersFrom<int64_t>(member(json, "shape", where), where);
+  const Json *exported = optionalMember(json, "exported_shape");
+  arg.exportedShape = exported ? integersFrom<int64_t>(*exported, where) : arg.shape;
+  arg.sharding = shardingFrom(member(json, "sharding", where), where);
+  if (const Json *updatedBy = optionalMember(json, "updated_by"))
+    arg.updatedBy = integerFrom<int>(*updatedBy, where);
+  if (const Json *trainable = optionalMember(json, "trainable"))
+    arg.trainable = trainable->is_boolean() && trainable->get<bool>();
+  return arg;
+}
+
+Instruction instructionFrom(const Json &json, std::string_view where) {
+  Instruction instruction;
+  instruction.op = stringFrom(member(json, "op", where), where);
+  instruction.operands = integersFrom<int>(member(json, "in", where), where);
+  instruction.results = integersFrom<int>(member(json, "out", where), where);
+  if (const Json *attrs = optionalMember(json, "attrs"))
+    instruction.attrs = *attrs;
+  if (!instruction.attrs.is_object())
+    fail(fmt::format("{}: attrs is not an object", where));
+  if (const Json *name = optionalMember(json, "name"))
+    instruction.name = stringFrom(*name, where);
+  return instruction;
+}
+
+Function functionFrom(const Json &json, std::string_view where) {
+  Function function;
+  function.name = stringFrom(member(json, "name", where), where);
+  std::string place = fmt::format("function '{}'", function.name);
+  for (const Json &value : listFrom(member(json, "values", place), place))
+    function.values.push_back(valueFrom(value, fmt::format("{}, value {}", place, function.values.size())));
+  function.args = integersFrom<int>(member(json, "args", place), place);
+  function.results = integersFrom<int>(member(json, "results", place), place);
+  for (const Json &instruction : listFrom(member(json, "body", place), place))
+    function.body.push_back(instructionFrom(instruction, fmt::format("{}, instruction {}", place, function.body.size())));
+  return function;
+}
+
+Program programFrom(const Json &json) {
+  Program program;
+  program.version = integerFrom<int>(member(json, "kerf_package", "the program"), "kerf_package");
+  if (program.version != kVersion)
+    fail(fmt::format("its format is version {}, this runtime reads version {}: compile the model again", program.version, kVersion));
+  for (const Json &axis : listFrom(member(json, "mesh", "the program"), "mesh")) {
+    if (!axis.is_array() || axis.size() != 2)
+      fail("mesh: an axis is [name, size]");
+    program.mesh.axes.push_back({stringFrom(axis[0], "mesh"), integerFrom(axis[1], "mesh")});
+  }
+  program.entry = stringFrom(member(json, "entry", "the program"), "entry");
+  for (const Json &arg : listFrom(member(json, "args", "the program"), "args"))
+    program.args.push_back(argFrom(arg, fmt::format("argument {}", program.args.size())));
+  for (const Json &result : listFrom(member(json, "results", "the program"), "results")) {
+    std::string where = fmt::format("result {}", program.results.size());
+    EntryResult &entry = program.results.emplace_back();
+    entry.name = stringFrom(member(result, "name", where), where);
+    entry.sharding = shardingFrom(member(result, "sharding", where), where);
+    entry.shape = integersFrom<int64_t>(member(result, "shape", where), where);
+  }
+  for (const Json &function : listFrom(member(json, "functions", "the program"), "functions"))
+    program.functions.push_back(functionFrom(function, fmt::format("function {}", program.functions.size())));
+  if (const Json *info = optionalMember(json, "info"))
+    program.info = *info;
+  return program;
+}
+} // namespace
+
+std::string_view toString(ArgKind kind) { return kKinds[static_cast<size_t>(kind)]; }
+
+std::optional<double> numberFrom(const Json &json) {
+  if (json.is_number())
+    return json.get<double>();
+  if (json == "inf")
+    return std::numeric_limits<double>::infinity();
+  if (json == "-inf")
+    return -std::numeric_limits<double>::infinity();
+  if (json == "nan")
+    return std::numeric_limits<double>::quiet_NaN();
+  return std::nullopt;
+}
+
+std::string writeProgram(const Program &program) {
+  Json mesh = Json::array();
+  for (const MeshAxis &axis : program.mesh.axes)
+    mesh.push_back({axis.name, axis.size});
+  auto asLine = [](const auto &item) { return text(toJson(item)); };
+  auto resultLine = [](const EntryResult &result) {
+    return text({{"name", result.name}, {"sharding", toJson(result.sharding)}, {"shape", result.shape}});
+  };
+  auto functionText = [&](const Function &function) {
+    Json values = Json::array();
+    for (const Value &value : function.values)
+      values.push_back(valueText(value));
+    return fmt::format("{{\"name\": {}, \"args\": {}, \"results\": {},\n   \"values\": {},\n   \"body\": {}}}", text(function.name),
+                       text(function.args), text(function.results), text(values), lines(function.body, "    ", asLine));
+  };
+  return fmt::format("{{\"kerf_package\": {},\n \"mesh\": {},\n \"entry\": {},\n \"args\": {},\n \"results\": {},\n \"functions\": {},\n "
+                     "\"info\": {}}}\n",
+                     program.version, text(mesh), text(program.entry), lines(program.args, "  ", asLine),
+                     lines(program.results, "  ", resultLine), lines(program.functions, "  ", functionText), text(program.info));
+}
+
+Result<Program> readProgram(std::string_view bytes) {
+  if (Status nesting = checkNesting(bytes); !nesting)
+    return Error{fmt::format("cannot read the program: {}", nesting.error().message)};
+  try {
+    Program program = programFrom(Json::parse(bytes));
+    if (Status status = checkProgram(program); !status)
+      return status.error();
+    return program;
+  } catch (const Json::exception &error) {
+    return Error{fmt::format("cannot read the program: {}", error.what())};
+  } catch (const Bad &bad) {
+    return Error{fmt::format("cannot read the program: {}", bad.message)};
+  }
+}
+
+} // namespace kerf::package

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types, tensors that own their bytes, and conversion between types.
+#include "kerf/Package/Half.h"
+#include "kerf/Package/TensorFile.h"
+#include "Readers.h"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <limits>
+
+namespace kerf {
+
+namespace {
+struct DTypeRow {
+  DType dtype;
+  std::string_view name;
+  int64_t bytes;
+};
+constexpr std::array kDTypes = {
+    DTypeRow{DType::F64, "f64", 8}, DTypeRow{DType::F32, "f32", 4}, DTypeRow{DType::BF16, "bf16", 2},
+    DTypeRow{DType::F16, "f16", 2}, DTypeRow{DType::I64, "i64", 8}, DTypeRow{DType::I32, "i32", 4},
+    DTypeRow{DType::I8, "i8", 1},   DTypeRow{DType::U8, "u8", 1},   DTypeRow{DType::Bool, "bool", 1},
+};
+} // namespace
+
+std::string_view toString(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].name; }
+
+std::optional<DType> parseDType(std::string_view text) {
+  for (const DTypeRow &row : kDTypes)
+    if (row.name == text)
+      return row.dtype;
+  return std::nullopt;
+}
+
+int64_t bytesOf(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].bytes; }
+
+int64_t elementsOf(const Shape &shape) {
+  int64_t elements = 1;
+  for (int64_t size : shape)
+    elements *= size;
+  return elements;
+}
+
+std::optional<int64_t> checkedElements(const Shape &shape) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 16; // room for the bytes, alignment and a few sums of them
+  int64_t elements = 1;
+  bool empty = false;
+  for (int64_t size : shape) {
+    if (size < 0)
+      return std::nullopt;
+    if (size == 0) {
+      empty = true;
+      continue;
+    }
+    if (elements > kMost / size)
+      return std::nullopt;
+    elements *= size;
+  }
+  return empty ? 0 : elements;
+}
+
+std::string shapeText(const Shape &shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+std::pair<Tensor, std::byte *> allocateTensor(DType dtype, Shape shape) {
+  Tensor tensor{dtype, std::move(shape), nullptr, nullptr};
+  // calloc: the pages of a large tensor are zero without being touched.
+  auto *bytes = static_cast<std::byte *>(std::calloc(std::max<int64_t>(tensor.bytes(), 1), 1));
+  tensor.owner = std::shared_ptr<const void>(bytes, [](const void *memory) { std::free(const_cast<void *>(memory)); });
+  tensor.data = bytes;
+  return {std::move(tensor), bytes};
+}
+
+namespace {
+bool isFloating(DType dtype) {
+  return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16;
+}
+
+/// Files give no alignment: elements are copied in and out.
+template <typename T>
+T load(const std::byte *data, int64_t index) {
+  T value;
+  std::memcpy(&value, data + index * int64_t(sizeof(T)), sizeof(T));
+  return value;
+}
+template <typename T>
+void store(std::byte *data, int64_t index, T value) {
+  std::memcpy(data + index * int64_t(sizeof(T)), &value, sizeof(T));
+}
+
+template <typename Visit>
+void visitFloats(const Tensor &tensor, int64_t elements, Visit visit) {
+  for (int64_t i = 0; i < elements; ++i)
+    switch (tensor.dtype) {
+    case DType::F64: visit(i, load<double>(tensor.data, i)); break;
+    case DType::F32: visit(i, double(load<float>(tensor.data, i))); break;
+    case DType::BF16: visit(i, double(floatFromBf16(load<uint16_t>(tensor.data, i)))); break;
+    default: visit(i, double(floatFromF16(load<uint16_t>(tensor.data, i)))); break;
+    }
+}
+
+Tensor convertFloats(const Tensor &tensor, DType dtype) {
+  auto [result, out] = allocateTensor(dtype, tensor.shape);
+  visitFloats(tensor, elementsOf(tensor.shape), [&, out = out](int64_t i, double value) {
+    switch (dtype) {
+    case DType::F64: store<double>(out, i, value); break;
+    case DType::F32: store<float>(out, i, float(value)); break;
+    case DType::BF16: store<uint16_t>(out, i, bf16FromFloat(float(value))); break;
+    default: store<uint16_t>(out, i, f16FromFloat(float(value))); break;
+    }
+  });
+  return result;
+}
+
+int64_t loadInteger(const Tensor &tensor, int64_t index) {
+  switch (tensor.dtype) {
+  case DType::I64: return load<int64_t>(tensor.data, index);
+  case DType::I32: return load<int32_t>(tensor.data, index);
+  case DType::I8: return load<int8_t>(tensor.data, index);
+  default: return load<uint8_t>(tensor.data, index);
+  }
+}
+
+Result<Tensor> convertIntegers(const Tensor &tensor, DType dtype) {
+  int64_t least = 0, most = 0;
+  switch (dtype) {
+  case DType::I64: least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max(); break;
+  case DType::I32: least = std::numeric_limits<int32_t>::min(), most = std::numeric_limits<int32_t>::max(); break;
+  case DType::I8: least = -128, most = 127; break;
+  case DType::U8: least = 0, most = 255; break;
+  default: least = 0, most = 1; break;
+  }
+  auto [result, out] = allocateTensor(dtype, tensor.shape);
+  for (int64_t i = 0, elements = elementsOf(tensor.shape); i < elements; ++i) {
+    int64_t value = loadInteger(tensor, i);
+    if (value < least || value > most)
+      return Error{fmt::format("element {} is {}, outside of {}'s range {} to {}", i, value, toString(dtype), least, most)};
+    switch (dtype) {
+    case DType::I64: store<int64_t>(out, i, value); break;
+    case DType::I32: store<int32_t>(out, i, int32_t(value)); break;
+    default: store<uint8_t>(out, i, uint8_t(value)); break;
+    }
+  }
+  return result;
+}
+} // namespace
+
+Result<Tensor> convertTensor(const Tensor &tensor, DType dtype) {
+  if (tensor.dtype == dtype)
+    return tensor;
+  if (isFloating(tensor.dtype) != isFloating(dtype))
+    return Error{fmt::format("{} cannot be converted to {}: only floating types into floating types, integers into integers",
+                             toString(tensor.dtype), toString(dtype))};
+  if (isFloating(dtype))
+    return convertFloats(tensor, dtype);
+  return convertIntegers(tensor, dtype);
+}
+
+Result<TensorMap> readTensors(const std::string &path) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  if (fs::is_directory(path, code))
+    return readNpyFolder(path);
+  if (path.ends_with(".safetensors"))
+    return readSafetensors(path);
+  if (path.ends_with(".npz"))
+    return readNpz(path);
+  return Error{fmt::format("cannot read tensors from '{}': give a .safetensors or .npz file, or a folder of .npy files{}", path,
+                           fs::exists(path, code) ? "" : " (it does not exist)")};
+}
+
+} // namespace kerf
