@@ -30,7 +30,9 @@ def Kerf_Dialect : Dialect {
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
+  let hasConstantMaterializer = 1;
   let extraClassDeclaration = [{
+    void registerKerfAttributes();
     static constexpr ::llvm::StringLiteral kStrategyAttr = "kerf.strategy";
     static constexpr ::llvm::StringLiteral kShardingAttr = "kerf.sharding";
     static constexpr ::llvm::StringLiteral kNameAttr = "kerf.name";

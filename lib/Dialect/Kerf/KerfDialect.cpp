@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Registration of the dialect, and the small questions that ops, passes and readers ask of IR.
+#include "kerf/Dialect/Kerf/KerfDialect.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::ir;
+
+#include "kerf/Dialect/Kerf/KerfDialect.cpp.inc"
+#include "kerf/Dialect/Kerf/KerfEnums.cpp.inc"
+#include "kerf/Dialect/Kerf/KerfInterfaces.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "kerf/Dialect/Kerf/KerfTypes.cpp.inc"
+#define GET_OP_CLASSES
+#include "kerf/Dialect/Kerf/KerfOps.cpp.inc"
+
+void KerfDialect::initialize() {
+  registerKerfAttributes();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "kerf/Dialect/Kerf/KerfTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "kerf/Dialect/Kerf/KerfOps.cpp.inc"
+      >();
+}
+
+Operation *KerfDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {
+  auto elements = dyn_cast<ElementsAttr>(value);
+  if (!elements || elements.getType() != type)
+    return nullptr;
+  return ConstantOp::create(builder, loc, type, elements);
+}
+
+SmallVector<Value> kerf::ir::cloneWithTypes(OpBuilder &builder, Operation *op, ValueRange operands, TypeRange resultTypes) {
+  OperationState state(op->getLoc(), op->getName());
+  state.addOperands(operands);
+  state.addTypes(resultTypes);
+  state.addAttributes(op->getAttrs());
+  Operation *clone = builder.create(state);
+  return SmallVector<Value>(clone->getResults());
+}
+
+double kerf::ir::resultElements(Operation *op) {
+  auto type = op->getNumResults() ? dyn_cast<RankedTensorType>(op->getResult(0).getType()) : RankedTensorType();
+  return type ? static_cast<double>(type.getNumElements()) : 0.0;
+}
+
+Rule kerf::ir::elementwise(Operation *op, const std::vector<std::vector<int>> &linearOperandSets) {
+  return elementwiseRule(shapeOf(op->getResult(0)), static_cast<int>(op->getNumOperands()),
+                         static_cast<int>(op->getNumResults()), linearOperandSets);
+}
+
+Shape kerf::ir::shapeOf(Type type) {
+  if (auto pending = dyn_cast<PendingType>(type))
+    type = pending.getTensor();
+  auto shape = cast<RankedTensorType>(type).getShape();
+  return Shape(shape.begin(), shape.end());
+}
+
+Shape kerf::ir::shapeOf(Value value) { return shapeOf(value.getType()); }
+
+std::string kerf::ir::nodeName(Location location) {
+  if (auto name = dyn_cast<NameLoc>(location)) {
+    std::string inner = nodeName(name.getChildLoc());
+    return inner.empty() ? name.getName().str() : inner;
+  }
+  if (auto fused = dyn_cast<FusedLoc>(location))
+    for (Location part : fused.getLocations())
+      if (std::string name = nodeName(part); !name.empty())
+        return name;
+  if (auto call = dyn_cast<CallSiteLoc>(location))
+    return nodeName(call.getCallee());
+  return "";
+}
+
+Mesh kerf::ir::meshOf(ModuleOp module) {
+  for (MeshOp op : module.getOps<MeshOp>())
+    return op.getMesh().toMesh();
+  return {};
+}
