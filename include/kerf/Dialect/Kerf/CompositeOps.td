@@ -87,6 +87,7 @@ def Kerf_LayerNormBackwardOp : Kerf_Composite<"layer_norm_backward"> {
   let summary = "Gradients of layer_norm from the saved mean and rstd";
   let description = [{
     dx, dscale, dbias; the sums of dscale and dbias run over all dimensions but the last.
+    * Every operand and result has the shape of its counterpart in `layer_norm`.
 
     Example:
     ```mlir
@@ -117,6 +118,9 @@ def Kerf_RmsNormOp : Kerf_Composite<"rms_norm", [Diff]> {
 def Kerf_RmsNormBackwardOp : Kerf_Composite<"rms_norm_backward"> {
   let summary = "Gradients of rms_norm from the saved rstd";
   let description = [{
+    dx, dscale; the sum of dscale runs over all dimensions but the last.
+    * Every operand and result has the shape of its counterpart in `rms_norm`.
+
     Example:
     ```mlir
     %dx, %dscale = kerf.rms_norm_backward %x, %scale, %rstd, %dy
@@ -151,7 +155,9 @@ def Kerf_AttentionOp : Kerf_Composite<"attention", [Diff]> {
 def Kerf_AttentionBackwardOp : Kerf_Composite<"attention_backward"> {
   let summary = "Gradients of attention from the saved log-sum-exp";
   let description = [{
-    P = exp(scale * q k^T + mask - lse) is computed again; with D = sum(dout * out): dS = P * (dP - D).
+    P = exp(scale * q k^T + mask - lse) is computed again; with D = sum(dout * out): dS = P * (dP - D). The gradients of key and value
+    are sums over the query heads of a group.
+    * Every operand and result has the shape of its counterpart in `attention`.
 
     Example:
     ```mlir
@@ -165,7 +171,7 @@ def Kerf_AttentionBackwardOp : Kerf_Composite<"attention_backward"> {
   let results = (outs Kerf_FloatTensor:$query_gradient, Kerf_FloatTensor:$key_gradient, Kerf_FloatTensor:$value_gradient);
 }
 
-def Kerf_CrossEntropyOp : Kerf_Composite<"cross_entropy", [Diff]> {
+def Kerf_CrossEntropyOp : Kerf_Composite<"cross_entropy", [Diff, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "Cross entropy of each row of logits with its label";
   let description = [{
     nll = lse - logits[label], lse = log(sum(exp(logits))) over the last dimension; nll is 0 where the label is `ignore_index`.
@@ -183,10 +189,12 @@ def Kerf_CrossEntropyOp : Kerf_Composite<"cross_entropy", [Diff]> {
   let results = (outs Kerf_FloatTensor:$result, Kerf_FloatTensor:$lse);
 }
 
-def Kerf_CrossEntropyBackwardOp : Kerf_Composite<"cross_entropy_backward"> {
+def Kerf_CrossEntropyBackwardOp : Kerf_Composite<"cross_entropy_backward",
+    [DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "Gradient of cross_entropy from the saved log-sum-exp";
   let description = [{
     dlogits = (exp(logits - lse) - onehot(label)) * gradient, 0 where the label is `ignore_index`.
+    * Every operand and the result has the shape of its counterpart in `cross_entropy`.
 
     Example:
     ```mlir
@@ -205,7 +213,7 @@ def Kerf_EmbeddingOp : Kerf_Composite<"embedding", [Diff, DeclareOpInterfaceMeth
     y[t.., :] = table[indices[t..] - offset, :]. Rule: `([v, d], [t..]) -> ([t.., d])  v: reduction(sum)`: each rank gives its own rows and
     zeros elsewhere. `offset` and `rows` (the global number of rows) are set at the device level where v is cut; then indices outside of the
     rank's piece give zeros. An index outside of [0, rows) ends the run with a message.
-    * The table has two dimensions; the result's shape follows; `offset` is a scalar i64.
+    * The table has two dimensions; the result's shape follows; `offset` is a scalar i64. Without offset the table has `rows` rows.
 
     Example:
     ```mlir
@@ -222,6 +230,7 @@ def Kerf_EmbeddingBackwardOp : Kerf_Composite<"embedding_backward",
   let description = [{
     dtable = 0; dtable[indices[t..] - offset, :] += gradient[t.., :]; indices outside of the rank's piece add nothing.
     Rule: `([t..], [t.., d]) -> ([v, d])  t: reduction(sum)`; v passes through.
+    * Every operand and the result has the shape of its counterpart in `embedding`.
 
     Example:
     ```mlir
