@@ -8,7 +8,7 @@ def Kerf_DotGeneralOp : Kerf_GlobalOp<"dot_general", [DeclareOpInterfaceMethods<
     DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>]> {
   let summary = "Product of two tensors over batching and contracting dimensions";
   let description = [{
-    The result's dimensions: the batching ones, then the lhs's free ones, then the rhs's free ones, each in operand order.
+    The result's dimensions: the batching ones as listed, then the lhs's free ones, then the rhs's free ones, both in operand order.
     Rule: `([b, m, k], [b, k, n]) -> ([b, m, n])  k: reduction(sum)`.
     * As many lhs as rhs batching dimensions, of equal sizes; the same for contracting ones; none named twice.
     * The result's shape is as above; element types agree.
@@ -42,7 +42,7 @@ def Kerf_ReduceOp : Kerf_GlobalOp<"reduce", [DeclareOpInterfaceMethods<GradientO
   let hasVerifier = 1;
 }
 
-def Kerf_GatherOp : Kerf_GlobalOp<"gather", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_GatherOp : Kerf_MovingOp<"gather", "Gather", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Slices of a tensor at indices along one dimension";
   let description = [{
     StableHLO's gather for one index vector component and whole slices (ONNX's Gather): the result has the indices' dimensions in
@@ -60,11 +60,11 @@ def Kerf_GatherOp : Kerf_GlobalOp<"gather", [DeclareOpInterfaceMethods<GradientO
   let hasVerifier = 1;
 }
 
-def Kerf_ScatterAddOp : Kerf_GlobalOp<"scatter_add"> {
+def Kerf_ScatterAddOp : Kerf_GlobalOp<"scatter_add", [DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>]> {
   let summary = "Sums of slices at indices along one dimension: the gradient of gather";
   let description = [{
-    y = 0; y[a.., indices[t..], c..] += updates[a.., t.., c..]; `size` is that of the result's dimension `axis`.
-    Rule: the indices' dimensions are reductions.
+    y = 0; y[a.., indices[t..], c..] += updates[a.., t.., c..]. Indices are read as `gather` reads them, by the size of the result's dimension
+    `axis`. Rule: `([t], [a, t, c]) -> ([a, v, c])  t: reduction(sum)`; v may not be cut.
     * The shapes are those of a `gather` with operand and result exchanged.
 
     Example:

@@ -31,11 +31,13 @@ def Kerf_ReshardOp : Kerf_Op<"reshard", [Pure, SameOperandsAndResultType]> {
 }
 
 // Axes of device ops are flat triples (axis index in the mesh, before, size), major first: array<i64: 0, 1, 2> is the whole axis 0 of size 2.
+// Every verifier checks them: a multiple of three entries, index >= 0, before >= 1, size >= 1. ways(axes) is the product of the sizes.
 
 def Kerf_ShardOffsetOp : Kerf_Op<"shard_offset", [Pure]> {
   let summary = "First global index that this rank holds along a dimension";
   let description = [{
     position(axes) * chunk, a scalar.
+    * The result is a scalar; `chunk` is at least 0.
 
     Example:
     ```mlir
@@ -51,8 +53,8 @@ def Kerf_MaskPaddingOp : Kerf_Op<"mask_padding", [Pure, SameOperandsAndResultTyp
   let summary = "A neutral element in place of the padding along a dimension";
   let description = [{
     Elements whose global index position(axes) * chunk + i along `dim` is `size` or more become 0 (fill = sum), the lowest value
-    (fill = max) or the highest (fill = min). `chunk` is the local extent of the dimension.
-    * `dim` is inside the operand's rank and `chunk` its local size.
+    (fill = max) or the highest (fill = min). `chunk` is the local size of the dimension.
+    * `dim` is inside the operand's rank; `size` is at most ways(axes) * chunk.
 
     Example:
     ```mlir
@@ -68,7 +70,7 @@ def Kerf_LocalSliceOp : Kerf_Op<"local_slice", [Pure]> {
   let summary = "This rank's piece of a local tensor";
   let description = [{
     y = x[position(axes) * chunk ...] of extent chunk along `dim`, chunk the result's size; past the operand's end: unspecified.
-    * Shapes agree but for `dim`.
+    * `dim` is inside the operand's rank; element types and shapes agree but for `dim`.
 
     Example:
     ```mlir
@@ -82,30 +84,50 @@ def Kerf_LocalSliceOp : Kerf_Op<"local_slice", [Pure]> {
 
 class Kerf_Collective<string opMnemonic, string does, string text, dag extra> : Kerf_Op<opMnemonic> {
   let summary = does;
-  let description = text # [{
+  let description = [{
     Started on the stream `stream`; the result is there after `kerf.wait`. `cause` says, for reports, why it is done.
-  }];
+  }] # text;
   let arguments = !con((ins Kerf_Tensor:$operand, DenseI64ArrayAttr:$axes), extra, (ins StrAttr:$stream, StrAttr:$cause));
   let results = (outs Kerf_Pending:$result);
   let hasVerifier = 1;
 }
 
 def Kerf_AllReduceOp : Kerf_Collective<"all_reduce", "Every rank of the group gets the combination of all",
-    "Element-wise over the group, in one fixed order.", (ins Kerf_ReduceKindAttr:$kind)>;
+    [{
+    Element-wise over the group, in one fixed order.
+    * The result has the operand's type.
+  }], (ins Kerf_ReduceKindAttr:$kind)>;
 def Kerf_AllGatherOp : Kerf_Collective<"all_gather", "Every rank of the group gets all pieces along a dimension",
-    "Pieces in order of position along `dim`, trimmed to the result's size.", (ins I64Attr:$dim)>;
+    [{
+    Pieces in order of position along `dim`, trimmed to the result's size.
+    * `dim` is inside the rank; types agree but for `dim`, where the result has at most ways(axes) * the operand's size.
+  }], (ins I64Attr:$dim)>;
 def Kerf_ReduceScatterOp : Kerf_Collective<"reduce_scatter", "Every rank of the group gets its piece of the combination of all",
-    "`dim` is padded to ways * (the result's size); position p keeps piece p of the combination.", (ins I64Attr:$dim, Kerf_ReduceKindAttr:$kind)>;
+    [{
+    `dim` is padded to ways(axes) * (the result's size); position p keeps piece p of the combination.
+    * `dim` is inside the rank; types agree but for `dim`, where the operand has at most ways(axes) * the result's size.
+  }], (ins I64Attr:$dim, Kerf_ReduceKindAttr:$kind)>;
 def Kerf_AllToAllOp : Kerf_Collective<"all_to_all", "Pieces of one dimension are exchanged for pieces of another",
-    "`other_dim` is cut into ways pieces of the result's size (padded up first), piece p goes to position p; what arrives is concatenated along `dim` and trimmed to the result's size.",
+    [{
+    `other_dim` is cut into ways(axes) pieces of the result's size (padded up first), piece p goes to position p; what arrives is concatenated
+    along `dim` and trimmed to the result's size.
+    * `dim` and `other_dim` are two dimensions inside the rank; types agree but for these.
+    * Along `dim` the result has at most ways(axes) * the operand's size, along `other_dim` the operand at most ways(axes) * the result's.
+  }],
     (ins I64Attr:$dim, I64Attr:$other_dim)>;
 def Kerf_CollectivePermuteOp : Kerf_Collective<"collective_permute", "Every rank gets the local tensor of another",
-    "The rank receives what it holds under `after` from a rank that holds it under `before`; both are flat lists: number of dims, then for each dim the count of triples and the triples.",
+    [{
+    The rank receives what it holds under `after` from a rank that holds it under `before`; both are flat lists: number of dims, then for each
+    dim the count of triples and the triples.
+    * The result has the operand's type; `before` and `after` are such lists, for the operand's rank.
+  }],
     (ins DenseI64ArrayAttr:$before, DenseI64ArrayAttr:$after)>;
 
 def Kerf_WaitOp : Kerf_Op<"wait"> {
   let summary = "The result of a started collective";
   let description = [{
+    * The result has the type that was promised.
+
     Example:
     ```mlir
     %y = kerf.wait %p : (!kerf.pending<tensor<4x8xf32>>) -> tensor<4x8xf32>

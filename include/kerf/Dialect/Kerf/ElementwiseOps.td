@@ -42,6 +42,8 @@ def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, Decla
   }];
   let arguments = (ins Kerf_Tensor:$operand);
   let results = (outs Kerf_Tensor:$result);
+  let hasFolder = 1;
+  let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), {}); }";
 }
 
 def Kerf_IsNanOp : Kerf_GlobalOp<"is_nan", [SameOperandsAndResultShape]> {

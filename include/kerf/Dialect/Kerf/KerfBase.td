@@ -139,5 +139,10 @@ class Kerf_Op<string opMnemonic, list<Trait> traits = []> : Op<Kerf_Dialect, opM
 class Kerf_GlobalOp<string opMnemonic, list<Trait> traits = []> : Kerf_Op<opMnemonic,
     !listconcat([Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface>, DeclareOpInterfaceMethods<WorkOpInterface>], traits)>;
 
+/// An op of the global level that computes nothing: it moves elements, by kernels of class `kernelClass`.
+class Kerf_MovingOp<string opMnemonic, string kernelClass, list<Trait> traits = []> : Kerf_GlobalOp<opMnemonic, traits> {
+  let extraClassDeclaration = "double getFlops() { return 0; }\n::kerf::KernelClass getKernelClass() { return ::kerf::KernelClass::" #
+      kernelClass # "; }";
+}
 
 #endif

@@ -4,10 +4,12 @@
 #define KERF_SHAPE_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
 
-def Kerf_ConstantOp : Kerf_GlobalOp<"constant", [ConstantLike, AllTypesMatch<["value", "result"]>]> {
+def Kerf_ConstantOp : Kerf_MovingOp<"constant", "Nothing", [ConstantLike, AllTypesMatch<["value", "result"]>,
+    DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "A constant tensor";
   let description = [{
     Small: what is larger than 1,024 elements and no splat is an argument of kind "constant", kept outside the IR.
+    Rule: a splat may be cut along every dimension, another constant along none.
 
     Example:
     ```mlir
@@ -20,10 +22,11 @@ def Kerf_ConstantOp : Kerf_GlobalOp<"constant", [ConstantLike, AllTypesMatch<["v
   let hasFolder = 1;
 }
 
-def Kerf_IotaOp : Kerf_GlobalOp<"iota"> {
+def Kerf_IotaOp : Kerf_MovingOp<"iota", "Movement", [DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "The index along one dimension";
   let description = [{
     y[..., i, ...] = offset + i along `dimension`. The device level gives the offset of the rank's piece.
+    Rule: every dimension may be cut.
     * `dimension` is one of the result's; `offset` is a scalar of the result's element type.
 
     Example:
@@ -36,10 +39,11 @@ def Kerf_IotaOp : Kerf_GlobalOp<"iota"> {
   let hasVerifier = 1;
 }
 
-def Kerf_BroadcastInDimOp : Kerf_GlobalOp<"broadcast_in_dim", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_BroadcastInDimOp : Kerf_MovingOp<"broadcast_in_dim", "Pointwise", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Copies along new dimensions and along dimensions of size 1";
   let description = [{
     Dimension d of the operand is dimension `broadcast_dimensions[d]` of the result.
+    Rule: `([j]) -> ([i, j])`; a dimension that the copies make may be cut.
     * One entry a dimension of the operand, strictly increasing, inside the result's rank.
     * An operand dimension has the size of its result dimension, or 1.
 
@@ -51,11 +55,13 @@ def Kerf_BroadcastInDimOp : Kerf_GlobalOp<"broadcast_in_dim", [DeclareOpInterfac
   let arguments = (ins Kerf_Tensor:$operand, DenseI64ArrayAttr:$broadcast_dimensions);
   let results = (outs Kerf_Tensor:$result);
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
-def Kerf_ReshapeOp : Kerf_GlobalOp<"reshape", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_ReshapeOp : Kerf_MovingOp<"reshape", "Nothing", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "The same elements in row-major order under another shape";
   let description = [{
+    Rule: `([ij, k]) -> ([i, jk])`, the parts into which the two shapes cut each other.
     * The numbers of elements and the element types are equal.
 
     Example:
@@ -69,10 +75,10 @@ def Kerf_ReshapeOp : Kerf_GlobalOp<"reshape", [DeclareOpInterfaceMethods<Gradien
   let hasFolder = 1;
 }
 
-def Kerf_TransposeOp : Kerf_GlobalOp<"transpose", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_TransposeOp : Kerf_MovingOp<"transpose", "Movement", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Dimensions in another order";
   let description = [{
-    Dimension d of the result is dimension `permutation[d]` of the operand.
+    Dimension d of the result is dimension `permutation[d]` of the operand. Rule: `([i, j]) -> ([j, i])`.
     * `permutation` is a permutation of the operand's dimensions; the result's shape follows.
 
     Example:
@@ -86,11 +92,11 @@ def Kerf_TransposeOp : Kerf_GlobalOp<"transpose", [DeclareOpInterfaceMethods<Gra
   let hasFolder = 1;
 }
 
-def Kerf_SliceOp : Kerf_GlobalOp<"slice", [DeclareOpInterfaceMethods<GradientOpInterface>,
+def Kerf_SliceOp : Kerf_MovingOp<"slice", "Movement", [DeclareOpInterfaceMethods<GradientOpInterface>,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "A strided box of a tensor";
   let description = [{
-    y[i] = x[start + i * stride], along each dimension up to `limit` (exclusive).
+    y[i] = x[start + i * stride], along each dimension up to `limit` (exclusive). Rule: a dimension that is taken whole may be cut.
     * One start, limit and stride a dimension; 0 <= start <= limit <= size, stride >= 1; the result has ceil((limit - start) / stride).
 
     Example:
@@ -101,12 +107,14 @@ def Kerf_SliceOp : Kerf_GlobalOp<"slice", [DeclareOpInterfaceMethods<GradientOpI
   let arguments = (ins Kerf_Tensor:$operand, DenseI64ArrayAttr:$start, DenseI64ArrayAttr:$limit, DenseI64ArrayAttr:$strides);
   let results = (outs Kerf_Tensor:$result);
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
-def Kerf_PadOp : Kerf_GlobalOp<"pad", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_PadOp : Kerf_MovingOp<"pad", "Movement", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "A tensor with a border, and gaps between elements";
   let description = [{
     `low` and `high` elements of `padding_value` before and after each dimension, `interior` between neighbours.
+    Rule: a dimension that stays as it is may be cut; a partial sum passes where `padding_value` is the constant zero.
     * One entry each a dimension; none negative; `padding_value` is a scalar of the operand's element type.
 
     Example:
@@ -120,9 +128,10 @@ def Kerf_PadOp : Kerf_GlobalOp<"pad", [DeclareOpInterfaceMethods<GradientOpInter
   let hasVerifier = 1;
 }
 
-def Kerf_ConcatenateOp : Kerf_GlobalOp<"concatenate", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_ConcatenateOp : Kerf_MovingOp<"concatenate", "Movement", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Tensors one after the other along a dimension";
   let description = [{
+    Rule: all other dimensions pass through, `dimension` may not be cut.
     * At least one operand; ranks, element types and all other dimensions agree; the sizes along `dimension` add up.
 
     Example:

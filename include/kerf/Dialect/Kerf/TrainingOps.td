@@ -40,7 +40,8 @@ def Kerf_SgdOp : Kerf_GlobalOp<"sgd", [AllTypesMatch<["parameter", "velocity", "
   let summary = "Stochastic gradient descent with momentum";
   let description = [{
     g' = g + weight_decay * p; v' = momentum * v + g'; p' = p - lr * v' (PyTorch's SGD; v starts as 0, so that the first v' is g').
-    May work in place.
+    May work in place. Rule: every dimension passes through.
+    * `lr` is a scalar.
 
     Example:
     ```mlir
@@ -51,6 +52,7 @@ def Kerf_SgdOp : Kerf_GlobalOp<"sgd", [AllTypesMatch<["parameter", "velocity", "
   let arguments = (ins Kerf_FloatTensor:$parameter, Kerf_FloatTensor:$velocity, Kerf_FloatTensor:$gradient, Kerf_FloatTensor:$lr,
                        F64Attr:$momentum, F64Attr:$weight_decay);
   let results = (outs Kerf_FloatTensor:$new_parameter, Kerf_FloatTensor:$new_velocity);
+  let hasVerifier = 1;
 }
 
 def Kerf_AdamwOp : Kerf_GlobalOp<"adamw", [AllTypesMatch<["parameter", "exp_avg", "exp_avg_sq", "gradient", "new_parameter",
@@ -60,6 +62,8 @@ def Kerf_AdamwOp : Kerf_GlobalOp<"adamw", [AllTypesMatch<["parameter", "exp_avg"
     t = step + 1; p = p * (1 - lr * weight_decay); m' = beta1 * m + (1 - beta1) * g; v' = beta2 * v + (1 - beta2) * g^2;
     p' = p - lr * (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + epsilon). `step` counts from 0. May work in place.
     (Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019, with the learning rate multiplied into the decay as PyTorch does.)
+    Rule: every dimension passes through.
+    * `lr` and `step` are scalars.
 
     Example:
     ```mlir
@@ -70,6 +74,7 @@ def Kerf_AdamwOp : Kerf_GlobalOp<"adamw", [AllTypesMatch<["parameter", "exp_avg"
   let arguments = (ins Kerf_FloatTensor:$parameter, Kerf_FloatTensor:$exp_avg, Kerf_FloatTensor:$exp_avg_sq, Kerf_FloatTensor:$gradient,
                        Kerf_FloatTensor:$lr, Kerf_IndexTensor:$step, F64Attr:$beta1, F64Attr:$beta2, F64Attr:$epsilon, F64Attr:$weight_decay);
   let results = (outs Kerf_FloatTensor:$new_parameter, Kerf_FloatTensor:$new_exp_avg, Kerf_FloatTensor:$new_exp_avg_sq);
+  let hasVerifier = 1;
 }
 
 #endif

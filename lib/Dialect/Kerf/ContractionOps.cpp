@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that sum over indices or look elements up: verifiers, sharding rules, work and gradients.
+#include "CompositeRules.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::ir;
+
+static double elements(Value value) { return static_cast<double>(tensorType(value).getNumElements()); }
+
+//===-- dot_general ---------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+/// The dimensions of a tensor of `rank` that neither list names.
+SmallVector<int64_t> freeDims(int64_t rank, ArrayRef<int64_t> batching, ArrayRef<int64_t> contracting) {
+  SmallVector<int64_t> dims;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (!llvm::is_contained(batching, dim) && !llvm::is_contained(contracting, dim))
+      dims.push_back(dim);
+  return dims;
+}
+
+SmallVector<int64_t> lhsFree(DotGeneralOp op) {
+  return freeDims(tensorType(op.getLhs()).getRank(), op.getLhsBatching(), op.getLhsContracting());
+}
+
+SmallVector<int64_t> rhsFree(DotGeneralOp op) {
+  return freeDims(tensorType(op.getRhs()).getRank(), op.getRhsBatching(), op.getRhsContracting());
+}
+
+/// The batching and contracting dimensions of one side: inside of the rank, none named twice.
+LogicalResult checkSide(DotGeneralOp op, StringRef side, Value value, ArrayRef<int64_t> batching, ArrayRef<int64_t> contracting) {
+  SmallVector<int64_t> seen;
+  for (int64_t dim : llvm::concat<const int64_t>(batching, contracting)) {
+    if (dim < 0 || dim >= tensorType(value).getRank())
+      return op.emitOpError() << "names dimension " << dim << " of " << side << ", whose rank is " << tensorType(value).getRank();
+    if (llvm::is_contained(seen, dim))
+      return op.emitOpError() << "names dimension " << dim << " of " << side << " twice";
+    seen.push_back(dim);
+  }
+  return success();
+}
+
+/// Dimensions that meet: as many on either side, of equal sizes.
+LogicalResult checkPairs(DotGeneralOp op, StringRef verb, ArrayRef<int64_t> lhs, ArrayRef<int64_t> rhs) {
+  if (lhs.size() != rhs.size())
+    return op.emitOpError() << verb << " " << lhs.size() << " dimensions of lhs with " << rhs.size() << " of rhs";
+  for (auto [left, right] : llvm::zip(lhs, rhs)) {
+    int64_t leftSize = tensorType(op.getLhs()).getDimSize(left), rightSize = tensorType(op.getRhs()).getDimSize(right);
+    if (leftSize != rightSize)
+      return op.emitOpError() << "dimension " << left << " of lhs " << verb << " with dimension " << right << " of rhs: sizes "
+                              << leftSize << " != " << rightSize;
+  }
+  return success();
+}
+
+/// "m", or "m0", "m1", ... where there are several.
+std::string numbered(StringRef prefix, size_t i, size_t count) {
+  return count == 1 ? prefix.str() : prefix.str().append(std::to_string(i));
+}
+
+} // namespace
+
+LogicalResult DotGeneralOp::verify() {
+  if (failed(checkSide(*this, "lhs", getLhs(), getLhsBatching(), getLhsContracting())) ||
+      failed(checkSide(*this, "rhs", getRhs(), getRhsBatching(), getRhsContracting())) ||
+      failed(checkPairs(*this, "batches", getLhsBatching(), getRhsBatching())) ||
+      failed(checkPairs(*this, "contracts", getLhsContracting(), getRhsContracting())))
+    return failure();
+  Type left = tensorType(getLhs()).getElementType(), right = tensorType(getRhs()).getElementType(), out = getType().getElementType();
+  if (left != right || left != out)
+    return emitOpError() << "has elements of " << left << " in lhs, " << right << " in rhs and " << out << " in the result";
+  SmallVector<int64_t> expected;
+  for (int64_t dim : getLhsBatching())
+    expected.push_back(tensorType(getLhs()).getDimSize(dim));
+  for (int64_t dim : lhsFree(*this))
+    expected.push_back(tensorType(getLhs()).getDimSize(dim));
+  for (int64_t dim : rhsFree(*this))
+    expected.push_back(tensorType(getRhs()).getDimSize(dim));
+  return checkShape(*this, "result", getResult(), expected);
+}
+
+// ([b, m, k], [b, k, n]) -> ([b, m, n])  k: reduction(sum)
+Rule DotGeneralOp::getShardingRule() {
+  RuleWriter writer;
+  Shape left = shapeOf(getLhs()), right = shapeOf(getRhs());
+  FactorMap lhs(left.size()), rhs(right.size()), result;
+  SmallVector<int64_t> rows = lhsFree(*this), columns = rhsFree(*this);
+  for (size_t i = 0, count = getLhsBatching().size(); i < count; ++i) {
+    int factor = writer.factor(numbered("b", i, count), left[getLhsBatching()[i]]);
+    lhs[getLhsBatching()[i]] = rhs[getRhsBatching()[i]] = {factor};
+    result.push_back({factor});
+  }
+  for (size_t i = 0; i < rows.size(); ++i)
+    result.push_back(lhs[rows[i]] = {writer.factor(numbered("m", i, rows.size()), left[rows[i]])});
+  for (size_t i = 0, count = getLhsContracting().size(); i < count; ++i)
+    lhs[getLhsContracting()[i]] = rhs[getRhsContracting()[i]] = {
+        writer.factor(numbered("k", i, count), left[getLhsContracting()[i]])};
+  for (size_t i = 0; i < columns.size(); ++i)
+    result.push_back(rhs[columns[i]] = {writer.factor(numbered("n", i, columns.size()), right[columns[i]])});
+  writer.rule.operands = {lhs, rhs};
+  writer.rule.results = {result};
+  writer.linear({0}, {0});
+  writer.linear({1}, {0});
+  return writer.rule;
+}
+
+double DotGeneralOp::getFlops() { // 2 * b * m * n * k
+  double flops = 2.0 * elements(getResult());
+  for (int64_t dim : getLhsContracting())
+    flops *= static_cast<double>(tensorType(getLhs()).getDimSize(dim));
+  return flops;
+}
+
+KernelClass DotGeneralOp::getKernelClass() { return KernelClass::Product; }
+
+namespace {
+
+/// One operand of a product as seen by its gradient, which is the product of the result's gradient and of the other operand over what
+/// the other operand brought to the result.
+struct ProductSide {
+  Value operand, other;
+  ArrayRef<int64_t> batching, otherBatching, contracting, otherContracting;
+  SmallVector<int64_t> free, otherFree; // of the operand, of the other
+  int64_t firstFree, firstOtherFree;    // where these stand in the result
+};
+
+/// Dimension p of `order`'s tensor is dimension order[p] of the operand: the permutation that puts them in place.
+SmallVector<int64_t> inverse(ArrayRef<int64_t> order) {
+  SmallVector<int64_t> permutation(order.size());
+  for (auto [position, dim] : llvm::enumerate(order))
+    permutation[dim] = position;
+  return permutation;
+}
+
+Value productGradient(Emitter &emit, const ProductSide &side, Value gradient) {
+  Shape batch = firstDims(side.batching.size());
+  SmallVector<int64_t> meeting; // the result's dimensions that the other operand brought
+  for (size_t i = 0; i < side.otherFree.size(); ++i)
+    meeting.push_back(side.firstOtherFree + i);
+  // The other operand's contracting dimensions stay free in its own order; each stands for the operand's partner.
+  SmallVector<int64_t> sortedContracting(side.otherContracting), partners;
+  llvm::sort(sortedContracting);
+  for (int64_t dim : sortedContracting)
+    partners.push_back(side.contracting[llvm::find(side.otherContracting, dim) - side.otherContracting.begin()]);
+  // Both orders of the factors give the gradient up to a transposition: take the one that needs none.
+  SmallVector<int64_t> freeFirst(side.batching), freeLast(side.batching);
+  llvm::append_range(freeFirst, side.free);
+  llvm::append_range(freeFirst, partners);
+  llvm::append_range(freeLast, partners);
+  llvm::append_range(freeLast, side.free);
+  if (!llvm::is_sorted(freeFirst) && llvm::is_sorted(freeLast))
+    return emit.dot(side.other, gradient, side.otherBatching, batch, side.otherFree, meeting);
+  Value product = emit.dot(gradient, side.other, batch, side.otherBatching, meeting, side.otherFree);
+  return emit.transpose(product, inverse(freeFirst));
+}
+
+} // namespace
+
+LogicalResult DotGeneralOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                          SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  operandGradients.assign(2, Value());
+  SmallVector<int64_t> rows = lhsFree(*this), columns = rhsFree(*this);
+  int64_t firstRow = getLhsBatching().size(), firstColumn = firstRow + rows.size();
+  ProductSide left{getLhs(),           getRhs(),           getLhsBatching(), getRhsBatching(), getLhsContracting(),
+                   getRhsContracting(), rows,              columns,          firstRow,         firstColumn};
+  ProductSide right{getRhs(),           getLhs(),          getRhsBatching(), getLhsBatching(), getRhsContracting(),
+                    getLhsContracting(), columns,          rows,             firstColumn,      firstRow};
+  if (wanted[0])
+    operandGradients[0] = productGradient(emit, left, resultGradients[0]);
+  if (wanted[1])
+    operandGradients[1] = productGradient(emit, right, resultGradients[0]);
+  return success();
+}
+
+//===-- reduce --------------------------------------------------------------------------------------------------------===//
+
+LogicalResult ReduceOp::verify() {
+  ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), dims = getDimensions();
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] < 0 || dims[i] >= static_cast<int64_t>(from.size()))
+      return emitOpError() << "dimensions has entry " << dims[i] << ", outside of the operand's rank " << from.size();
+    if (i > 0 && dims[i] <= dims[i - 1])
+      return emitOpError() << "dimensions isn't strictly increasing: " << dims[i - 1] << ", then " << dims[i];
+  }
+  Type element = tensorType(getOperand()).getElementType();
+  if (element != getType().getElementType())
+    return emitOpError() << "has operand elements of " << element << " and result elements of " << getType().getElementType();
+  SmallVector<int64_t> expected;
+  for (int64_t dim : freeDims(from.size(), dims, {}))
+    expected.push_back(from[dim]);
+  return checkShape(*this, "result", getResult(), expected);
+}
+
+static ReduceKind plainKind(ReduceKindIR kind) {
+  return kind == ReduceKindIR::sum ? ReduceKind::Sum : kind == ReduceKindIR::max ? ReduceKind::Max : ReduceKind::Min;
+}
+
+// ([p, r]) -> ([p])  r: reduction(sum)
+Rule ReduceOp::getShardingRule() {
+  RuleWriter writer;
+  Shape from = shapeOf(getOperand());
+  FactorMap operand(from.size()), result;
+  SmallVector<int64_t> kept = freeDims(from.size(), getDimensions(), {});
+  for (size_t i = 0; i < kept.size(); ++i)
+    result.push_back(operand[kept[i]] = {writer.factor(numbered("p", i, kept.size()), from[kept[i]])});
+  for (size_t i = 0, count = getDimensions().size(); i < count; ++i) {
+    int factor = writer.factor(numbered("r", i, count), from[getDimensions()[i]]);
+    writer.rule.factors[factor].reduction = plainKind(getKind());
+    operand[getDimensions()[i]] = {factor};
+  }
+  writer.rule.operands = {operand};
+  writer.rule.results = {result};
+  if (getKind() == ReduceKindIR::sum)
+    writer.linear({0}, {0});
+  return writer.rule;
+}
+
+double ReduceOp::getFlops() { return elements(getOperand()); }
+
+KernelClass ReduceOp::getKernelClass() { return KernelClass::Reduction; }
+
+LogicalResult ReduceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                      SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  operandGradients.assign(1, Value());
+  if (!wanted[0] || !isa<FloatType>(getType().getElementType()))
+    return success();
+  ArrayRef<int64_t> from = tensorType(getOperand()).getShape();
+  SmallVector<int64_t> kept = freeDims(from.size(), getDimensions(), {});
+  Value gradient = resultGradients[0];
+  if (getKind() == ReduceKindIR::sum) {
+    operandGradients[0] = emit.broadcast(gradient, from, kept);
+    return success();
+  }
+  // The elements that reach the extremum share the gradient equally.
+  Value reaches = emit.compare(getOperand(), emit.broadcast(getResult(), from, kept), Comparison::EQ);
+  Value count = emit.sum(emit.convert(reaches, getType().getElementType()), getDimensions());
+  Value share = emit.broadcast(emit.divide(gradient, count), from, kept);
+  operandGradients[0] = emit.select(reaches, share, emit.splat(0.0, share));
+  return success();
+}
+
+//===-- gather and scatter_add ----------------------------------------------------------------------------------------===//
+
+/// What both check: `slices` has the indices' dimensions in place of dimension `axis` of `table`.
+static LogicalResult checkLookup(Operation *op, Value table, Value indices, Value slices, int64_t axis, StringRef tableName,
+                                 StringRef slicesName) {
+  ArrayRef<int64_t> whole = tensorType(table).getShape();
+  int64_t rank = whole.size();
+  if (axis < 0 || axis >= rank)
+    return op->emitOpError() << "axis " << axis << " is outside of the rank " << rank << " of the " << tableName;
+  Type element = tensorType(table).getElementType(), sliceElement = tensorType(slices).getElementType();
+  if (element != sliceElement)
+    return op->emitOpError() << "has elements of " << element << " in the " << tableName << " and of " << sliceElement << " in the " << slicesName;
+  SmallVector<int64_t> expected(whole.take_front(axis));
+  llvm::append_range(expected, tensorType(indices).getShape());
+  llvm::append_range(expected, whole.drop_front(axis + 1));
+  return checkShape(op, slicesName, slices, expected);
+}
+
+namespace {
+
+/// Factors of a lookup: the table's dimensions before the axis, the axis, those after, and the indices' own.
+struct LookupMaps {
+  FactorMap table, indices, slices;
+};
+
+LookupMaps lookupMaps(RuleWriter &writer, Value table, Value indices, int64_t axis) {
+  ArrayRef<int64_t> whole = tensorType(table).getShape();
+  auto named = [&](StringRef prefix, ArrayRef<int64_t> sizes) {
+    FactorMap map;
+    for (size_t i = 0; i < sizes.size(); ++i)
+      map.push_back({writer.factor(numbered(prefix, i, sizes.size()), sizes[i])});
+    return map;
+  };
+  FactorMap before = named("a", whole.take_front(axis));
+  FactorMap looked = {{writer.factor("v", whole[axis], FactorKind::Replicated)}};
+  FactorMap after = named("c", whole.drop_front(axis + 1));
+  FactorMap own = named("t", tensorType(indices).getShape());
+  return {before + looked + after, own, before + own + after};
+}
+
+} // namespace
+
+LogicalResult GatherOp::verify() {
+  return checkLookup(*this, getOperand(), getIndices(), getResult(), getAxis(), "operand", "result");
+}
+
+// ([a, v, c], [t]) -> ([a, t, c])      v may not be cut
+Rule GatherOp::getShardingRule() {
+  RuleWriter writer;
+  LookupMaps maps = lookupMaps(writer, getOperand(), getIndices(), getAxis());
+  writer.rule.operands = {maps.table, maps.indices};
+  writer.rule.results = {maps.slices};
+  writer.linear({0}, {0});
+  return writer.rule;
+}
+
+LogicalResult GatherOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                      SmallVectorImpl<Value> &operandGradients) {
+  operandGradients.assign(2, Value());
+  if (wanted[0] && isa<FloatType>(getType().getElementType()))
+    operandGradients[0] =
+        ScatterAddOp::create(builder, getLoc(), getOperand().getType(), getIndices(), resultGradients[0], getAxis());
+  return success();
+}
+
+LogicalResult ScatterAddOp::verify() {
+  return checkLookup(*this, getResult(), getIndices(), getUpdates(), getAxis(), "result", "updates");
+}
+
+// ([t], [a, t, c]) -> ([a, v, c])  t: reduction(sum)      v may not be cut
+Rule ScatterAddOp::getShardingRule() {
+  RuleWriter writer;
+  LookupMaps maps = lookupMaps(writer, getResult(), getIndices(), getAxis());
+  writer.rule.operands = {maps.indices, maps.slices};
+  writer.rule.results = {maps.table};
+  writer.linear({1}, {0});
+  return writer.rule;
+}
+
+double ScatterAddOp::getFlops() { return elements(getUpdates()); }
+
+KernelClass ScatterAddOp::getKernelClass() { return KernelClass::Gather; }

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verifiers of the device level: axes, and the local shapes on either side of a collective.
+#include "kerf/Dialect/Kerf/KerfDialect.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::ir;
+
+namespace {
+
+/// Flat triples (axis index, before, size), major first.
+LogicalResult checkAxes(Operation *op, ArrayRef<int64_t> axes) {
+  if (axes.size() % 3 != 0)
+    return op->emitOpError() << "has " << axes.size() << " numbers for axes; these are triples (index, before, size)";
+  for (; !axes.empty(); axes = axes.drop_front(3))
+    if (axes[0] < 0 || axes[1] < 1 || axes[2] < 1)
+      return op->emitOpError() << "has axis (" << axes[0] << ", " << axes[1] << ", " << axes[2]
+                               << "); (index, before, size) are at least (0, 1, 1)";
+  return success();
+}
+
+/// Positions along `axes`, no more than an int64_t holds.
+int64_t waysOf(ArrayRef<int64_t> axes) {
+  int64_t ways = 1;
+  for (; !axes.empty(); axes = axes.drop_front(3))
+    if (__builtin_mul_overflow(ways, axes[2], &ways))
+      return std::numeric_limits<int64_t>::max();
+  return ways;
+}
+
+LogicalResult checkDim(Operation *op, StringRef name, int64_t dim, RankedTensorType type) {
+  if (dim >= 0 && dim < type.getRank())
+    return success();
+  return op->emitOpError() << name << " " << dim << " is outside of the rank " << type.getRank();
+}
+
+/// Element types, ranks and the sizes of all dimensions but `dims` agree.
+LogicalResult checkAgree(Operation *op, RankedTensorType operand, RankedTensorType result, ArrayRef<int64_t> dims) {
+  if (operand.getElementType() != result.getElementType())
+    return op->emitOpError() << "has operand elements of " << operand.getElementType() << " and result elements of "
+                             << result.getElementType();
+  if (operand.getRank() != result.getRank())
+    return op->emitOpError() << "has an operand of rank " << operand.getRank() << " and a result of rank " << result.getRank();
+  for (int64_t dim = 0; dim < operand.getRank(); ++dim)
+    if (!llvm::is_contained(dims, dim) && operand.getDimSize(dim) != result.getDimSize(dim))
+      return op->emitOpError() << "has size " << operand.getDimSize(dim) << " in the operand and " << result.getDimSize(dim)
+                               << " in the result along dimension " << dim;
+  return success();
+}
+
+/// Along `dim`, `ways` pieces of `piece` hold all of `whole`.
+LogicalResult checkPieces(Operation *op, int64_t dim, int64_t ways, StringRef pieceName, RankedTensorType piece, StringRef wholeName,
+                          RankedTensorType whole) {
+  int64_t capacity;
+  if (__builtin_mul_overflow(ways, piece.getDimSize(dim), &capacity) || whole.getDimSize(dim) <= capacity)
+    return success();
+  return op->emitOpError() << "has size " << whole.getDimSize(dim) << " in the " << wholeName << " along dimension " << dim << ", but "
+                           << ways << " pieces of the " << pieceName << "'s size " << piece.getDimSize(dim) << " hold only " << capacity;
+}
+
+LogicalResult checkSameType(Operation *op, RankedTensorType operand, RankedTensorType result) {
+  if (operand == result)
+    return success();
+  return op->emitOpError() << "turns " << operand << " into " << result << "; both should be of one type";
+}
+
+/// For each of `rank` dimensions a count of triples and the triples, after the number of dimensions.
+LogicalResult checkLayout(Operation *op, StringRef name, ArrayRef<int64_t> flat, int64_t rank) {
+  if (flat.empty() || flat[0] != rank)
+    return op->emitOpError() << name << " is of " << (flat.empty() ? 0 : flat[0]) << " dimensions, the operand of " << rank;
+  flat = flat.drop_front();
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    int64_t left = flat.size();
+    if (left == 0 || flat[0] < 0 || flat[0] > (left - 1) / 3)
+      return op->emitOpError() << name << " ends within dimension " << dim;
+    size_t numbers = 3 * flat[0];
+    if (failed(checkAxes(op, flat.slice(1, numbers))))
+      return failure();
+    flat = flat.drop_front(1 + numbers);
+  }
+  if (!flat.empty())
+    return op->emitOpError() << name << " has " << flat.size() << " numbers after its last dimension";
+  return success();
+}
+
+} // namespace
+
+//===-- pieces of a tensor --------------------------------------------------------------------------------------------===//
+
+LogicalResult ShardOffsetOp::verify() {
+  if (failed(checkAxes(*this, getAxes())))
+    return failure();
+  if (int64_t rank = getType().getRank())
+    return emitOpError() << "has a result of rank " << rank << "; it is a scalar, of rank 0";
+  if (int64_t chunk = getChunk(); chunk < 0)
+    return emitOpError() << "chunk is " << chunk << "; it is at least 0";
+  return success();
+}
+
+LogicalResult MaskPaddingOp::verify() {
+  int64_t dim = getDim(), size = getSize();
+  if (failed(checkAxes(*this, getAxes())) || failed(checkDim(*this, "dim", dim, getType())))
+    return failure();
+  int64_t chunk = getType().getDimSize(dim), ways = waysOf(getAxes()), capacity;
+  if (size < 0 || (!__builtin_mul_overflow(ways, chunk, &capacity) && size > capacity))
+    return emitOpError() << "size " << size << " does not lie between 0 and the " << ways << " pieces of " << chunk
+                         << " that the axes and dimension " << dim << " hold";
+  return success();
+}
+
+LogicalResult LocalSliceOp::verify() {
+  RankedTensorType operand = getOperand().getType(), result = getType();
+  int64_t dim = getDim();
+  if (failed(checkAxes(*this, getAxes())) || failed(checkDim(*this, "dim", dim, operand)))
+    return failure();
+  return checkAgree(*this, operand, result, dim);
+}
+
+//===-- collectives ---------------------------------------------------------------------------------------------------===//
+
+LogicalResult AllReduceOp::verify() {
+  if (failed(checkAxes(*this, getAxes())))
+    return failure();
+  return checkSameType(*this, getOperand().getType(), getType().getTensor());
+}
+
+LogicalResult AllGatherOp::verify() {
+  RankedTensorType operand = getOperand().getType(), result = getType().getTensor();
+  int64_t dim = getDim();
+  if (failed(checkAxes(*this, getAxes())) || failed(checkDim(*this, "dim", dim, operand)) ||
+      failed(checkAgree(*this, operand, result, dim)))
+    return failure();
+  return checkPieces(*this, dim, waysOf(getAxes()), "operand", operand, "result", result);
+}
+
+LogicalResult ReduceScatterOp::verify() {
+  RankedTensorType operand = getOperand().getType(), result = getType().getTensor();
+  int64_t dim = getDim();
+  if (failed(checkAxes(*this, getAxes())) || failed(checkDim(*this, "dim", dim, operand)) ||
+      failed(checkAgree(*this, operand, result, dim)))
+    return failure();
+  return checkPieces(*this, dim, waysOf(getAxes()), "result", result, "operand", operand);
+}
+
+LogicalResult AllToAllOp::verify() {
+  RankedTensorType operand = getOperand().getType(), result = getType().getTensor();
+  int64_t dim = getDim(), other = getOtherDim(), ways = waysOf(getAxes());
+  if (failed(checkAxes(*this, getAxes())) || failed(checkDim(*this, "dim", dim, operand)) ||
+      failed(checkDim(*this, "other_dim", other, operand)))
+    return failure();
+  if (dim == other)
+    return emitOpError() << "dim and other_dim are both " << dim;
+  if (failed(checkAgree(*this, operand, result, {dim, other})) ||
+      failed(checkPieces(*this, dim, ways, "operand", operand, "result", result)))
+    return failure();
+  return checkPieces(*this, other, ways, "result", result, "operand", operand);
+}
+
+LogicalResult CollectivePermuteOp::verify() {
+  int64_t rank = getOperand().getType().getRank();
+  if (failed(checkAxes(*this, getAxes())) || failed(checkSameType(*this, getOperand().getType(), getType().getTensor())) ||
+      failed(checkLayout(*this, "before", getBefore(), rank)))
+    return failure();
+  return checkLayout(*this, "after", getAfter(), rank);
+}
+
+LogicalResult WaitOp::verify() { return checkSameType(*this, getOperand().getType().getTensor(), getType()); }

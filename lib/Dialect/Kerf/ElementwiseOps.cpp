@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that work on each element apart: gradients and folds. Their sharding rules are generated from ElementwiseOps.td: every dimension
+// passes through, and a partial sum passes where the op is linear.
+#include "kerf/Dialect/Kerf/Emit.h"
+
+#include "mlir/IR/Matchers.h"
+#include <numbers>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::ir;
+
+namespace {
+
+bool isFloat(Value value) { return isa<FloatType>(tensorType(value).getElementType()); }
+
+/// The gradient of an op of one operand: what `build` makes, where it is wanted.
+LogicalResult unaryGradient(Operation *op, ArrayRef<bool> wanted, SmallVectorImpl<Value> &gradients, function_ref<Value()> build) {
+  gradients.assign(1, Value());
+  if (wanted[0] && isFloat(op->getOperand(0)))
+    gradients[0] = build();
+  return success();
+}
+
+/// The same for two operands, each apart.
+LogicalResult binaryGradient(Operation *op, ArrayRef<bool> wanted, SmallVectorImpl<Value> &gradients, function_ref<Value()> buildLhs,
+                             function_ref<Value()> buildRhs) {
+  gradients.assign(2, Value());
+  if (wanted[0] && isFloat(op->getOperand(0)))
+    gradients[0] = buildLhs();
+  if (wanted[1] && isFloat(op->getOperand(1)))
+    gradients[1] = buildRhs();
+  return success();
+}
+
+/// The value that every element of `value` has, where a constant says so: through broadcasts, reshapes and conversions to floats.
+std::optional<double> splatValue(Value value) {
+  auto isThrough = [](Operation *op) {
+    return isa_and_nonnull<BroadcastInDimOp, ReshapeOp>(op) || (isa_and_nonnull<ConvertOp>(op) && isFloat(op->getResult(0)));
+  };
+  while (isThrough(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  DenseElementsAttr elements;
+  if (!matchPattern(value, m_Constant(&elements)) || !elements.isSplat())
+    return std::nullopt;
+  if (isa<FloatType>(elements.getElementType())) {
+    APFloat number = elements.getSplatValue<APFloat>();
+    bool losesInfo;
+    number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
+    return number.convertToDouble();
+  }
+  return static_cast<double>(elements.getSplatValue<APInt>().getSExtValue());
+}
+
+} // namespace
+
+//===-- one operand ---------------------------------------------------------------------------------------------------===//
+
+// Each in terms of the op's own result y where that is cheaper than of its operand x.
+
+LogicalResult NegateOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                      SmallVectorImpl<Value> &operandGradients) {
+  return unaryGradient(*this, wanted, operandGradients,
+                       [&]() -> Value { return NegateOp::create(builder, getLoc(), getType(), resultGradients[0]); });
+}
+
+LogicalResult AbsOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                   SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  return unaryGradient(*this, wanted, operandGradients, [&] { // dy * sign(x): 0 at 0
+    return emit.multiply(resultGradients[0], SignOp::create(builder, getLoc(), getType(), getOperand()));
+  });
+}
+
+LogicalResult ExponentialOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                           SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  return unaryGradient(*this, wanted, operandGradients, [&] { return emit.multiply(resultGradients[0], getResult()); });
+}
+
+LogicalResult LogOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                   SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  return unaryGradient(*this, wanted, operandGradients, [&] { return emit.divide(resultGradients[0], getOperand()); });
+}
+
+LogicalResult SqrtOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                    SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  return unaryGradient(*this, wanted, operandGradients, // dy / (2y)
+                       [&] { return emit.divide(resultGradients[0], emit.add(getResult(), getResult())); });
+}
+
+LogicalResult RsqrtOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                     SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  return unaryGradient(*this, wanted, operandGradients, [&]() -> Value { // -dy * y / (2x)
+    Value half = emit.divide(emit.multiply(resultGradients[0], getResult()), emit.add(getOperand(), getOperand()));
+    return NegateOp::create(builder, getLoc(), getType(), half);
+  });
+}
+
+LogicalResult TanhOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                    SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  return unaryGradient(*this, wanted, operandGradients, [&] { // dy * (1 - y^2)
+    Value slope = emit.subtract(emit.splat(1.0, getResult()), emit.multiply(getResult(), getResult()));
+    return emit.multiply(resultGradients[0], slope);
+  });
+}
+
+LogicalResult LogisticOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                        SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  return unaryGradient(*this, wanted, operandGradients, [&] { // dy * y * (1 - y)
+    Value slope = emit.multiply(getResult(), emit.subtract(emit.splat(1.0, getResult()), getResult()));
+    return emit.multiply(resultGradients[0], slope);
+  });
+}
+
+LogicalResult ErfOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                   SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  return unaryGradient(*this, wanted, operandGradients, [&] { // dy * 2/sqrt(pi) * exp(-x^2)
+    Value square = emit.multiply(getOperand(), getOperand());
+    Value bell = emit.exponential(NegateOp::create(builder, getLoc(), getType(), square));
+    return emit.multiply(resultGradients[0], emit.multiply(bell, emit.splat(2.0 * std::numbers::inv_sqrtpi, bell)));
+  });
+}
+
+LogicalResult SineOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                    SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  return unaryGradient(*this, wanted, operandGradients, [&] {
+    return emit.multiply(resultGradients[0], CosineOp::create(builder, getLoc(), getType(), getOperand()));
+  });
+}
+
+LogicalResult CosineOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                      SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  return unaryGradient(*this, wanted, operandGradients, [&]() -> Value {
+    Value product = emit.multiply(resultGradients[0], SineOp::create(builder, getLoc(), getType(), getOperand()));
+    return NegateOp::create(builder, getLoc(), getType(), product);
+  });
+}
+
+LogicalResult ConvertOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                       SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  return unaryGradient(*this, wanted, operandGradients, [&] { // none comes back through an integer
+    return isFloat(getResult()) ? emit.convert(resultGradients[0], tensorType(getOperand()).getElementType()) : Value();
+  });
+}
+
+OpFoldResult ConvertOp::fold(FoldAdaptor) { return getOperand().getType() == getType() ? OpFoldResult(getOperand()) : OpFoldResult(); }
+
+//===-- two operands --------------------------------------------------------------------------------------------------===//
+
+LogicalResult AddOp::buildGradient(OpBuilder &, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                   SmallVectorImpl<Value> &operandGradients) {
+  auto same = [&] { return resultGradients[0]; };
+  return binaryGradient(*this, wanted, operandGradients, same, same);
+}
+
+LogicalResult SubtractOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                        SmallVectorImpl<Value> &operandGradients) {
+  return binaryGradient(
+      *this, wanted, operandGradients, [&] { return resultGradients[0]; },
+      [&]() -> Value { return NegateOp::create(builder, getLoc(), getType(), resultGradients[0]); });
+}
+
+LogicalResult MultiplyOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                        SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  return binaryGradient(
+      *this, wanted, operandGradients, [&] { return emit.multiply(resultGradients[0], getRhs()); },
+      [&] { return emit.multiply(resultGradients[0], getLhs()); });
+}
+
+LogicalResult DivideOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                      SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  // With q = dy / rhs: dlhs = q, drhs = -q * z.
+  Value quotient;
+  auto buildQuotient = [&] { return quotient = quotient ? quotient : emit.divide(resultGradients[0], getRhs()); };
+  return binaryGradient(*this, wanted, operandGradients, buildQuotient, [&]() -> Value {
+    return NegateOp::create(builder, getLoc(), getType(), emit.multiply(buildQuotient(), getResult()));
+  });
+}
+
+/// Of maximum and minimum: the gradient goes to the operand that `wins` over the other. Where they tie, each gets half, as in PyTorch's
+/// max of two tensors; but a constant operand is a bound (relu, clamp), and there the slope at the bound is 0, as in PyTorch's relu.
+static LogicalResult extremumGradient(Operation *op, Comparison wins, OpBuilder &builder, Value gradient, ArrayRef<bool> wanted,
+                                      SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, op->getLoc()};
+  Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+  bool isBound = splatValue(lhs) || splatValue(rhs);
+  Value atTie; // what either operand gets where it doesn't win
+  auto share = [&](Value x, Value other) {
+    if (!atTie) {
+      Value zero = emit.splat(0.0, gradient);
+      Value half = isBound ? zero : emit.multiply(gradient, emit.splat(0.5, gradient));
+      atTie = isBound ? zero : emit.select(emit.compare(lhs, rhs, Comparison::EQ), half, zero);
+    }
+    return emit.select(emit.compare(x, other, wins), gradient, atTie);
+  };
+  return binaryGradient(op, wanted, operandGradients, [&] { return share(lhs, rhs); }, [&] { return share(rhs, lhs); });
+}
+
+LogicalResult MaximumOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                       SmallVectorImpl<Value> &operandGradients) {
+  return extremumGradient(*this, Comparison::GT, builder, resultGradients[0], wanted, operandGradients);
+}
+
+LogicalResult MinimumOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                       SmallVectorImpl<Value> &operandGradients) {
+  return extremumGradient(*this, Comparison::LT, builder, resultGradients[0], wanted, operandGradients);
+}
+
+/// n * x^(n-1) for a known n; null where it is 0.
+static Value slopeOfPower(Emitter &emit, PowerOp op, double n) {
+  Value x = op.getLhs();
+  if (n == 0)
+    return {};
+  if (n == 1)
+    return emit.splat(1.0, x);
+  if (n == 2)
+    return emit.add(x, x);
+  if (n == 3)
+    return emit.multiply(emit.multiply(x, x), emit.splat(3.0, x));
+  if (n == 0.5) // 1 / (2 sqrt(x)), with sqrt(x) the op's own result
+    return emit.divide(emit.splat(0.5, x), op.getResult());
+  Value lower = PowerOp::create(emit.builder, emit.loc, x.getType(), x, emit.splat(n - 1, x));
+  return emit.multiply(lower, emit.splat(n, x));
+}
+
+LogicalResult PowerOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                     SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  Value x = getLhs(), n = getRhs(), gradient = resultGradients[0];
+  auto ofBase = [&]() -> Value {
+    if (std::optional<double> known = splatValue(n)) {
+      Value slope = slopeOfPower(emit, *this, *known);
+      return slope ? emit.multiply(gradient, slope) : Value();
+    }
+    // n * x^(n-1), but 0 where n is 0: there 0 * 0^-1 would be NaN.
+    Value zero = emit.splat(0.0, x);
+    Value lower = PowerOp::create(builder, getLoc(), getType(), x, emit.subtract(n, emit.splat(1.0, n)));
+    Value slope = emit.select(emit.compare(n, zero, Comparison::EQ), zero, emit.multiply(n, lower));
+    return emit.multiply(gradient, slope);
+  };
+  auto ofExponent = [&]() -> Value {
+    // y * log(x), but 0 where x is 0 and n is not negative: the limit, where 0 * log(0) would be NaN.
+    Value zero = emit.splat(0.0, x);
+    Value atZero = emit.compare(x, zero, Comparison::EQ), notNegative = emit.compare(n, zero, Comparison::GE);
+    Value isLimit = AndOp::create(builder, getLoc(), atZero.getType(), atZero, notNegative);
+    Value slope = emit.select(isLimit, zero, emit.multiply(getResult(), emit.log(x)));
+    return emit.multiply(gradient, slope);
+  };
+  return binaryGradient(*this, wanted, operandGradients, ofBase, ofExponent);
+}
+
+//===-- three operands ------------------------------------------------------------------------------------------------===//
+
+LogicalResult SelectOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                      SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  operandGradients.assign(3, Value());
+  if (!isFloat(getResult()) || !(wanted[1] || wanted[2]))
+    return success();
+  Value gradient = resultGradients[0], zero = emit.splat(0.0, gradient);
+  if (wanted[1])
+    operandGradients[1] = emit.select(getPredicate(), gradient, zero);
+  if (wanted[2])
+    operandGradients[2] = emit.select(getPredicate(), zero, gradient);
+  return success();
+}
