@@ -53,6 +53,10 @@ int64_t position(const Mesh &mesh, std::span<const AxisRef> refs, int64_t rank);
 int64_t ways(std::span<const AxisRef> refs);
 /// The ranks that differ from `rank` at most along `refs`, ordered by position: the group of a collective.
 std::vector<int64_t> groupOf(const Mesh &mesh, std::span<const AxisRef> refs, int64_t rank);
+/// The rank at position `p` of that group: `rank` with its digits along `refs` replaced by those of `p`.
+int64_t rankAt(const Mesh &mesh, std::span<const AxisRef> refs, int64_t rank, int64_t p);
+/// Neighbouring parts of one axis written as one: {"x":(1)2, "x":(2)3} -> {"x":(1)6}. Positions stay what they are.
+std::vector<AxisRef> mergeParts(std::span<const AxisRef> refs);
 
 enum class ReduceKind { Sum, Max, Min };
 std::string_view toString(ReduceKind kind);
@@ -74,6 +78,7 @@ struct Sharding {
   auto operator<=>(const Sharding &) const = default;
 
   static Sharding replicated(size_t rank) { return {std::vector<DimSharding>(rank), {}, ReduceKind::Sum}; }
+  /// Every rank holds the whole value: nothing cut, nothing partial.
   bool isReplicated() const;
 };
 
@@ -87,10 +92,15 @@ struct Extent { int64_t begin = 0, count = 0; };
 Extent validExtent(int64_t size, const DimSharding &dim, const Mesh &mesh, int64_t rank);
 /// True when some rank holds padding along the dimension.
 bool isPadded(int64_t size, const DimSharding &dim);
-/// Ranks agree, chunks cover the size, no axis is used twice.
+/// The same placement with `mergeParts` done in every dimension and in `partial`, and `partial` sorted: two shardings with the same
+/// canonical form put the same elements on every rank.
+Sharding canonical(Sharding sharding);
+/// The tensor's rank is the sharding's, every part of an axis exists and is larger than 1 (an axis of size 1 never occurs), no axis
+/// is used twice, chunks cover the size (ways * chunk >= size; trailing positions may hold nothing but padding), `partial` is sorted.
 Status checkSharding(const Mesh &mesh, const Shape &shape, const Sharding &sharding);
 
-/// `[{"x"}, {"x":(1)2, "y"}/32, {}] partial ["z"]`: `/32` is a chunk that is not the default one.
+/// `[{"x"}, {"x":(1)2, "y"}/32, {}] partial ["z"]`: `/32` is a chunk that is not the default one; `partial(max) ["z"]` where the
+/// kind is not sum.
 std::string toString(const Mesh &mesh, const Shape &shape, const Sharding &sharding);
 
 } // namespace kerf

@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shortest path from one sharding to another. A node is a layout: which atoms (Atoms.h) cut each dimension in which order,
+// with what chunk, and which are still partial; an edge is a step. Layouts are small values, so that thousands of searches are quick.
+#include "kerf/Sharding/Reshard.h"
+#include "Atoms.h"
+#include "ReshardSteps.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <fmt/format.h>
+#include <queue>
+#include <unordered_map>
+
+namespace kerf {
+
+namespace {
+
+// Beyond these, gatherThenSlice answers. Meshes of three axes with two parts each have 6 atoms.
+constexpr size_t kMaxAtoms = 12;
+constexpr size_t kMaxCutDims = 8;
+constexpr int kMaxSettledLayouts = 2000;
+
+/// Atoms of one dimension, major first.
+struct Digits {
+  std::array<uint8_t, kMaxAtoms> id{};
+  uint8_t count = 0;
+  bool operator==(const Digits &) const = default;
+
+  void append(uint8_t atom) { id[count++] = atom; }
+  uint32_t mask(size_t first = 0) const {
+    uint32_t bits = 0;
+    for (size_t i = first; i < count; ++i)
+      bits |= 1u << id[i];
+    return bits;
+  }
+  Digits part(size_t first, size_t end) const {
+    Digits some;
+    for (size_t i = first; i < end; ++i)
+      some.append(id[i]);
+    return some;
+  }
+  Digits plus(const Digits &minor) const {
+    Digits both = *this;
+    for (size_t i = 0; i < minor.count; ++i)
+      both.append(minor.id[i]);
+    return both;
+  }
+};
+
+struct Layout {
+  uint32_t partial = 0;
+  std::array<Digits, kMaxCutDims> dims{};
+  std::array<int64_t, kMaxCutDims> chunk{};
+  bool operator==(const Layout &) const = default;
+};
+
+struct LayoutHash {
+  size_t operator()(const Layout &layout) const {
+    uint64_t hash = layout.partial;
+    auto mix = [&](uint64_t value) { hash = (hash ^ value) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29; }; // Fibonacci hashing
+    for (size_t d = 0; d < kMaxCutDims; ++d) {
+      for (size_t i = 0; i < layout.dims[d].count; ++i)
+        mix(layout.dims[d].id[i] + 1u);
+      mix(static_cast<uint64_t>(layout.chunk[d]) + 0x100);
+    }
+    return hash;
+  }
+};
+
+struct Node {
+  Layout layout;
+  double total = 0;
+  int steps = 0, parent = -1;
+  bool settled = false;
+  ReshardStep step{};
+};
+
+class Planner {
+public:
+  Planner(const Mesh &mesh, const Shape &shape, int64_t elementBytes, const Sharding &from, const Sharding &to, const StepPrice &price)
+      : mesh(mesh), shape(shape), elementBytes(elementBytes), from(from), to(to), price(price) {}
+
+  std::vector<ReshardStep> plan();
+
+private:
+  bool buildLayouts();
+  bool toDigits(const std::vector<AxisRef> &atomRefs, Digits &digits);
+  void freeze();
+  bool planDirectly(std::vector<ReshardStep> &steps);
+  std::vector<ReshardStep> search(std::vector<ReshardStep> fallback);
+
+  void expand(int node);
+  void expandReductions(int node);
+  void expandGathers(int node);
+  void expandSlices(int node);
+  void expandPermutes(int node, size_t d, Layout &next, uint32_t taken);
+  void relax(int node, const Layout &next, ReshardStepKind kind, const Digits &axes, int d = -1, int other = -1);
+
+  int64_t waysOf(const Digits &digits, size_t first = 0) const;
+  uint32_t used(const Layout &layout) const;
+  bool clashes(uint32_t added, uint32_t present) const;
+  int64_t chunkAfterGain(const Layout &layout, size_t d, int64_t n) const;
+  Layout gain(const Layout &layout, size_t d, const Digits &added, int64_t chunk) const;
+  Layout lose(const Layout &layout, size_t d, size_t keep) const;
+  /// Every ordered choice of the atoms in `candidates` that may cut one dimension together.
+  template <typename Visit>
+  void forEachSequence(uint32_t candidates, const Digits &prefix, Visit visit) const;
+
+  int64_t bytesOf(const Layout &layout) const;
+  Sharding shardingOf(const Layout &layout) const;
+  std::vector<AxisRef> refsOf(const Digits &digits) const;
+  ReshardStep makeStep(const Layout &before, const Layout &after, ReshardStepKind kind, const Digits &axes, int d, int other) const;
+  double totalPrice(const std::vector<ReshardStep> &steps) const;
+
+  const Mesh &mesh;
+  const Shape &shape;
+  const int64_t elementBytes;
+  const Sharding &from, &to;
+  const StepPrice &price;
+
+  std::vector<AxisRef> atoms;
+  std::vector<uint32_t> overlaps; // [atom]: others that share digits with it
+  std::vector<size_t> cutDims;    // the tensor dimensions that `from` or `to` cuts; layouts know only these
+  int64_t uncutElements = 1;
+  Layout start, goal;
+  std::array<size_t, kMaxCutDims> frozen{}; // so many major atoms of the dimension stay
+
+  std::vector<Node> nodes;
+  std::unordered_map<Layout, int, LayoutHash> nodeOf;
+  using Open = std::tuple<double, int, int>; // total, steps, node
+  std::priority_queue<Open, std::vector<Open>, std::greater<>> open;
+  double bound = 0;
+};
+
+int64_t Planner::waysOf(const Digits &digits, size_t first) const {
+  int64_t product = 1;
+  for (size_t i = first; i < digits.count; ++i)
+    product *= atoms[digits.id[i]].size;
+  return product;
+}
+
+bool Planner::toDigits(const std::vector<AxisRef> &refs, Digits &digits) {
+  for (const AxisRef &ref : refs) {
+    const size_t id = std::find(atoms.begin(), atoms.end(), ref) - atoms.begin();
+    if (id == atoms.size())
+      atoms.push_back(ref);
+    if (id >= kMaxAtoms)
+      return false;
+    digits.append(static_cast<uint8_t>(id));
+  }
+  return true;
+}
+
+bool Planner::buildLayouts() {
+  const CommonBoundaries boundaries = commonBoundaries(mesh, from, to);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (from.dims[d].axes.empty() && to.dims[d].axes.empty()) {
+      uncutElements *= shape[d];
+      continue;
+    }
+    const size_t slot = cutDims.size();
+    if (slot == kMaxCutDims || !toDigits(split(from.dims[d].axes, boundaries.ofFrom), start.dims[slot]) ||
+        !toDigits(split(to.dims[d].axes, boundaries.ofTo), goal.dims[slot]))
+      return false;
+    start.chunk[slot] = from.dims[d].chunk;
+    goal.chunk[slot] = to.dims[d].chunk;
+    cutDims.push_back(d);
+  }
+  Digits fromPartial, toPartial;
+  if (!toDigits(split(from.partial, boundaries.ofFrom), fromPartial) || !toDigits(split(to.partial, boundaries.ofTo), toPartial))
+    return false;
+  start.partial = fromPartial.mask();
+  goal.partial = toPartial.mask();
+  overlaps.assign(atoms.size(), 0);
+  for (size_t i = 0; i < atoms.size(); ++i)
+    for (size_t j = 0; j < atoms.size(); ++j)
+      if (i != j && overlap(atoms[i], atoms[j]))
+        overlaps[i] |= 1u << j;
+  return true;
+}
+
+/// Major atoms on which both agree, elements included, never move. Where the chunk that they leave is larger than the dimension,
+/// gathering them too would be cheaper than gathering up to them, so they are not frozen.
+void Planner::freeze() {
+  for (size_t d = 0; d < cutDims.size(); ++d) {
+    const Digits &have = start.dims[d], &want = goal.dims[d];
+    for (size_t i = 1; i <= std::min(have.count, want.count) && have.id[i - 1] == want.id[i - 1]; ++i) {
+      const int64_t chunk = start.chunk[d] * waysOf(have, i);
+      if (chunk == goal.chunk[d] * waysOf(want, i) && chunk <= shape[cutDims[d]])
+        frozen[d] = i;
+    }
+  }
+}
+
+uint32_t Planner::used(const Layout &layout) const {
+  uint32_t bits = layout.partial;
+  for (size_t d = 0; d < cutDims.size(); ++d)
+    bits |= layout.dims[d].mask();
+  return bits;
+}
+
+bool Planner::clashes(uint32_t added, uint32_t present) const {
+  if (added & present)
+    return true;
+  for (uint32_t rest = added; rest; rest &= rest - 1)
+    if (overlaps[std::countr_zero(rest)] & (present | added))
+      return true;
+  return false;
+}
+
+int64_t Planner::chunkAfterGain(const Layout &layout, size_t d, int64_t n) const {
+  if (layout.dims[d].count == 0) // the atoms are some of the goal's, so n divides its ways
+    return goal.chunk[d] * waysOf(goal.dims[d]) / n;
+  return layout.chunk[d] % n == 0 ? layout.chunk[d] / n : 0;
+}
+
+Layout Planner::gain(const Layout &layout, size_t d, const Digits &added, int64_t chunk) const {
+  Layout next = layout;
+  next.dims[d] = layout.dims[d].plus(added);
+  next.chunk[d] = chunk;
+  return next;
+}
+
+Layout Planner::lose(const Layout &layout, size_t d, size_t keep) const {
+  Layout next = layout;
+  next.chunk[d] = keep == 0 ? 0 : layout.chunk[d] * waysOf(layout.dims[d], keep);
+  next.dims[d] = layout.dims[d].part(0, keep);
+  return next;
+}
+
+template <typename Visit>
+void Planner::forEachSequence(uint32_t candidates, const Digits &prefix, Visit visit) const {
+  for (uint32_t rest = candidates; rest; rest &= rest - 1) {
+    const uint32_t bit = rest & -rest;
+    if (clashes(bit, prefix.mask()))
+      continue;
+    Digits sequence = prefix;
+    sequence.append(static_cast<uint8_t>(std::countr_zero(bit)));
+    visit(sequence);
+    forEachSequence(candidates & ~bit, sequence, visit);
+  }
+}
+
+int64_t Planner::bytesOf(const Layout &layout) const {
+  int64_t elements = uncutElements;
+  for (size_t d = 0; d < cutDims.size(); ++d)
+    elements *= layout.dims[d].count ? layout.chunk[d] : shape[cutDims[d]];
+  return elements * elementBytes;
+}
+
+std::vector<AxisRef> Planner::refsOf(const Digits &digits) const {
+  std::vector<AxisRef> refs;
+  for (size_t i = 0; i < digits.count; ++i)
+    refs.push_back(atoms[digits.id[i]]);
+  return mergeParts(refs);
+}
+
+Sharding Planner::shardingOf(const Layout &layout) const {
+  if (layout == goal)
+    return to;
+  Sharding sharding = Sharding::replicated(shape.size());
+  for (size_t d = 0; d < cutDims.size(); ++d)
+    sharding.dims[cutDims[d]] = {refsOf(layout.dims[d]), layout.chunk[d]};
+  if (layout.partial == 0)
+    return sharding;
+  for (size_t a = 0; a < atoms.size(); ++a)
+    if (layout.partial >> a & 1)
+      sharding.partial.push_back(atoms[a]);
+  std::sort(sharding.partial.begin(), sharding.partial.end());
+  sharding.partial = mergeParts(sharding.partial);
+  sharding.partialKind = from.partialKind;
+  return sharding;
+}
+
+ReshardStep Planner::makeStep(const Layout &before, const Layout &after, ReshardStepKind kind, const Digits &axes, int d,
+                              int other) const {
+  ReshardStep step{kind, refsOf(axes), d < 0 ? -1 : static_cast<int>(cutDims[d]), other < 0 ? -1 : static_cast<int>(cutDims[other]),
+                   shardingOf(after)};
+  if (kind == ReshardStepKind::CollectivePermute)
+    step.axes = permuteAxes(mesh, shardingOf(before), step.after);
+  return step;
+}
+
+void Planner::relax(int node, const Layout &next, ReshardStepKind kind, const Digits &axes, int d, int other) {
+  auto known = nodeOf.find(next);
+  if (known != nodeOf.end() && nodes[known->second].settled)
+    return;
+  ReshardStep step = makeStep(nodes[node].layout, next, kind, axes, d, other);
+  const double total = nodes[node].total + price(step, bytesOf(nodes[node].layout), bytesOf(next));
+  const int steps = nodes[node].steps + 1;
+  if (!(total <= bound)) // a price that isn't a number ends here too
+    return;
+  const int index = known != nodeOf.end() ? known->second : static_cast<int>(nodes.size());
+  if (known == nodeOf.end()) {
+    nodeOf.emplace(next, index);
+    nodes.emplace_back();
+  } else if (std::pair(total, steps) >= std::pair(nodes[index].total, nodes[index].steps)) {
+    return;
+  }
+  nodes[index] = {next, total, steps, node, false, std::move(step)};
+  open.push({total, steps, index});
+}
+
+/// All-reduce over any of the axes that `to` doesn't leave partial, and reduce-scatter of them into a dimension that `to` cuts so.
+void Planner::expandReductions(int node) {
+  const Layout layout = nodes[node].layout;
+  const uint32_t extra = layout.partial & ~goal.partial;
+  for (uint32_t some = extra; some; some = (some - 1) & extra) {
+    Layout next = layout;
+    next.partial &= ~some;
+    Digits axes;
+    for (uint32_t rest = some; rest; rest &= rest - 1)
+      axes.append(static_cast<uint8_t>(std::countr_zero(rest)));
+    std::sort(axes.id.begin(), axes.id.begin() + axes.count, [&](uint8_t a, uint8_t b) { return atoms[a] < atoms[b]; });
+    relax(node, next, ReshardStepKind::AllReduce, axes);
+  }
+  for (size_t d = 0; d < cutDims.size(); ++d)
+    forEachSequence(extra & goal.dims[d].mask(), {}, [&](const Digits &added) {
+      const int64_t chunk = chunkAfterGain(layout, d, waysOf(added));
+      if (chunk == 0)
+        return;
+      Layout next = gain(layout, d, added, chunk);
+      next.partial &= ~added.mask();
+      relax(node, next, ReshardStepKind::ReduceScatter, added, static_cast<int>(d));
+    });
+}
+
+/// All-gather of the minor axes of a dimension, and all-to-all of them into a dimension that `to` cuts by them.
+void Planner::expandGathers(int node) {
+  const Layout layout = nodes[node].layout;
+  for (size_t d = 0; d < cutDims.size(); ++d)
+    for (size_t keep = frozen[d]; keep < layout.dims[d].count; ++keep) {
+      const Digits moved = layout.dims[d].part(keep, layout.dims[d].count);
+      const Layout without = lose(layout, d, keep);
+      relax(node, without, ReshardStepKind::AllGather, moved, static_cast<int>(d));
+      for (size_t other = 0; other < cutDims.size(); ++other) {
+        const int64_t chunk = (moved.mask() & ~goal.dims[other].mask()) || other == d ? 0 : chunkAfterGain(layout, other, waysOf(moved));
+        if (chunk != 0)
+          relax(node, gain(without, other, moved, chunk), ReshardStepKind::AllToAll, moved, static_cast<int>(d), static_cast<int>(other));
+      }
+    }
+}
+
+void Planner::expandSlices(int node) {
+  const Layout layout = nodes[node].layout;
+  const uint32_t present = used(layout);
+  for (size_t d = 0; d < cutDims.size(); ++d) {
+    forEachSequence(goal.dims[d].mask() & ~present, {}, [&](const Digits &added) {
+      const int64_t chunk = clashes(added.mask(), present) ? 0 : chunkAfterGain(layout, d, waysOf(added));
+      if (chunk != 0)
+        relax(node, gain(layout, d, added, chunk), ReshardStepKind::LocalSlice, added, static_cast<int>(d));
+    });
+  }
+}
+
+/// Chooses for dimension d and those after it other atoms of the same ways. `taken`: atoms that can't be chosen any more.
+/// Atoms that overlap others are left to gathers: an exchange between them would not be digit by digit.
+void Planner::expandPermutes(int node, size_t d, Layout &next, uint32_t taken) {
+  const Layout &layout = nodes[node].layout;
+  if (d == cutDims.size()) {
+    if (next != layout)
+      relax(node, next, ReshardStepKind::CollectivePermute, {});
+    return;
+  }
+  const Digits now = layout.dims[d]; // a copy: relax may move the nodes
+  if (now.count <= frozen[d]) {
+    expandPermutes(node, d + 1, next, taken);
+    return;
+  }
+  uint32_t candidates = (goal.dims[d].mask() | now.mask(frozen[d])) & ~taken;
+  for (size_t a = 0; a < atoms.size(); ++a)
+    if (overlaps[a])
+      candidates &= ~(1u << a);
+  const Digits kept = now.part(0, frozen[d]), old = now.part(frozen[d], now.count);
+  const int64_t n = waysOf(old);
+  auto choose = [&](const Digits &sequence) {
+    next.dims[d] = kept.plus(sequence);
+    expandPermutes(node, d + 1, next, taken | sequence.mask());
+    next.dims[d] = now;
+  };
+  forEachSequence(candidates, {}, [&](const Digits &sequence) {
+    if (waysOf(sequence) == n)
+      choose(sequence);
+  });
+  // Atoms that overlap others may still stay where they are.
+  if ((old.mask() & ~candidates) && !(old.mask() & taken))
+    choose(old);
+}
+
+void Planner::expand(int node) {
+  expandReductions(node);
+  expandGathers(node);
+  expandSlices(node);
+  uint32_t taken = nodes[node].layout.partial;
+  for (size_t d = 0; d < cutDims.size(); ++d)
+    taken |= nodes[node].layout.dims[d].part(0, std::min<size_t>(frozen[d], nodes[node].layout.dims[d].count)).mask();
+  Layout next = nodes[node].layout;
+  expandPermutes(node, 0, next, taken);
+}
+
+/// Changes that no detour makes cheaper: nothing but slices; one all-gather or one all-reduce over a single axis.
+bool Planner::planDirectly(std::vector<ReshardStep> &steps) {
+  Layout now = start;
+  auto isExtension = [&](const Layout &shorter, const Layout &longer, size_t d) {
+    const Digits &few = shorter.dims[d], &many = longer.dims[d];
+    if (few.count > many.count || many.part(0, few.count) != few)
+      return false;
+    return few.count == 0 || shorter.chunk[d] == longer.chunk[d] * waysOf(many, few.count);
+  };
+  auto add = [&](const Layout &next, ReshardStepKind kind, const Digits &axes, int d) {
+    steps.push_back(makeStep(now, next, kind, axes, d, -1));
+    now = next;
+  };
+  std::vector<size_t> differing;
+  for (size_t d = 0; d < cutDims.size(); ++d)
+    if (start.dims[d] != goal.dims[d] || start.chunk[d] != goal.chunk[d])
+      differing.push_back(d);
+
+  if (start.partial != goal.partial) {
+    Digits reduced;
+    for (uint32_t rest = start.partial & ~goal.partial; rest; rest &= rest - 1)
+      reduced.append(static_cast<uint8_t>(std::countr_zero(rest)));
+    if (!differing.empty() || reduced.count != 1)
+      return false;
+    add(goal, ReshardStepKind::AllReduce, reduced, -1);
+    return true;
+  }
+  if (std::all_of(differing.begin(), differing.end(), [&](size_t d) { return isExtension(start, goal, d); })) {
+    for (size_t d : differing) {
+      const Digits added = goal.dims[d].part(start.dims[d].count, goal.dims[d].count);
+      add(gain(now, d, added, goal.chunk[d]), ReshardStepKind::LocalSlice, added, static_cast<int>(d));
+    }
+    return true;
+  }
+  const size_t d = differing.front();
+  if (differing.size() != 1 || start.dims[d].count != goal.dims[d].count + 1 || !isExtension(goal, start, d))
+    return false;
+  add(goal, ReshardStepKind::AllGather, start.dims[d].part(goal.dims[d].count, start.dims[d].count), static_cast<int>(d));
+  return true;
+}
+
+double Planner::totalPrice(const std::vector<ReshardStep> &steps) const {
+  auto bytes = [&](const Sharding &sharding) {
+    int64_t elements = elementBytes;
+    for (size_t d = 0; d < shape.size(); ++d)
+      elements *= localExtent(shape[d], sharding.dims[d]);
+    return elements;
+  };
+  double total = 0;
+  int64_t bytesIn = bytes(from);
+  for (const ReshardStep &step : steps) {
+    const int64_t bytesOut = bytes(step.after);
+    total += price(step, bytesIn, bytesOut);
+    bytesIn = bytesOut;
+  }
+  return total;
+}
+
+std::vector<ReshardStep> Planner::search(std::vector<ReshardStep> fallback) {
+  bound = totalPrice(fallback);
+  nodes.push_back({start});
+  nodeOf.emplace(start, 0);
+  open.push({0.0, 0, 0});
+  for (int settled = 0; !open.empty() && settled < kMaxSettledLayouts;) {
+    const auto [total, steps, node] = open.top();
+    open.pop();
+    if (nodes[node].settled || std::pair(total, steps) != std::pair(nodes[node].total, nodes[node].steps))
+      continue;
+    if (nodes[node].layout == goal) {
+      std::vector<ReshardStep> path;
+      for (int n = node; nodes[n].parent >= 0; n = nodes[n].parent)
+        path.push_back(nodes[n].step);
+      std::reverse(path.begin(), path.end());
+      return path;
+    }
+    nodes[node].settled = true;
+    ++settled;
+    expand(node);
+  }
+  return fallback;
+}
+
+std::vector<ReshardStep> Planner::plan() {
+  std::vector<ReshardStep> steps;
+  if (!buildLayouts())
+    return gatherThenSlice(mesh, from, to);
+  freeze();
+  if (planDirectly(steps))
+    return steps;
+  return search(gatherThenSlice(mesh, from, to));
+}
+
+} // namespace
+
+Result<std::vector<ReshardStep>> planReshard(const Mesh &mesh, const Shape &shape, int64_t elementBytes, const Sharding &from,
+                                             const Sharding &to, const StepPrice &price) {
+  if (Status status = checkSharding(mesh, shape, from); !status)
+    return Error{"reshard from: " + status.error().message, status.error().status};
+  if (Status status = checkSharding(mesh, shape, to); !status)
+    return Error{"reshard to: " + status.error().message, status.error().status};
+  if (!canReshard(from, to))
+    return Error{fmt::format("cannot reshard {} to {}: a value that is not partial does not become partial; leave the result whole",
+                             toString(mesh, shape, from), toString(mesh, shape, to))};
+  const Sharding canonicalFrom = canonical(from), canonicalTo = canonical(to);
+  if (canonicalFrom == canonicalTo)
+    return std::vector<ReshardStep>{};
+  std::vector<ReshardStep> steps = Planner(mesh, shape, elementBytes, canonicalFrom, canonicalTo, price).plan();
+  if (!steps.empty())
+    steps.back().after = to;
+  return steps;
+}
+
+} // namespace kerf

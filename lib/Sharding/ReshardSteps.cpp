@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// What single steps mean and cost in bytes, and the sequence of steps that always exists.
+#include "ReshardSteps.h"
+#include "Atoms.h"
+
+#include <algorithm>
+#include <map>
+
+namespace kerf {
+
+std::string_view toString(ReshardStepKind kind) {
+  switch (kind) {
+  case ReshardStepKind::AllReduce:
+    return "all_reduce";
+  case ReshardStepKind::ReduceScatter:
+    return "reduce_scatter";
+  case ReshardStepKind::AllGather:
+    return "all_gather";
+  case ReshardStepKind::AllToAll:
+    return "all_to_all";
+  case ReshardStepKind::CollectivePermute:
+    return "collective_permute";
+  case ReshardStepKind::LocalSlice:
+    return "local_slice";
+  }
+  return "?";
+}
+
+double bytesReceived(const ReshardStep &step, int64_t bytesIn, int64_t bytesOut) {
+  const double n = static_cast<double>(ways(step.axes));
+  const double others = (n - 1) / n;
+  switch (step.kind) {
+  case ReshardStepKind::AllReduce:
+    return 2.0 * bytesIn * others;
+  case ReshardStepKind::ReduceScatter:
+  case ReshardStepKind::AllToAll:
+    return bytesIn * others;
+  case ReshardStepKind::AllGather:
+    return bytesOut * others;
+  case ReshardStepKind::CollectivePermute:
+    return static_cast<double>(bytesIn);
+  case ReshardStepKind::LocalSlice:
+    return 0;
+  }
+  return 0;
+}
+
+/// Whether one of `outer`, with its neighbouring parts merged, contains `ref`.
+static bool covers(const std::vector<AxisRef> &outer, const AxisRef &ref) {
+  return std::any_of(outer.begin(), outer.end(), [&](const AxisRef &o) {
+    return o.axis == ref.axis && ref.before % o.before == 0 && (o.before * o.size) % (ref.before * ref.size) == 0;
+  });
+}
+
+bool canReshard(const Sharding &from, const Sharding &to) {
+  if (to.partial.empty())
+    return true;
+  const std::vector<AxisRef> have = canonical(from).partial;
+  const std::vector<AxisRef> want = canonical(to).partial;
+  return from.partialKind == to.partialKind && std::all_of(want.begin(), want.end(), [&](const AxisRef &ref) { return covers(have, ref); });
+}
+
+/// Where an atom stands: the dimension, and what one step of its digit is worth in positions of that dimension.
+using AtomPlaces = std::map<AxisRef, std::pair<size_t, int64_t>>;
+
+static AtomPlaces placesOf(const Sharding &sharding, const Boundaries &boundaries) {
+  AtomPlaces places;
+  for (size_t d = 0; d < sharding.dims.size(); ++d) {
+    const std::vector<AxisRef> atoms = split(sharding.dims[d].axes, boundaries);
+    int64_t worth = 1;
+    for (size_t i = atoms.size(); i-- > 0; worth *= atoms[i].size)
+      places[atoms[i]] = {d, worth};
+  }
+  return places;
+}
+
+std::vector<AxisRef> permuteAxes(const Mesh &mesh, const Sharding &before, const Sharding &after) {
+  Sharding from = canonical(before), to = canonical(after);
+  from.partial.clear();
+  to.partial.clear();
+  const CommonBoundaries boundaries = commonBoundaries(mesh, from, to);
+  const AtomPlaces held = placesOf(from, boundaries.ofFrom), needed = placesOf(to, boundaries.ofTo);
+  std::vector<AxisRef> moved;
+  auto addMoved = [&](const AtomPlaces &some, const AtomPlaces &others) {
+    for (const auto &[atom, place] : some)
+      if (auto other = others.find(atom); other == others.end() || other->second != place)
+        moved.push_back(boundaries.isCommon[atom.axis] ? atom : wholeAxis(mesh, atom.axis));
+  };
+  addMoved(held, needed);
+  addMoved(needed, held);
+  std::sort(moved.begin(), moved.end());
+  moved.erase(std::unique(moved.begin(), moved.end()), moved.end());
+  return mergeParts(moved);
+}
+
+int64_t permuteSource(const Mesh &mesh, const Sharding &before, const Sharding &after, int64_t rank) {
+  auto chunkOf = [&](const Sharding &sharding, int64_t r) {
+    std::vector<int64_t> positions;
+    for (const DimSharding &dim : sharding.dims)
+      positions.push_back(position(mesh, dim.axes, r));
+    return positions;
+  };
+  const std::vector<int64_t> wanted = chunkOf(after, rank);
+  if (chunkOf(before, rank) == wanted)
+    return rank;
+  // As many ranks of the group need the chunk as hold it: both shardings cut the tensor into equally many.
+  std::vector<int64_t> holders;
+  size_t turn = 0;
+  const std::vector<AxisRef> axes = permuteAxes(mesh, before, after);
+  const int64_t mine = position(mesh, axes, rank);
+  for (int64_t p = 0; p < ways(axes); ++p) {
+    const int64_t other = rankAt(mesh, axes, rank, p);
+    const bool holds = chunkOf(before, other) == wanted, needs = chunkOf(after, other) == wanted;
+    if (holds && !needs)
+      holders.push_back(other);
+    if (needs && !holds && p < mine)
+      ++turn;
+  }
+  return turn < holders.size() ? holders[turn] : rank;
+}
+
+std::vector<ReshardStep> gatherThenSlice(const Mesh &mesh, const Sharding &from, const Sharding &to) {
+  std::vector<ReshardStep> steps;
+  Sharding now = from;
+  auto add = [&](ReshardStepKind kind, std::vector<AxisRef> axes, int dim) {
+    steps.push_back({kind, std::move(axes), dim, -1, now});
+  };
+
+  const CommonBoundaries boundaries = commonBoundaries(mesh, from, to);
+  const std::vector<AxisRef> kept = split(to.partial, boundaries.ofTo);
+  std::vector<AxisRef> reduced = split(from.partial, boundaries.ofFrom);
+  std::erase_if(reduced, [&](const AxisRef &ref) { return std::find(kept.begin(), kept.end(), ref) != kept.end(); });
+  now.partial = to.partial;
+  now.partialKind = to.partialKind;
+  if (!reduced.empty())
+    add(ReshardStepKind::AllReduce, mergeParts(reduced), -1);
+
+  for (size_t d = 0; d < from.dims.size(); ++d) {
+    if (from.dims[d] == to.dims[d] || from.dims[d].axes.empty())
+      continue;
+    now.dims[d] = {};
+    add(ReshardStepKind::AllGather, from.dims[d].axes, static_cast<int>(d));
+  }
+  for (size_t d = 0; d < to.dims.size(); ++d) {
+    if (from.dims[d] == to.dims[d] || to.dims[d].axes.empty())
+      continue;
+    now.dims[d] = to.dims[d];
+    add(ReshardStepKind::LocalSlice, to.dims[d].axes, static_cast<int>(d));
+  }
+  return steps;
+}
+
+} // namespace kerf
