@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ring and tree costs over a hierarchy of links: alpha-beta as in Thakur, Rabenseifner & Gropp, "Optimization of collective
+// communication operations in MPICH" (2005); bus bandwidth as nccl-tests' PERFORMANCE.md defines it.
+#include "kerf/CostModel/Collectives.h"
+#include "kerf/CostModel/Compute.h"
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <unordered_map>
+
+using namespace kerf;
+
+namespace {
+
+// Share of a link's figure that large messages reach. NCCL, against the spec sheet: A100 NVLink 230 of 300 GB/s, H100 370 of
+// 450, V100 134 of 150, DGX A100 over 8 x HDR 192 of 200, DGX H100 over 8 x NDR 380 of 400: 0.77-0.96. Threads on one
+// machine: the constant of ThisMachine.cpp is what a copy reaches already.
+constexpr double kLinkEfficiency = 0.85;
+constexpr double kThreadLinkEfficiency = 1.0;
+// All-gather of 512 bytes between two devices, less one hop: A100 7.9 us, H100 4.6 us (aiconfigurator's NCCL tables).
+constexpr double kAcceleratorLaunchSeconds = 6e-6;
+constexpr double kCpuLaunchSeconds = 2e-6;
+
+struct Groups {
+  std::vector<std::vector<int64_t>> members;
+};
+
+Groups allGroups(const Mesh &mesh, std::span<const AxisRef> axes) {
+  Groups groups;
+  std::vector<char> seen(mesh.ranks(), 0);
+  for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+    if (seen[rank])
+      continue;
+    groups.members.push_back(groupOf(mesh, axes, rank));
+    for (int64_t member : groups.members.back())
+      seen[member] = 1;
+  }
+  return groups;
+}
+
+/// Members of one group in each unit of `devices` devices.
+std::map<int64_t, int64_t> countPerUnit(const std::vector<int64_t> &group, int64_t devices) {
+  std::map<int64_t, int64_t> counts;
+  for (int64_t rank : group)
+    ++counts[rank / devices];
+  return counts;
+}
+
+/// How the groups cross the border between units of `below` devices inside units of `within` devices: the worst group's.
+GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_t below, int64_t within, double efficiency) {
+  GroupShape::Crossing worst;
+  worst.innermost = below == 1;
+  worst.latency = level.latency;
+  // Who shares a unit's way out: groups (one flow each in a ring) and ranks (all-to-all, permute).
+  std::unordered_map<int64_t, int64_t> groupsLeaving, ranksLeaving;
+  std::vector<std::map<int64_t, int64_t>> membersBelow, partsWithin;
+  for (const std::vector<int64_t> &group : groups.members) {
+    membersBelow.push_back(countPerUnit(group, below));
+    partsWithin.emplace_back();
+    for (const auto &[unit, members] : membersBelow.back())
+      ++partsWithin.back()[unit * below / within];
+    for (const auto &[unit, members] : membersBelow.back())
+      if (partsWithin.back()[unit * below / within] > 1)
+        ++groupsLeaving[unit], ranksLeaving[unit] += members;
+  }
+  bool first = true;
+  for (size_t g = 0; g < groups.members.size(); ++g) {
+    auto size = static_cast<double>(groups.members[g].size());
+    std::map<int64_t, int64_t> membersWithin = countPerUnit(groups.members[g], within);
+    for (const auto &[unit, members] : membersBelow[g]) {
+      int64_t outer = unit * below / within, parts = partsWithin[g][outer];
+      if (parts <= 1)
+        continue;
+      auto count = static_cast<double>(members);
+      double ring = std::min(count * level.bandwidth, level.nodeBandwidth / static_cast<double>(groupsLeaving[unit]));
+      double member = std::min(level.bandwidth, level.nodeBandwidth / static_cast<double>(ranksLeaving[unit]));
+      double outside = static_cast<double>(membersWithin[outer] - members) / size;
+      worst.parts = std::max(worst.parts, parts);
+      worst.ringBandwidth = first ? ring : std::min(worst.ringBandwidth, ring);
+      worst.memberBandwidth = first ? member : std::min(worst.memberBandwidth, member);
+      worst.outsideShare = std::max(worst.outsideShare, outside);
+      first = false;
+    }
+  }
+  worst.ringBandwidth *= efficiency;
+  worst.memberBandwidth *= efficiency;
+  return worst;
+}
+
+GroupShape shapeOf(const Mesh &mesh, const Cluster &cluster, std::span<const AxisRef> axes) {
+  GroupShape shape;
+  shape.members = ways(axes);
+  if (shape.members <= 1)
+    return shape;
+  bool cpu = cluster.device.kind == "cpu";
+  shape.launchSeconds = cpu ? kCpuLaunchSeconds : kAcceleratorLaunchSeconds;
+  Groups groups = allGroups(mesh, axes);
+  int64_t below = 1;
+  for (const Level &level : cluster.levels) {
+    int64_t within = below * level.size;
+    GroupShape::Crossing crossing =
+        crossingAt(groups, level, below, within, cpu ? kThreadLinkEfficiency : kLinkEfficiency);
+    if (crossing.parts > 1)
+      shape.levels.push_back(crossing);
+    below = within;
+  }
+  return shape;
+}
+
+/// Bus bandwidth: a ring through all members is as fast as its narrowest border.
+double ringBandwidth(const GroupShape &group) {
+  double least = group.levels.front().ringBandwidth;
+  for (const GroupShape::Crossing &level : group.levels)
+    least = std::min(least, level.ringBandwidth);
+  return least;
+}
+
+/// Hops, one after the other, times their latency: a ring passes all parts of each level once. `throughTree`: over levels
+/// of nodes a tree's depth does (NCCL's double binary trees, Jeaugey 2019).
+enum class Hops { Ring, Tree };
+double hopSeconds(const GroupShape &group, Hops hops) {
+  double seconds = 0;
+  for (const GroupShape::Crossing &level : group.levels) {
+    auto ring = static_cast<double>(level.parts - 1);
+    auto depth = static_cast<double>(std::bit_width(static_cast<uint64_t>(level.parts - 1)));
+    seconds += level.latency * (hops == Hops::Tree && !level.innermost ? depth : ring);
+  }
+  return seconds;
+}
+
+} // namespace
+
+std::string_view kerf::toString(Collective collective) {
+  switch (collective) {
+  case Collective::AllReduce:
+    return "all_reduce";
+  case Collective::AllGather:
+    return "all_gather";
+  case Collective::ReduceScatter:
+    return "reduce_scatter";
+  case Collective::AllToAll:
+    return "all_to_all";
+  case Collective::Permute:
+    return "collective_permute";
+  case Collective::Send:
+    return "send";
+  }
+  return "";
+}
+
+double kerf::collectiveSeconds(Collective collective, const GroupShape &group, double bytes) {
+  if (group.members <= 1 || group.levels.empty())
+    return 0;
+  auto n = static_cast<double>(group.members);
+  switch (collective) {
+  case Collective::AllReduce: // reduce-scatter, then all-gather
+    return group.launchSeconds + 2 * hopSeconds(group, Hops::Tree) + 2 * (n - 1) / n * bytes / ringBandwidth(group);
+  case Collective::AllGather:
+  case Collective::ReduceScatter:
+    return group.launchSeconds + hopSeconds(group, Hops::Ring) + (n - 1) / n * bytes / ringBandwidth(group);
+  case Collective::AllToAll: { // each level carries what goes across it; they run side by side
+    double slowest = 0;
+    for (const GroupShape::Crossing &level : group.levels)
+      slowest = std::max(slowest, level.outsideShare * bytes / level.memberBandwidth);
+    return group.launchSeconds + hopSeconds(group, Hops::Ring) + slowest;
+  }
+  case Collective::Permute: // someone's partner is across the outermost border
+  case Collective::Send: {
+    double slowest = 0;
+    for (const GroupShape::Crossing &level : group.levels)
+      slowest = std::max(slowest, level.latency + bytes / level.memberBandwidth);
+    return group.launchSeconds + slowest;
+  }
+  }
+  return 0;
+}
+
+CollectiveModel::CollectiveModel(Mesh mesh, Cluster cluster) : theMesh(std::move(mesh)), theCluster(std::move(cluster)) {
+  assert(theMesh.ranks() <= theCluster.ranks());
+}
+
+const GroupShape &CollectiveModel::group(std::span<const AxisRef> axes) const {
+  std::vector<AxisRef> key(axes.begin(), axes.end());
+  std::sort(key.begin(), key.end()); // the order of axes orders the ring's members, not where they lie
+  auto it = groups.find(key);
+  if (it == groups.end())
+    it = groups.emplace(key, shapeOf(theMesh, theCluster, key)).first;
+  return it->second;
+}
+
+double CollectiveModel::seconds(Collective collective, std::span<const AxisRef> axes, double bytes) const {
+  return collectiveSeconds(collective, group(axes), bytes);
+}
+
+double CollectiveModel::seconds(const ReshardStep &step, double bytesIn, double bytesOut) const {
+  switch (step.kind) {
+  case ReshardStepKind::AllReduce:
+    return seconds(Collective::AllReduce, step.axes, bytesIn);
+  case ReshardStepKind::ReduceScatter:
+    return seconds(Collective::ReduceScatter, step.axes, bytesIn);
+  case ReshardStepKind::AllGather:
+    return seconds(Collective::AllGather, step.axes, bytesOut);
+  case ReshardStepKind::AllToAll:
+    return seconds(Collective::AllToAll, step.axes, bytesIn);
+  case ReshardStepKind::CollectivePermute:
+    return seconds(Collective::Permute, step.axes, bytesIn);
+  case ReshardStepKind::LocalSlice: {
+    Work copy;
+    copy.kernelClass = KernelClass::Movement;
+    copy.bytes = 2 * bytesOut; // what is kept is read and written
+    return computeSeconds(theCluster.device, copy);
+  }
+  }
+  return 0;
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cluster files: what is read, what is refused and how, the first ranks, and the files that come with Kerf.
+#include "kerf/CostModel/Cluster.h"
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+using namespace kerf;
+
+namespace {
+
+const std::string kGood = R"({"name": "two nodes",
+  "device": {"kind": "cuda", "name": "gpu", "memory_bytes": 1e9, "peak_flops": {"f32": 2e13, "bf16": 3e14},
+             "memory_bandwidth": 2e12, "cores": 108},
+  "levels": [{"name": "nvlink", "size": 4, "bandwidth": 3e11, "latency": 1e-6},
+             {"name": "infiniband", "size": 2, "bandwidth": 25e9, "latency": 5e-6, "node_bandwidth": 5e10}],
+  "price_per_hour": 2.5, "source": {"device": "a test"}})";
+
+std::string with(const std::string &what, const std::string &instead) {
+  std::string text = kGood;
+  size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  return text.replace(at, what.size(), instead);
+}
+
+void expectRefused(const std::string &json, const std::string &words) {
+  Result<Cluster> cluster = parseCluster(json, "c.json");
+  ASSERT_FALSE(static_cast<bool>(cluster)) << words;
+  EXPECT_NE(cluster.error().message.find(words), std::string::npos) << cluster.error().message;
+  EXPECT_NE(cluster.error().message.find("c.json"), std::string::npos) << cluster.error().message;
+}
+
+} // namespace
+
+TEST(Cluster, ReadsEverything) {
+  Result<Cluster> cluster = parseCluster(kGood, "c.json");
+  ASSERT_TRUE(static_cast<bool>(cluster)) << cluster.error().message;
+  EXPECT_EQ(cluster->name, "two nodes");
+  EXPECT_EQ(cluster->device.kind, "cuda");
+  EXPECT_EQ(cluster->device.memoryBytes, 1'000'000'000);
+  EXPECT_EQ(cluster->device.peakFlops.at("bf16"), 3e14);
+  EXPECT_EQ(cluster->device.cores, 108);
+  EXPECT_EQ(cluster->pricePerHour, 2.5);
+  EXPECT_EQ(cluster->source.at("device"), "a test");
+  ASSERT_EQ(cluster->levels.size(), 2u);
+  EXPECT_EQ(cluster->levels[0].nodeBandwidth, 3e11) << "one device below";
+  EXPECT_EQ(cluster->levels[1].nodeBandwidth, 5e10);
+  EXPECT_EQ(cluster->ranks(), 8);
+  EXPECT_EQ(cluster->devicesPerUnit(0), 4);
+  EXPECT_EQ(cluster->devicesPerUnit(1), 8);
+}
+
+TEST(Cluster, NodeBandwidthDefaultsToDevicesTimesBandwidth) {
+  Result<Cluster> cluster = parseCluster(with(R"(, "node_bandwidth": 5e10)", ""), "c.json");
+  ASSERT_TRUE(static_cast<bool>(cluster));
+  EXPECT_EQ(cluster->levels[1].nodeBandwidth, 4 * 25e9);
+}
+
+TEST(Cluster, RefusesWhatIsWrongByName) {
+  expectRefused("{", "not JSON");
+  expectRefused("[]", "must be an object");
+  expectRefused("{}", "lacks \"device\"");
+  expectRefused(with("\"cuda\"", "\"tpu\""), "kind is \"tpu\"; must be");
+  expectRefused(with("\"memory_bytes\": 1e9", "\"memory_bytes\": 0"), "device: memory_bytes is 0");
+  expectRefused(with("\"memory_bytes\": 1e9", "\"memory_bytes\": 1.5"), "memory_bytes is 1.5");
+  expectRefused(with("\"memory_bytes\": 1e9", "\"memory_bytes\": 1e300"), "memory_bytes is 1e+300");
+  expectRefused(with("\"memory_bandwidth\": 2e12, ", ""), "device: lacks \"memory_bandwidth\"");
+  expectRefused(with("\"f32\": 2e13", "\"f32\": -1"), "peak_flops.f32 is -1");
+  expectRefused(with("{\"f32\": 2e13, \"bf16\": 3e14}", "{}"), "peak_flops must be");
+  expectRefused(with("\"size\": 4", "\"size\": 0"), "levels[0]: size is 0");
+  expectRefused(with("\"size\": 2", "\"size\": 1000000000000"), "are more than");
+  expectRefused(with("\"bandwidth\": 25e9", "\"bandwidth\": \"fast\""), "levels[1]: bandwidth is \"fast\"");
+  expectRefused(with("\"latency\": 1e-6", "\"latency\": -1e-6"), "levels[0]: latency");
+  expectRefused(with("\"latency\": 1e-6", "\"x\": 0"), "levels[0]: lacks \"latency\"");
+  expectRefused(with("\"price_per_hour\": 2.5", "\"price_per_hour\": -1"), "price_per_hour");
+  expectRefused(with("{\"device\": \"a test\"}", "3"), "source must be an object");
+  expectRefused(with("\"price_per_hour\"", "\"ranks\": 9, \"price_per_hour\""), "ranks is 9, but the levels hold 8");
+}
+
+TEST(Cluster, MixedClustersAreRefusedAndOneGroupIsRead) {
+  std::string group = R"({"device": {"kind": "cpu", "memory_bytes": 1, "peak_flops": {"f32": 1}, "memory_bandwidth": 1},
+                          "levels": [{"name": "l", "size": 3, "bandwidth": 1, "latency": 0}]})";
+  expectRefused("{\"groups\": [" + group + ", " + group + "], \"between\": []}", "2 groups: plans for mixed clusters");
+  Result<Cluster> one = parseCluster("{\"name\": \"n\", \"groups\": [" + group + "]}", "c.json");
+  ASSERT_TRUE(static_cast<bool>(one)) << one.error().message;
+  EXPECT_EQ(one->ranks(), 3);
+}
+
+TEST(Cluster, WritingAndReadingGivesTheSame) {
+  Result<Cluster> cluster = firstRanks(*parseCluster(kGood, "c.json"), 7);
+  std::string text = toJson(*cluster);
+  Result<Cluster> again = parseCluster(text, "again");
+  ASSERT_TRUE(static_cast<bool>(again)) << again.error().message;
+  EXPECT_EQ(again->ranks(), 7);
+  EXPECT_EQ(toJson(*again), text);
+}
+
+TEST(Cluster, FirstRanksFillTheInnermostLevelFirst) {
+  Cluster cluster = *parseCluster(kGood, "c.json");
+  auto sizes = [&](int64_t ranks) {
+    std::vector<int64_t> sizes;
+    Cluster first = *firstRanks(cluster, ranks);
+    for (const Level &level : first.levels)
+      sizes.push_back(level.size);
+    return sizes;
+  };
+  EXPECT_EQ(sizes(1), (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(sizes(3), (std::vector<int64_t>{3, 1}));
+  EXPECT_EQ(sizes(4), (std::vector<int64_t>{4, 1}));
+  EXPECT_EQ(sizes(5), (std::vector<int64_t>{4, 2}));
+  EXPECT_EQ(sizes(8), (std::vector<int64_t>{4, 2}));
+  EXPECT_EQ(firstRanks(cluster, 5)->ranks(), 5);
+  EXPECT_FALSE(static_cast<bool>(firstRanks(cluster, 9)));
+  EXPECT_FALSE(static_cast<bool>(firstRanks(cluster, 0)));
+  EXPECT_FALSE(static_cast<bool>(firstRanks(*firstRanks(cluster, 5), 6)));
+}
+
+TEST(Cluster, ThisMachineIsTheSameTwice) {
+  for (int64_t ranks : {1, 2, 3, 4, 64}) {
+    Result<Cluster> cluster = thisMachine(ranks);
+    ASSERT_TRUE(static_cast<bool>(cluster));
+    EXPECT_EQ(cluster->ranks(), ranks);
+    EXPECT_EQ(toJson(*cluster), toJson(*thisMachine(ranks)));
+    Result<Cluster> read = parseCluster(toJson(*cluster), "this machine");
+    EXPECT_TRUE(static_cast<bool>(read)) << read.error().message;
+  }
+  EXPECT_LT(thisMachine(64)->device.memoryBytes, thisMachine(1)->device.memoryBytes);
+  EXPECT_FALSE(static_cast<bool>(thisMachine(0)));
+  EXPECT_FALSE(static_cast<bool>(thisMachine(1'000'000)));
+}
+
+TEST(Cluster, TheFilesThatComeWithKerf) {
+  for (const auto &[file, ranks] : std::vector<std::pair<std::string, int64_t>>{
+           {"dgx-a100", 128}, {"dgx-h100", 128}, {"v100-nodes", 64}, {"ascend-910b", 128}, {"cpu-4", 4}}) {
+    Result<Cluster> cluster = readCluster(std::string(KERF_CLUSTERS) + "/" + file + ".json");
+    ASSERT_TRUE(static_cast<bool>(cluster)) << cluster.error().message;
+    EXPECT_EQ(cluster->ranks(), ranks);
+    EXPECT_FALSE(cluster->source.empty());
+  }
+}
+
+TEST(Cluster, AFileThatIsNotThere) { EXPECT_FALSE(static_cast<bool>(readCluster("/nonexistent/c.json"))); }
