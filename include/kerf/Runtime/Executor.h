@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's program, loaded: its memory planned and allocated, its kernels and collectives bound. A step then only runs them.
+#pragma once
+
+#include "kerf/Runtime/Communicator.h"
+#include "kerf/Runtime/Device.h"
+
+namespace kerf::runtime {
+
+/// Bytes on one rank. Gradients and activations are what is alive at the step's fullest moment.
+struct MemoryReport {
+  int64_t parametersBytes = 0; // parameters, buffers and constants
+  int64_t statesBytes = 0;     // of the optimizer
+  int64_t inputsBytes = 0;     // the batch, learning rate and step
+  int64_t gradientsBytes = 0;  // what optimizer updates consume
+  int64_t activationsBytes = 0; // everything else in the arena, scratch included
+  int64_t peakLiveBytes = 0;    // of the arena: no plan could need less
+  int64_t arenaBytes = 0;       // its real size
+  int64_t persistentBytes = 0;  // real size of what stays between steps
+  int64_t totalBytes() const { return arenaBytes + persistentBytes; }
+};
+
+/// Sums over the steps so far, on one rank.
+struct CollectiveTime {
+  std::string op, name, cause, stream;
+  int64_t bytes = 0;      // of the operand
+  int64_t calls = 0;
+  double seconds = 0;     // from its start on its stream to its end: waiting for slower ranks included
+  double waitSeconds = 0; // in which the compute stream stood still for it
+};
+struct KernelTime {
+  std::string op;
+  int64_t calls = 0;
+  double seconds = 0;
+};
+struct TimeReport {
+  int64_t steps = 0;
+  double stepSeconds = 0, computeSeconds = 0, waitSeconds = 0;
+  std::vector<KernelTime> kernels;         // by op, slowest first
+  std::vector<CollectiveTime> collectives; // in order of the program
+};
+
+struct ExecutorOptions {
+  /// Off: every value has memory of its own. The oracle of the memory plan's tests.
+  bool reuseMemory = true;
+};
+
+class Executor {
+public:
+  /// `program` must have passed checkProgram; it, `device` and `communicator` must outlive the executor.
+  static Result<std::unique_ptr<Executor>> create(const package::Program &program, Device &device, Communicator &communicator,
+                                                  const ExecutorOptions &options = {});
+  virtual ~Executor() = default;
+
+  /// The rank's local tensor: of an argument (its content stays, and is updated by steps), of a result after a step.
+  virtual TensorView argument(size_t index) = 0;
+  virtual TensorView result(size_t index) = 0;
+  /// All instructions once, and the updates of arguments. A failure has ended the other ranks too.
+  virtual Status step() = 0;
+
+  virtual const MemoryReport &memory() const = 0;
+  virtual TimeReport times() const = 0;
+};
+
+} // namespace kerf::runtime

@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each collective is at most two stages over boxes of its operand and result: a stage sends one box to each peer, receives one from each,
+// and either places what it received or combines it in order of position. Stages are planned at bind time.
+#include "kerf/Runtime/Collectives.h"
+#include "Attributes.h"
+#include "Box.h"
+#include "Reduce.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <map>
+
+namespace kerf::runtime {
+
+namespace {
+/// Up to here an all_reduce lets every rank send all to all: one latency instead of two. Measured crossing on two cores with threads
+/// lies between 2 and 16 KiB; the result has the same bits either way.
+constexpr int64_t kSmallReduceBytes = 4096;
+
+/// Hands out pieces of the scratch memory; with a null base it only counts.
+class Scratch {
+public:
+  explicit Scratch(void *base) : base(static_cast<std::byte *>(base)) {}
+  std::byte *take(int64_t size) {
+    std::byte *piece = base ? base + bytes : nullptr;
+    bytes += (size + 63) / 64 * 64;
+    return piece;
+  }
+  int64_t bytes = 0;
+
+private:
+  std::byte *base;
+};
+
+/// A box of the stage's source for one peer; packed first unless it is contiguous.
+struct Outgoing {
+  int64_t peer = 0;
+  BoxCopy pack;
+  std::byte *packed = nullptr;
+};
+
+struct Stage {
+  Communicator *communicator = nullptr;
+  int64_t tag = 0;
+  const std::byte *source = nullptr;
+  std::vector<Outgoing> outgoing;
+
+  Status startSends() const {
+    const Outgoing *last = nullptr;
+    for (const Outgoing &out : outgoing) {
+      if (out.pack.bytes() == 0)
+        continue;
+      const std::byte *bytes = source + out.pack.fromOffset();
+      if (!out.pack.contiguous()) {
+        if (!last || last->packed != out.packed) // an all_gather sends one packed box to all
+          out.pack.run(source, out.packed);
+        bytes = out.packed;
+        last = &out;
+      }
+      if (Status sent = communicator->startSend({bytes, size_t(out.pack.bytes())}, out.peer, tag); !sent)
+        return sent;
+    }
+    return ok();
+  }
+};
+
+/// Places what comes from each peer.
+struct MoveStage : Stage {
+  struct Incoming {
+    int64_t peer = 0;
+    BoxCopy unpack; // for the own piece: straight from the source
+  };
+  std::byte *result = nullptr, *received = nullptr;
+  std::vector<Incoming> incoming;
+
+  Status run() const {
+    if (Status sent = startSends(); !sent)
+      return sent;
+    for (const Incoming &in : incoming) {
+      size_t bytes = size_t(in.unpack.bytes());
+      if (bytes == 0)
+        continue;
+      if (in.peer == communicator->rank()) {
+        in.unpack.run(source, result);
+        continue;
+      }
+      std::byte *to = in.unpack.contiguous() ? result + in.unpack.toOffset() : received;
+      if (Status status = communicator->receive({to, bytes}, in.peer, tag); !status)
+        return status;
+      if (!in.unpack.contiguous())
+        in.unpack.run(received, result);
+    }
+    return ok();
+  }
+};
+
+/// Combines the boxes of all members, in order of position, into one box of the result.
+struct ReduceStage : Stage {
+  std::vector<int64_t> members;
+  Reducer reducer;
+  int64_t elements = 0;
+  BoxCopy packOwn, unpack;
+  std::byte *result = nullptr, *own = nullptr, *received = nullptr, *sum = nullptr, *wide = nullptr;
+
+  Status run() const {
+    if (Status sent = startSends(); !sent)
+      return sent;
+    if (elements == 0)
+      return ok();
+    const std::byte *mine = source + packOwn.fromOffset();
+    if (!packOwn.contiguous()) {
+      packOwn.run(source, own);
+      mine = own;
+    }
+    std::byte *narrow = unpack.contiguous() ? result + unpack.toOffset() : sum;
+    std::byte *accumulator = wide ? wide : narrow;
+    for (size_t position = 0; position < members.size(); ++position) {
+      const std::byte *next = mine;
+      if (members[position] != communicator->rank()) {
+        if (Status status = communicator->receive({received, size_t(packOwn.bytes())}, members[position], tag); !status)
+          return status;
+        next = received;
+      }
+      if (position == 0)
+        reducer.start(accumulator, next, elements);
+      else
+        reducer.add(accumulator, next, elements);
+    }
+    if (wide)
+      reducer.narrow(narrow, wide, elements);
+    if (!unpack.contiguous())
+      unpack.run(narrow, result);
+    return ok();
+  }
+};
+
+struct Plan {
+  std::vector<ReduceStage> reduces; // before the moves
+  std::vector<MoveStage> moves;
+  bool zeroFirst = false; // the result has padding that no box covers
+  TensorView result;
+
+  Status run() const {
+    if (zeroFirst)
+      std::memset(result.data, 0, size_t(result.bytes()));
+    for (const ReduceStage &stage : reduces)
+      if (Status status = stage.run(); !status)
+        return status;
+    for (const MoveStage &stage : moves)
+      if (Status status = stage.run(); !status)
+        return status;
+    for (const ReduceStage &stage : reduces)
+      if (Status status = stage.communicator->finishSends(stage.tag); !status)
+        return status;
+    for (const MoveStage &stage : moves)
+      if (Status status = stage.communicator->finishSends(stage.tag); !status)
+        return status;
+    return ok();
+  }
+};
+
+/// How much of `size` lies in piece `index` of extent `chunk`.
+int64_t pieceOf(int64_t size, int64_t chunk, int64_t index) { return std::clamp<int64_t>(size - index * chunk, 0, chunk); }
+
+Shape at(size_t rank, size_t dim, int64_t begin) {
+  Shape shape(rank, 0);
+  if (rank)
+    shape[dim] = begin;
+  return shape;
+}
+
+class Builder {
+public:
+  Builder(const CollectiveRequest &request, std::vector<int64_t> members)
+      : request(request), members(std::move(members)), scratch(request.bind.scratch), operand(request.bind.operands[0]),
+        result(request.bind.results[0]), elementBytes(bytesOf(operand.dtype)) {
+    position = std::find(this->members.begin(), this->members.end(), request.bind.rank) - this->members.begin();
+    plan.result = result;
+  }
+
+  Plan plan;
+  int64_t scratchBytes() const { return scratch.bytes; }
+  int64_t ways() const { return int64_t(members.size()); }
+
+  /// Cuts `shape` along `dim` into pieces of `chunk`; combines this rank's piece into the result of `resultShape` at `resultBegin`.
+  void reduce(ReduceKind kind, const Shape &shape, size_t dim, int64_t chunk, const Shape &resultShape, int64_t resultBegin) {
+    ReduceStage stage;
+    open(stage, 0, operand.data);
+    auto box = [&](int64_t index) {
+      Shape counts = shape;
+      counts[dim] = pieceOf(shape[dim], chunk, index);
+      return packBox(shape, at(shape.size(), dim, counts[dim] ? index * chunk : 0), counts, elementBytes);
+    };
+    for (int64_t step = 1; step < ways(); ++step) {
+      int64_t index = (position + step) % ways();
+      send(stage, members[size_t(index)], box(index));
+    }
+    Shape counts = shape;
+    counts[dim] = pieceOf(shape[dim], chunk, position);
+    stage.members = members;
+    stage.elements = elementsOf(counts);
+    stage.packOwn = box(position);
+    stage.unpack = unpackBox(resultShape, at(shape.size(), dim, counts[dim] ? resultBegin : 0), counts, elementBytes);
+    stage.reducer = Reducer(operand.dtype, kind);
+    stage.result = static_cast<std::byte *>(result.data);
+    int64_t bytes = stage.packOwn.bytes();
+    stage.own = stage.packOwn.contiguous() ? nullptr : scratch.take(bytes);
+    stage.received = scratch.take(bytes);
+    stage.sum = stage.unpack.contiguous() ? nullptr : scratch.take(bytes);
+    stage.wide = stage.reducer.wideBytes() ? scratch.take(stage.elements * stage.reducer.wideBytes()) : nullptr;
+    plan.reduces.push_back(std::move(stage));
+  }
+
+  /// Every member sends the same box; member i's lands at `begin(i)` along `dim`, `count(i)` long.
+  template <typename Count>
+  void gather(const void *source, const Shape &sourceShape, int64_t sourceBegin, const Shape &resultShape, size_t dim, int64_t chunk,
+              Count count) {
+    MoveStage stage;
+    open(stage, 1, source);
+    auto counts = [&](int64_t index) {
+      Shape box = sourceShape;
+      box[dim] = count(index);
+      return box;
+    };
+    BoxCopy pack = packBox(sourceShape, at(sourceShape.size(), dim, sourceBegin), counts(position), elementBytes);
+    std::byte *packed = pack.contiguous() ? nullptr : scratch.take(pack.bytes());
+    int64_t most = 0;
+    for (int64_t step = 0; step < ways(); ++step) {
+      int64_t to = (position + step) % ways(), from = (position + ways() - step) % ways();
+      if (step)
+        stage.outgoing.push_back({members[size_t(to)], pack, packed});
+      Shape box = counts(from), begin = at(box.size(), dim, from * chunk);
+      BoxCopy unpack = step ? unpackBox(resultShape, begin, box, elementBytes)
+                            : BoxCopy(sourceShape, at(box.size(), dim, sourceBegin), resultShape, begin, box, elementBytes);
+      if (step && !unpack.contiguous())
+        most = std::max(most, unpack.bytes());
+      if (step || source != result.data) // an all_reduce has its own piece in place already
+        stage.incoming.push_back({members[size_t(from)], unpack});
+    }
+    stage.received = scratch.take(most);
+    stage.result = static_cast<std::byte *>(result.data);
+    plan.moves.push_back(std::move(stage));
+  }
+
+  void allReduce(ReduceKind kind) {
+    int64_t elements = operand.elements();
+    if (operand.bytes() <= kSmallReduceBytes || ways() == 1) {
+      // Everyone combines everything: pieces as large as the whole, at the same place.
+      ReduceStage stage;
+      open(stage, 0, operand.data);
+      BoxCopy whole = packBox({elements}, {0}, {elements}, elementBytes);
+      for (int64_t step = 1; step < ways(); ++step)
+        stage.outgoing.push_back({members[size_t((position + step) % ways())], whole, nullptr});
+      stage.members = members;
+      stage.elements = elements;
+      stage.packOwn = stage.unpack = whole;
+      stage.reducer = Reducer(operand.dtype, kind);
+      stage.result = static_cast<std::byte *>(result.data);
+      stage.received = scratch.take(operand.bytes());
+      stage.wide = stage.reducer.wideBytes() ? scratch.take(elements * stage.reducer.wideBytes()) : nullptr;
+      plan.reduces.push_back(std::move(stage));
+      return;
+    }
+    int64_t chunk = (elements + ways() - 1) / ways();
+    reduce(kind, {elements}, 0, chunk, {elements}, position * chunk);
+    int64_t count = pieceOf(elements, chunk, position);
+    gather(result.data, {elements}, count ? position * chunk : 0, {elements}, 0, chunk,
+           [=](int64_t index) { return pieceOf(elements, chunk, index); });
+  }
+
+  void reduceScatter(ReduceKind kind, size_t dim) {
+    int64_t chunk = result.shape[dim];
+    reduce(kind, operand.shape, dim, chunk, result.shape, 0);
+    plan.zeroFirst = pieceOf(operand.shape[dim], chunk, position) < chunk;
+  }
+
+  void allGather(size_t dim) {
+    int64_t chunk = operand.shape[dim], size = result.shape[dim];
+    gather(operand.data, operand.shape, 0, result.shape, dim, chunk, [=](int64_t index) { return pieceOf(size, chunk, index); });
+  }
+
+  void allToAll(size_t dim, size_t otherDim) {
+    MoveStage stage;
+    open(stage, 0, operand.data);
+    int64_t length = operand.shape[dim], cut = result.shape[otherDim];
+    auto counts = [&](int64_t from, int64_t to) {
+      Shape box = operand.shape;
+      box[dim] = pieceOf(result.shape[dim], length, from);
+      box[otherDim] = pieceOf(operand.shape[otherDim], cut, to);
+      return box;
+    };
+    int64_t most = 0;
+    for (int64_t step = 0; step < ways(); ++step) {
+      int64_t to = (position + step) % ways(), from = (position + ways() - step) % ways();
+      Shape sentBegin = at(operand.shape.size(), otherDim, to * cut), placedBegin = at(operand.shape.size(), dim, from * length);
+      if (step == 0) {
+        stage.incoming.push_back({members[size_t(position)],
+                                  BoxCopy(operand.shape, sentBegin, result.shape, placedBegin, counts(position, position), elementBytes)});
+        continue;
+      }
+      send(stage, members[size_t(to)], packBox(operand.shape, sentBegin, counts(position, to), elementBytes));
+      BoxCopy unpack = unpackBox(result.shape, placedBegin, counts(from, position), elementBytes);
+      if (!unpack.contiguous())
+        most = std::max(most, unpack.bytes());
+      stage.incoming.push_back({members[size_t(from)], unpack});
+    }
+    stage.received = scratch.take(most);
+    stage.result = static_cast<std::byte *>(result.data);
+    plan.zeroFirst = pieceOf(operand.shape[otherDim], cut, position) < cut;
+    plan.moves.push_back(std::move(stage));
+  }
+
+  /// sourceOf[i]: the position whose tensor position i gets.
+  void permute(const std::vector<int64_t> &sourceOf) {
+    MoveStage stage;
+    open(stage, 0, operand.data);
+    Shape flat = {operand.elements()};
+    BoxCopy whole = packBox(flat, {0}, flat, elementBytes);
+    for (int64_t to = 0; to < ways(); ++to)
+      if (to != position && sourceOf[size_t(to)] == position)
+        stage.outgoing.push_back({members[size_t(to)], whole, nullptr});
+    stage.incoming.push_back({members[size_t(sourceOf[size_t(position)])], whole});
+    stage.result = static_cast<std::byte *>(result.data);
+    plan.moves.push_back(std::move(stage));
+  }
+
+private:
+  void open(Stage &stage, int64_t tagOffset, const void *source) const {
+    stage.communicator = request.communicator;
+    stage.tag = request.tag + tagOffset;
+    stage.source = static_cast<const std::byte *>(source);
+  }
+  void send(Stage &stage, int64_t peer, BoxCopy pack) {
+    std::byte *packed = pack.contiguous() ? nullptr : scratch.take(pack.bytes());
+    stage.outgoing.push_back({peer, std::move(pack), packed});
+  }
+
+  const CollectiveRequest &request;
+  std::vector<int64_t> members;
+  Scratch scratch;
+  const TensorView &operand, &result;
+  int64_t elementBytes, position = 0;
+};
+
+Error bad(const package::Instruction &instruction, const std::string &what) {
+  return {fmt::format("{}: {}", instruction.op, what)};
+}
+
+std::string text(const Shape &shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+/// A dimension from the attribute `key`; the shapes must agree elsewhere (but for `except`).
+Result<size_t> dimension(const BindRequest &bind, const char *key, std::optional<size_t> except = std::nullopt) {
+  auto dim = integerAttribute(bind.instruction, key);
+  if (!dim)
+    return dim.error();
+  const Shape &from = bind.operands[0].shape, &to = bind.results[0].shape;
+  if (*dim < 0 || size_t(*dim) >= from.size() || from.size() != to.size())
+    return bad(bind.instruction, fmt::format("{} is {}, but it makes {} of {}", key, *dim, text(to), text(from)));
+  for (size_t d = 0; d < from.size(); ++d)
+    if (from[d] != to[d] && d != size_t(*dim) && d != except)
+      return bad(bind.instruction, fmt::format("it makes {} of {}: dimension {} must stay as it is", text(to), text(from), d));
+  return size_t(*dim);
+}
+
+Result<ReduceKind> reduceKind(const package::Instruction &instruction) {
+  for (ReduceKind kind : {ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min}) {
+    constexpr const char *kNames[] = {"sum", "max", "min"};
+    if (auto found = instruction.attrs.find("kind"); found != instruction.attrs.end() && *found == kNames[size_t(kind)])
+      return kind;
+  }
+  return bad(instruction, "its attribute kind must be \"sum\", \"max\" or \"min\"");
+}
+
+/// For collective_permute: which position's tensor each position gets. Where several hold the same piece, those that want it are spread
+/// over them, and a rank that holds what it wants keeps it.
+Result<std::vector<int64_t>> permutation(const BindRequest &bind, const std::vector<int64_t> &members) {
+  auto before = layoutAttribute(bind.instruction, "before", bind.mesh), after = layoutAttribute(bind.instruction, "after", bind.mesh);
+  if (!before)
+    return before.error();
+  if (!after)
+    return after.error();
+  if (before->size() != after->size())
+    return bad(bind.instruction, fmt::format("before has {} dimensions, after {}", before->size(), after->size()));
+  auto piece = [&](const std::vector<std::vector<AxisRef>> &layout, int64_t rank) {
+    std::vector<int64_t> piece;
+    for (const std::vector<AxisRef> &axes : layout)
+      piece.push_back(position(bind.mesh, axes, rank));
+    return piece;
+  };
+  std::map<std::vector<int64_t>, std::vector<int64_t>> holders, seekers;
+  for (size_t i = 0; i < members.size(); ++i) {
+    holders[piece(*before, members[i])].push_back(int64_t(i));
+    seekers[piece(*after, members[i])].push_back(int64_t(i));
+  }
+  std::vector<int64_t> sourceOf(members.size());
+  for (const auto &[wanted, positions] : seekers) {
+    auto found = holders.find(wanted);
+    if (found == holders.end())
+      return bad(bind.instruction, "no rank of the group holds a piece that one wants: its axes don't cover before and after");
+    const std::vector<int64_t> &sources = found->second;
+    for (size_t i = 0; i < positions.size(); ++i) {
+      bool keeps = std::find(sources.begin(), sources.end(), positions[i]) != sources.end();
+      sourceOf[size_t(positions[i])] = keeps ? positions[i] : sources[i % sources.size()];
+    }
+  }
+  return sourceOf;
+}
+
+struct Built {
+  Plan plan;
+  int64_t scratchBytes = 0;
+};
+
+Status buildOp(const CollectiveRequest &request, const std::vector<int64_t> &members, Builder &builder) {
+  const BindRequest &bind = request.bind;
+  const package::Instruction &instruction = bind.instruction;
+  const Shape &from = bind.operands[0].shape, &to = bind.results[0].shape;
+  bool sameShape = instruction.op == "all_reduce" || instruction.op == "collective_permute";
+  if (sameShape && from != to)
+    return bad(instruction, fmt::format("it makes {} of {}: the shape must stay", text(to), text(from)));
+  if (instruction.op == "all_reduce") {
+    auto kind = reduceKind(instruction);
+    if (!kind)
+      return kind.error();
+    builder.allReduce(*kind);
+    return ok();
+  }
+  if (instruction.op == "collective_permute") {
+    auto sourceOf = permutation(bind, members);
+    if (!sourceOf)
+      return sourceOf.error();
+    builder.permute(*sourceOf);
+    return ok();
+  }
+  std::optional<size_t> except;
+  if (auto other = instruction.attrs.find("other_dim"); other != instruction.attrs.end() && other->is_number_unsigned())
+    except = other->get<size_t>();
+  auto dim = dimension(bind, "dim", except);
+  if (!dim)
+    return dim.error();
+  auto covers = [&](int64_t pieces, int64_t whole) -> Status {
+    if (pieces * builder.ways() >= whole)
+      return ok();
+    return bad(instruction, fmt::format("{} pieces of {} do not make {} (it makes {} of {})", builder.ways(), pieces, whole, text(to), text(from)));
+  };
+  if (instruction.op == "all_gather") {
+    if (Status status = covers(from[*dim], to[*dim]); !status)
+      return status;
+    builder.allGather(*dim);
+    return ok();
+  }
+  if (instruction.op == "reduce_scatter") {
+    auto kind = reduceKind(instruction);
+    if (!kind)
+      return kind.error();
+    if (Status status = covers(to[*dim], from[*dim]); !status)
+      return status;
+    builder.reduceScatter(*kind, *dim);
+    return ok();
+  }
+  if (instruction.op != "all_to_all")
+    return bad(instruction, "is not a collective");
+  auto otherDim = dimension(bind, "other_dim", *dim);
+  if (!otherDim)
+    return otherDim.error();
+  if (*otherDim == *dim)
+    return bad(instruction, fmt::format("dim and other_dim are both {}", *dim));
+  if (Status status = covers(from[*dim], to[*dim]); !status)
+    return status;
+  if (Status status = covers(to[*otherDim], from[*otherDim]); !status)
+    return status;
+  builder.allToAll(*dim, *otherDim);
+  return ok();
+}
+
+Result<Built> build(const CollectiveRequest &request) {
+  const BindRequest &bind = request.bind;
+  if (bind.operands.size() != 1 || bind.results.size() != 1 || bind.operands[0].dtype != bind.results[0].dtype)
+    return bad(bind.instruction, "it takes one operand and gives one result of the same element type");
+  auto axes = axesAttribute(bind.instruction, "axes", bind.mesh);
+  if (!axes)
+    return axes.error();
+  std::vector<int64_t> members = groupOf(bind.mesh, *axes, bind.rank);
+  Builder builder(request, members);
+  if (Status status = buildOp(request, members, builder); !status)
+    return status.error();
+  return Built{std::move(builder.plan), builder.scratchBytes()};
+}
+} // namespace
+
+Result<Kernel> bindCollective(const CollectiveRequest &request) {
+  auto built = build(request);
+  if (!built)
+    return built.error();
+  auto plan = std::make_shared<const Plan>(std::move(built->plan));
+  return Kernel([plan] { return plan->run(); });
+}
+
+Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) {
+  auto built = build(request);
+  if (!built)
+    return built.error();
+  return built->scratchBytes;
+}
+
+Status agree(Communicator &communicator, const Status &status) {
+  constexpr int64_t kSizeTag = 0, kTextTag = 1;
+  std::string mine = status ? "" : char('0' + int(status.error().status)) + status.error().message;
+  uint64_t mineSize = mine.size();
+  auto bytesOf = [](auto &object) { return std::as_writable_bytes(std::span(&object, 1)); };
+  for (int64_t peer = 0; peer < communicator.size(); ++peer) {
+    if (peer == communicator.rank())
+      continue;
+    if (Status sent = communicator.startSend(bytesOf(mineSize), peer, kSizeTag); !sent)
+      return sent;
+    if (Status sent = mineSize ? communicator.startSend(std::as_bytes(std::span(mine)), peer, kTextTag) : ok(); !sent)
+      return sent;
+  }
+  std::optional<std::string> first;
+  int64_t firstRank = 0;
+  bool same = true;
+  for (int64_t peer = 0; peer < communicator.size(); ++peer) {
+    std::string text = mine;
+    if (peer != communicator.rank()) {
+      uint64_t size = 0;
+      if (Status received = communicator.receive(bytesOf(size), peer, kSizeTag); !received)
+        return received;
+      text.resize(size);
+      if (Status received = size ? communicator.receive(std::as_writable_bytes(std::span(text)), peer, kTextTag) : ok(); !received)
+        return received;
+    }
+    if (!text.empty() && !first) {
+      first = text;
+      firstRank = peer;
+      same = peer == 0;
+    }
+    same = same && first == text;
+  }
+  for (int64_t tag : {kSizeTag, kTextTag})
+    if (Status sent = communicator.finishSends(tag); !sent)
+      return sent;
+  if (!first)
+    return ok();
+  Error error{first->substr(1), ExitStatus(first->front() - '0')};
+  if (!same)
+    error.message = fmt::format("rank {}: {}", firstRank, error.message);
+  return error;
+}
+
+} // namespace kerf::runtime

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loading: flatten, plan memory, bind, list the actions of a step. A step walks the list. A collective that is waited for at once runs on
+// the compute stream; any other is started on its own and waited for by an event.
+#include "kerf/Runtime/Executor.h"
+#include "Flatten.h"
+#include "kerf/Runtime/Collectives.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+#include <map>
+
+namespace kerf::runtime {
+
+namespace {
+using Clock = std::chrono::steady_clock;
+double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr const char *kDefaultStream = "collective";
+
+struct Timer {
+  int64_t calls = 0;
+  double seconds = 0, waitSeconds = 0;
+};
+
+struct Action {
+  enum class Kind { Compute, Start, Wait } kind = Kind::Compute;
+  Kernel kernel;
+  Timer *timer = nullptr;
+  Stream *stream = nullptr;
+  Event *ready = nullptr, *done = nullptr;
+};
+
+std::string textAttribute(const package::Instruction &instruction, const char *key, const char *otherwise) {
+  auto found = instruction.attrs.find(key);
+  return found != instruction.attrs.end() && found->is_string() ? found->get<std::string>() : otherwise;
+}
+
+std::string place(const package::Instruction &instruction) {
+  return instruction.name.empty() ? instruction.op : fmt::format("{} ({})", instruction.name, instruction.op);
+}
+
+class ProgramExecutor : public Executor {
+public:
+  ProgramExecutor(const package::Program &program, Device &device, Communicator &communicator)
+      : program(program), device(device), communicator(communicator), flat(flatten(program)) {}
+
+  Status load(const ExecutorOptions &options) {
+    if (communicator.size() != program.mesh.ranks())
+      return Error{fmt::format("the program is for {} ranks, here are {}: start {}", program.mesh.ranks(), communicator.size(), program.mesh.ranks())};
+    auto planned = planBuffers(program, flat, options.reuseMemory ? Sharing::InPlace : Sharing::Views);
+    if (!planned)
+      return planned.error();
+    buffers = std::move(*planned);
+    int64_t end = int64_t(flat.body.size());
+    if (!options.reuseMemory)
+      for (Buffer &buffer : buffers.buffers)
+        buffer.lifetime.begin = 0, buffer.lifetime.end = end;
+    if (Status status = planScratch(options.reuseMemory); !status)
+      return status;
+    if (Status status = allocate(); !status)
+      return status;
+    compute = device.createComputeStream();
+    for (size_t i = 0; i < flat.body.size(); ++i)
+      if (Status status = bind(i); !status)
+        return Error{fmt::format("{}: {}", place(*flat.body[i].source), status.error().message), status.error().status};
+    for (const UpdateCopy &copy : buffers.copies)
+      if (copy.saved >= 0)
+        addCopy(copy.from, copy.saved);
+    for (const UpdateCopy &copy : buffers.copies)
+      addCopy(copy.saved >= 0 ? copy.saved : copy.from, copy.to);
+    return ok();
+  }
+
+  TensorView argument(size_t index) override { return view(flat.args[index]); }
+  TensorView result(size_t index) override { return view(flat.results[index]); }
+  const MemoryReport &memory() const override { return memoryReport; }
+
+  Status step() override {
+    Clock::time_point start = Clock::now();
+    for (const Action &action : actions)
+      if (Status status = run(action); !status)
+        break;
+    // After a failure too: nothing may still work on memory that the caller is about to free.
+    Status status = compute->synchronize();
+    for (auto &[name, stream] : streams)
+      if (Status other = stream->synchronize(); !other && status)
+        status = other;
+    ++steps;
+    stepSeconds += secondsSince(start);
+    return status;
+  }
+
+  TimeReport times() const override {
+    TimeReport report{steps, stepSeconds, 0, 0, {}, {}};
+    std::map<std::string, KernelTime> byOp;
+    for (size_t i = 0; i < flat.body.size(); ++i) {
+      const package::Instruction &instruction = *flat.body[i].source;
+      const Timer &timer = timers[i];
+      if (!package::isCollective(instruction.op)) {
+        KernelTime &kernel = byOp[instruction.op];
+        kernel.op = instruction.op;
+        kernel.calls += timer.calls;
+        kernel.seconds += timer.seconds;
+        report.computeSeconds += timer.seconds;
+        continue;
+      }
+      const package::Value &operand = flat.values[size_t(flat.body[i].operands[0])];
+      report.waitSeconds += timer.waitSeconds;
+      report.collectives.push_back({instruction.op, instruction.name, textAttribute(instruction, "cause", ""),
+                                    textAttribute(instruction, "stream", kDefaultStream), elementsOf(operand.shape) * bytesOf(operand.dtype),
+                                    timer.calls, timer.seconds, timer.waitSeconds});
+    }
+    for (auto &[op, kernel] : byOp)
+      if (kernel.calls > 0)
+        report.kernels.push_back(kernel);
+    std::stable_sort(report.kernels.begin(), report.kernels.end(), [](const KernelTime &a, const KernelTime &b) { return a.seconds > b.seconds; });
+    return report;
+  }
+
+private:
+  TensorView view(int value) const {
+    const package::Value &type = flat.values[size_t(value)];
+    return {memoryOf(buffers.bufferOf[size_t(value)]), type.dtype, type.shape};
+  }
+  std::byte *memoryOf(int buffer) const { return memories.empty() ? nullptr : memories[size_t(buffer)]; }
+
+  BindRequest request(size_t index) const {
+    BindRequest request{*flat.body[index].source, {}, {}, program.mesh, communicator.rank(), nullptr};
+    for (int operand : flat.body[index].operands)
+      request.operands.push_back(view(operand));
+    for (int result : flat.body[index].results)
+      request.results.push_back(view(result));
+    if (!memories.empty() && scratchOf[index] >= 0)
+      request.scratch = memoryOf(scratchOf[index]);
+    return request;
+  }
+
+  CollectiveRequest collectiveRequest(size_t index) {
+    return {request(index), &communicator, kFirstCollectiveTag + 2 * collectivesBound};
+  }
+
+  /// One more buffer for each instruction that needs scratch: alive while it runs.
+  Status planScratch(bool reuse) {
+    scratchOf.assign(flat.body.size(), -1);
+    for (size_t i = 0; i < flat.body.size(); ++i) {
+      const package::Instruction &instruction = *flat.body[i].source;
+      if (isView(instruction.op))
+        continue;
+      bool collective = package::isCollective(instruction.op);
+      auto bytes = collective ? collectiveScratchBytes(collectiveRequest(i)) : device.scratchBytes(request(i));
+      if (!bytes)
+        return Error{fmt::format("{}: {}", place(instruction), bytes.error().message), bytes.error().status};
+      if (*bytes == 0)
+        continue;
+      scratchOf[i] = int(buffers.buffers.size());
+      int64_t end = int64_t(flat.body.size());
+      Lifetime lifetime{*bytes, int64_t(i), collective ? buffers.waitedAt[i] : int64_t(i)};
+      buffers.buffers.push_back({BufferKind::Working, reuse ? lifetime : Lifetime{*bytes, 0, end}});
+    }
+    return ok();
+  }
+
+  Status allocate() {
+    std::vector<Lifetime> working;
+    std::vector<size_t> workingIndex;
+    std::vector<int64_t> offsets(buffers.buffers.size());
+    for (size_t b = 0; b < buffers.buffers.size(); ++b) {
+      const Buffer &buffer = buffers.buffers[b];
+      if (buffer.kind == BufferKind::Working) {
+        working.push_back(buffer.lifetime);
+        workingIndex.push_back(b);
+        continue;
+      }
+      offsets[b] = memoryReport.persistentBytes;
+      memoryReport.persistentBytes += (std::max<int64_t>(buffer.lifetime.bytes, 1) + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
+    }
+    Placement placement = placeBuffers(working, Device::kAlignment);
+    for (size_t w = 0; w < working.size(); ++w)
+      offsets[workingIndex[w]] = placement.offsets[w];
+    memoryReport.arenaBytes = placement.bytes;
+    reportMemory(working, workingIndex);
+
+    auto kept = device.allocate(memoryReport.persistentBytes), shared = device.allocate(memoryReport.arenaBytes);
+    if (!kept)
+      return kept.error();
+    if (!shared)
+      return shared.error();
+    persistent = *kept, arena = *shared;
+    for (size_t b = 0; b < offsets.size(); ++b)
+      memories.push_back((buffers.buffers[b].kind == BufferKind::Working ? arena : persistent).get() + offsets[b]);
+    return ok();
+  }
+
+  void reportMemory(const std::vector<Lifetime> &working, const std::vector<size_t> &workingIndex) {
+    for (size_t i = 0; i < program.args.size(); ++i) {
+      int64_t bytes = buffers.buffers[size_t(buffers.bufferOf[size_t(flat.args[i])])].lifetime.bytes;
+      switch (program.args[i].kind) {
+      case package::ArgKind::Parameter:
+      case package::ArgKind::Buffer:
+      case package::ArgKind::Constant: memoryReport.parametersBytes += bytes; break;
+      case package::ArgKind::State: memoryReport.statesBytes += bytes; break;
+      default: memoryReport.inputsBytes += bytes; break;
+      }
+    }
+    std::vector<bool> isGradient(buffers.buffers.size(), false);
+    for (const FlatInstruction &instruction : flat.body) {
+      // Place of the gradient among the operands: the ops' definitions.
+      size_t operand = instruction.source->op == "sgd" ? 2 : instruction.source->op == "adamw" ? 3 : SIZE_MAX;
+      if (operand < instruction.operands.size())
+        isGradient[size_t(buffers.bufferOf[size_t(instruction.operands[operand])])] = true;
+    }
+    std::vector<int64_t> live = liveBytes(working, int64_t(flat.body.size()) + 1, Device::kAlignment);
+    int64_t fullest = std::max_element(live.begin(), live.end()) - live.begin();
+    memoryReport.peakLiveBytes = live[size_t(fullest)];
+    for (size_t w = 0; w < working.size(); ++w)
+      if (isGradient[workingIndex[w]] && working[w].begin <= fullest && fullest <= working[w].end)
+        memoryReport.gradientsBytes += working[w].bytes;
+    memoryReport.activationsBytes = memoryReport.peakLiveBytes - memoryReport.gradientsBytes;
+  }
+
+  /// The kernel with its time measured and its failure told to all ranks.
+  Kernel wrapped(Kernel kernel, const package::Instruction &instruction, Timer *timer, bool waits) {
+    return [this, kernel = std::move(kernel), &instruction, timer, waits]() -> Status {
+      Clock::time_point start = Clock::now();
+      Status status = kernel();
+      double seconds = secondsSince(start);
+      ++timer->calls;
+      timer->seconds += seconds;
+      if (waits)
+        timer->waitSeconds += seconds;
+      if (status)
+        return status;
+      if (auto ended = communicator.failure())
+        return *ended;
+      Error error{fmt::format("rank {}: {}: {}", communicator.rank(), place(instruction), status.error().message), status.error().status};
+      communicator.abort(error);
+      return error;
+    };
+  }
+
+  Status bind(size_t index) {
+    const package::Instruction &instruction = *flat.body[index].source;
+    if (timers.empty())
+      timers.resize(flat.body.size());
+    if (instruction.op == "wait")
+      return bindWait(index);
+    if (isView(instruction.op))
+      return ok();
+    if (package::isCollective(instruction.op))
+      return bindCollectiveAt(index);
+    auto kernel = device.bind(request(index));
+    if (!kernel)
+      return kernel.error();
+    if (keptConstant(index))
+      return (*kernel)();
+    actions.push_back({Action::Kind::Compute, wrapped(std::move(*kernel), instruction, &timers[index], false), &timers[index], nullptr, nullptr, nullptr});
+    return ok();
+  }
+
+  bool keptConstant(size_t index) const {
+    const std::vector<int> &results = flat.body[index].results;
+    return !results.empty() && buffers.buffers[size_t(buffers.bufferOf[size_t(results[0])])].kind == BufferKind::Constant;
+  }
+
+  Status bindCollectiveAt(size_t index) {
+    const package::Instruction &instruction = *flat.body[index].source;
+    CollectiveRequest request = collectiveRequest(index);
+    ++collectivesBound;
+    if (request.tag + 1 > communicator.maxTag())
+      return Error{fmt::format("tag {} of this collective is above {}, the largest that this MPI allows", request.tag + 1, communicator.maxTag())};
+    auto kernel = bindCollective(request);
+    if (!kernel)
+      return kernel.error();
+    Timer *timer = &timers[index];
+    bool atOnce = buffers.waitedAt[index] == int64_t(index) + 1;
+    Kernel whole = wrapped(std::move(*kernel), instruction, timer, atOnce);
+    if (atOnce) {
+      actions.push_back({Action::Kind::Compute, std::move(whole), timer, nullptr, nullptr, nullptr});
+      return ok();
+    }
+    auto &stream = streams[textAttribute(instruction, "stream", kDefaultStream)];
+    if (!stream)
+      stream = device.createStream();
+    Action start{Action::Kind::Start, std::move(whole), timer, stream.get(), newEvent(), newEvent()};
+    pending[flat.body[index].results[0]] = {start.done, timer};
+    actions.push_back(std::move(start));
+    return ok();
+  }
+
+  Status bindWait(size_t index) {
+    auto found = pending.find(flat.body[index].operands[0]);
+    if (found == pending.end())
+      return ok(); // ran on the compute stream
+    actions.push_back({Action::Kind::Wait, {}, found->second.second, nullptr, nullptr, found->second.first});
+    return ok();
+  }
+
+  Event *newEvent() {
+    events.push_back(device.createEvent());
+    return events.back().get();
+  }
+
+  void addCopy(int from, int to) {
+    Kernel copy = device.bindCopy(memoryOf(to), memoryOf(from), buffers.buffers[size_t(to)].lifetime.bytes);
+    actions.push_back({Action::Kind::Compute, std::move(copy), nullptr, nullptr, nullptr, nullptr});
+  }
+
+  Status run(const Action &action) {
+    switch (action.kind) {
+    case Action::Kind::Compute: return compute->enqueue(action.kernel);
+    case Action::Kind::Start:
+      compute->record(*action.ready);
+      if (Status status = action.stream->wait(*action.ready); !status)
+        return status;
+      if (Status status = action.stream->enqueue(action.kernel); !status)
+        return status;
+      action.stream->record(*action.done);
+      return ok();
+    case Action::Kind::Wait: {
+      Clock::time_point start = Clock::now();
+      Status status = compute->wait(*action.done);
+      action.timer->waitSeconds += secondsSince(start);
+      return status;
+    }
+    }
+    return ok();
+  }
+
+  const package::Program &program;
+  Device &device;
+  Communicator &communicator;
+  FlatProgram flat;
+  BufferPlan buffers;
+  std::vector<int> scratchOf; // buffer of each instruction's scratch, or -1
+  std::shared_ptr<std::byte> persistent, arena;
+  std::vector<std::byte *> memories; // of each buffer; empty until allocated
+  int64_t collectivesBound = 0;
+  std::map<int, std::pair<Event *, Timer *>> pending; // started on a stream: its end
+  std::vector<Timer> timers;                          // of each instruction
+  std::vector<Action> actions;
+  MemoryReport memoryReport;
+  int64_t steps = 0;
+  double stepSeconds = 0;
+  std::unique_ptr<Stream> compute;
+  std::vector<std::unique_ptr<Event>> events;
+  std::map<std::string, std::unique_ptr<Stream>> streams; // last: their threads end first
+};
+} // namespace
+
+Result<std::unique_ptr<Executor>> Executor::create(const package::Program &program, Device &device, Communicator &communicator,
+                                                   const ExecutorOptions &options) {
+  auto executor = std::make_unique<ProgramExecutor>(program, device, communicator);
+  if (Status status = executor->load(options); !status)
+    return status.error();
+  return std::unique_ptr<Executor>(std::move(executor));
+}
+
+} // namespace kerf::runtime

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Flatten.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+
+namespace kerf::runtime {
+
+namespace {
+class Flattener {
+public:
+  explicit Flattener(const package::Program &program) : program(program) {
+    for (const package::Function &function : program.functions)
+      functions.emplace(function.name, &function);
+  }
+
+  FlatProgram run() {
+    const package::Function &entry = *functions.at(program.entry);
+    for (int arg : entry.args)
+      flat.args.push_back(add(entry.values[size_t(arg)]));
+    flat.results = expand(entry, flat.args);
+    return std::move(flat);
+  }
+
+private:
+  int add(const package::Value &value) {
+    flat.values.push_back(value);
+    return int(flat.values.size()) - 1;
+  }
+
+  std::vector<int> expand(const package::Function &function, const std::vector<int> &args) {
+    std::vector<int> numbers(function.values.size(), -1); // flat value of each of the function's
+    for (size_t i = 0; i < args.size(); ++i)
+      numbers[size_t(function.args[i])] = args[i];
+    auto mapped = [&](const std::vector<int> &values) {
+      std::vector<int> result;
+      for (int value : values)
+        result.push_back(numbers[size_t(value)]);
+      return result;
+    };
+    for (const package::Instruction &instruction : function.body) {
+      if (instruction.op == "call") {
+        const package::Function &callee = *functions.at(instruction.attrs["callee"].get_ref<const std::string &>());
+        std::vector<int> results = expand(callee, mapped(instruction.operands));
+        for (size_t i = 0; i < results.size(); ++i)
+          numbers[size_t(instruction.results[i])] = results[i];
+        continue;
+      }
+      for (int result : instruction.results)
+        numbers[size_t(result)] = add(function.values[size_t(result)]);
+      flat.body.push_back({&instruction, mapped(instruction.operands), mapped(instruction.results)});
+    }
+    return mapped(function.results);
+  }
+
+  const package::Program &program;
+  std::map<std::string_view, const package::Function *> functions;
+  FlatProgram flat;
+};
+
+int64_t bytesOfValue(const package::Value &value) { return elementsOf(value.shape) * bytesOf(value.dtype); }
+
+class Planner {
+public:
+  Planner(const package::Program &program, const FlatProgram &flat, Sharing sharing)
+      : program(program), flat(flat), sharing(sharing), end(int64_t(flat.body.size())), root(flat.values.size()),
+        lastUse(flat.values.size(), -1), updates(flat.values.size(), -1) {
+    plan.bufferOf.assign(flat.values.size(), -1);
+  }
+
+  Result<BufferPlan> run() {
+    if (Status status = findRoots(); !status)
+      return status.error();
+    findUses();
+    for (size_t i = 0; i < flat.args.size(); ++i) {
+      plan.bufferOf[size_t(flat.args[i])] = addBuffer(flat.args[i], BufferKind::Argument, 0);
+      argOccupied.push_back(false);
+    }
+    for (size_t i = 0; i < program.args.size(); ++i)
+      if (int result = program.args[i].updatedBy; result >= 0) {
+        int &update = updates[size_t(root[size_t(flat.results[size_t(result)])])];
+        if (update < 0)
+          update = int(i); // a value that updates two arguments is copied into the second
+      }
+    for (int64_t position = 0; position < end; ++position)
+      placeResults(position);
+    for (size_t value = 0; value < flat.values.size(); ++value)
+      plan.bufferOf[value] = plan.bufferOf[size_t(root[value])];
+    addCopies();
+    return std::move(plan);
+  }
+
+private:
+  Status findRoots() {
+    for (size_t value = 0; value < root.size(); ++value)
+      root[value] = int(value);
+    for (const FlatInstruction &instruction : flat.body) {
+      const std::string &op = instruction.source->op;
+      if (!isView(op))
+        continue;
+      if (instruction.operands.size() != 1 || instruction.results.size() != 1)
+        return Error{fmt::format("{} of '{}' takes one operand and gives one result, not {} and {}", op, instruction.source->name,
+                                 instruction.operands.size(), instruction.results.size())};
+      const package::Value &from = flat.values[size_t(instruction.operands[0])], &to = flat.values[size_t(instruction.results[0])];
+      if (from.dtype != to.dtype || elementsOf(from.shape) != elementsOf(to.shape))
+        return Error{fmt::format("{} of '{}' makes {} elements of {}, which has {}", op, instruction.source->name, elementsOf(to.shape),
+                                 toString(from.dtype), elementsOf(from.shape))};
+      root[size_t(instruction.results[0])] = root[size_t(instruction.operands[0])];
+    }
+    return ok();
+  }
+
+  void use(int value, int64_t position) {
+    int64_t &last = lastUse[size_t(root[size_t(value)])];
+    last = std::max(last, position);
+  }
+
+  void findUses() {
+    plan.waitedAt.assign(flat.body.size(), -1);
+    std::map<int, size_t> started; // pending value -> its collective
+    for (size_t i = 0; i < flat.body.size(); ++i) {
+      const FlatInstruction &instruction = flat.body[i];
+      for (int operand : instruction.operands)
+        use(operand, int64_t(i));
+      if (package::isCollective(instruction.source->op)) {
+        started[instruction.results[0]] = i;
+        plan.waitedAt[i] = end;
+      } else if (instruction.source->op == "wait") {
+        int64_t &at = plan.waitedAt[started.at(instruction.operands[0])];
+        at = std::min(at, int64_t(i));
+      }
+    }
+    // Until its wait, a collective reads its operand and writes its result.
+    for (size_t i = 0; i < flat.body.size(); ++i)
+      if (plan.waitedAt[i] >= 0) {
+        use(flat.body[i].operands[0], plan.waitedAt[i]);
+        use(flat.body[i].results[0], plan.waitedAt[i]);
+      }
+    for (int result : flat.results)
+      use(result, end);
+  }
+
+  int addBuffer(int value, BufferKind kind, int64_t begin) {
+    int64_t last = std::max(lastUse[size_t(value)], begin);
+    plan.buffers.push_back({kind, {bytesOfValue(flat.values[size_t(value)]), begin, last}});
+    return int(plan.buffers.size()) - 1;
+  }
+
+  /// True when `result` may take over `buffer`, of which `operands` has the last uses.
+  bool mayTake(const FlatInstruction &instruction, int result, int buffer) const {
+    bool read = false;
+    for (size_t o = 0; o < instruction.operands.size(); ++o) {
+      if (plan.bufferOf[size_t(root[size_t(instruction.operands[o])])] != buffer)
+        continue;
+      read = true;
+      if (!mayOverwrite(*instruction.source, int(o), result))
+        return false;
+    }
+    return read;
+  }
+
+  void placeResults(int64_t position) {
+    const FlatInstruction &instruction = flat.body[size_t(position)];
+    if (isView(instruction.source->op))
+      return;
+    bool collective = package::isCollective(instruction.source->op);
+    std::vector<int> taken;
+    for (size_t r = 0; r < instruction.results.size(); ++r) {
+      int value = instruction.results[r];
+      int64_t bytes = bytesOfValue(flat.values[size_t(value)]);
+      bool constant = instruction.source->op == "constant" && bytes <= kKeptConstantBytes;
+      int buffer = -1;
+      if (sharing == Sharing::InPlace && !constant)
+        buffer = updatedArgument(instruction, int(r), position, collective, taken);
+      if (sharing == Sharing::InPlace && buffer < 0 && !constant && !collective)
+        buffer = dyingOperand(instruction, int(r), position, bytes, taken);
+      if (buffer < 0)
+        buffer = addBuffer(value, constant ? BufferKind::Constant : BufferKind::Working, position);
+      else
+        taken.push_back(buffer);
+      plan.bufferOf[size_t(value)] = buffer;
+      int64_t &last = plan.buffers[size_t(buffer)].lifetime.end;
+      last = std::max({last, lastUse[size_t(value)], position});
+    }
+  }
+
+  /// The buffer of the argument that this result replaces, when the argument's old value is needed no more.
+  int updatedArgument(const FlatInstruction &instruction, int result, int64_t position, bool collective, const std::vector<int> &taken) {
+    int arg = updates[size_t(instruction.results[size_t(result)])];
+    if (arg < 0 || argOccupied[size_t(arg)])
+      return -1;
+    int value = flat.args[size_t(arg)], buffer = plan.bufferOf[size_t(value)];
+    int64_t last = lastUse[size_t(value)];
+    bool dead = last < position || (last == position && !collective && mayTake(instruction, result, buffer));
+    if (!dead || std::find(taken.begin(), taken.end(), buffer) != taken.end())
+      return -1;
+    argOccupied[size_t(arg)] = true;
+    return buffer;
+  }
+
+  int dyingOperand(const FlatInstruction &instruction, int result, int64_t position, int64_t bytes, const std::vector<int> &taken) const {
+    for (int operand : instruction.operands) {
+      int buffer = plan.bufferOf[size_t(root[size_t(operand)])];
+      const Buffer &candidate = plan.buffers[size_t(buffer)];
+      if (candidate.kind == BufferKind::Working && candidate.lifetime.end == position && candidate.lifetime.bytes == bytes &&
+          std::find(taken.begin(), taken.end(), buffer) == taken.end() && mayTake(instruction, result, buffer))
+        return buffer;
+    }
+    return -1;
+  }
+
+  void addCopies() {
+    for (size_t i = 0; i < program.args.size(); ++i) {
+      if (program.args[i].updatedBy < 0)
+        continue;
+      int to = plan.bufferOf[size_t(flat.args[i])], from = plan.bufferOf[size_t(flat.results[size_t(program.args[i].updatedBy)])];
+      if (from == to)
+        continue;
+      UpdateCopy copy{from, to, -1};
+      if (plan.buffers[size_t(from)].kind == BufferKind::Argument) {
+        copy.saved = int(plan.buffers.size());
+        plan.buffers.push_back({BufferKind::Working, {plan.buffers[size_t(from)].lifetime.bytes, end, end}});
+      }
+      plan.copies.push_back(copy);
+    }
+  }
+
+  const package::Program &program;
+  const FlatProgram &flat;
+  Sharing sharing;
+  int64_t end;
+  std::vector<int> root;         // the value whose memory a view has
+  std::vector<int64_t> lastUse;  // of each root
+  std::vector<int> updates;      // of each root: the argument that it replaces, or -1
+  std::vector<bool> argOccupied; // the argument's buffer holds its update already
+  BufferPlan plan;
+};
+} // namespace
+
+bool isView(std::string_view op) { return op == "reshape" || op == "wait"; }
+
+FlatProgram flatten(const package::Program &program) { return Flattener(program).run(); }
+
+Result<BufferPlan> planBuffers(const package::Program &program, const FlatProgram &flat, Sharing sharing) {
+  return Planner(program, flat, sharing).run();
+}
+
+} // namespace kerf::runtime
