@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention and its backward form, a block of query rows at a time: scratch holds kQueryRows x T scores, never S x T. The backward
+// form computes the probabilities of a block again from the saved log-sum-exp (Dao et al., FlashAttention, 2022).
+#include "Families.h"
+#include "Gemm.h"
+#include "Simd.h"
+
+#include <algorithm>
+
+namespace kerf::runtime::kernels {
+
+namespace {
+constexpr int64_t kQueryRows = 64; // 64 x 1,024 scores in float32 are 256 KB: they stay in the second-level cache
+
+struct AttentionSizes {
+  int64_t b, s, t, h, g, d, e; // batch, queries, keys, query heads, key/value heads, widths of q and k, and of v
+  int64_t maskBatch, maskHead; // strides of the mask; 0 where it is one for all
+  bool causal, masked, maskIsBool;
+  double scale;
+
+  /// Keys that a block of queries ending before row `end` may see.
+  int64_t keys(int64_t end) const { return causal ? std::min(t, end) : t; }
+};
+
+std::optional<AttentionSizes> attentionSizes(Checker &check, const BindRequest &request, bool masked) {
+  const auto &in = request.operands;
+  const TensorView &q = in[0], &k = in[1], &v = in[2];
+  for (const TensorView *view : {&q, &k, &v})
+    check.require(view->shape.size() == 4, "query, key and value have {}, {} and {} dimensions, not 4", q.shape.size(), k.shape.size(),
+                  v.shape.size());
+  AttentionSizes z{};
+  z.scale = check.number("scale");
+  z.causal = check.flag("causal");
+  z.masked = masked;
+  if (check.failed())
+    return std::nullopt;
+  z.b = q.shape[0], z.s = q.shape[1], z.h = q.shape[2], z.d = q.shape[3];
+  z.t = k.shape[1], z.g = k.shape[2], z.e = v.shape[3];
+  check.dtype(k, "the key", q.dtype);
+  check.dtype(v, "the value", q.dtype);
+  check.shape(k, "the key", {z.b, z.t, z.g, z.d});
+  check.shape(v, "the value", {z.b, z.t, z.g, z.e});
+  check.require(z.g > 0 ? z.h % z.g == 0 : z.h == 0, "{} query heads are no multiple of {} key/value heads", z.h, z.g);
+  check.require(!z.causal || z.s == z.t, "causal attention of {} queries over {} keys", z.s, z.t);
+  if (masked && !check.failed()) {
+    const TensorView &mask = in[3];
+    z.maskIsBool = mask.dtype == DType::Bool;
+    check.require(z.maskIsBool || mask.dtype == q.dtype, "the mask is {}, neither bool nor {}", toString(mask.dtype), toString(q.dtype));
+    bool fits = mask.shape.size() == 4 && (mask.shape[0] == 1 || mask.shape[0] == z.b) && (mask.shape[1] == 1 || mask.shape[1] == z.h) &&
+                mask.shape[2] == z.s && mask.shape[3] == z.t;
+    check.require(fits, "the mask is {}, not [1 or {}, 1 or {}, {}, {}]", typeText(mask), z.b, z.h, z.s, z.t);
+    if (fits) {
+      z.maskBatch = mask.shape[0] == 1 ? 0 : mask.shape[1] * z.s * z.t;
+      z.maskHead = mask.shape[1] == 1 ? 0 : z.s * z.t;
+    }
+  }
+  if (check.failed())
+    return std::nullopt;
+  return z;
+}
+
+/// Where one (batch, head) lies in each tensor.
+struct Head {
+  int64_t b, h, g;
+};
+
+/// Adds the mask to a block of scores of queries [row, row + rows) over `keys` keys; what is excluded becomes -inf.
+template <typename T>
+void maskScores(const AttentionSizes &z, const void *mask, Head head, int64_t row, int64_t rows, int64_t keys, T *scores) {
+  constexpr T kExcluded = -std::numeric_limits<T>::infinity();
+  for (int64_t i = 0; i < rows; ++i) {
+    T *line = scores + i * keys;
+    if (z.masked) {
+      int64_t at = head.b * z.maskBatch + head.h * z.maskHead + (row + i) * z.t;
+      if (z.maskIsBool) {
+        const Bool8 *m = static_cast<const Bool8 *>(mask) + at;
+        for (int64_t j = 0; j < keys; ++j)
+          line[j] = m[j].byte ? line[j] : kExcluded;
+      } else {
+        const T *m = static_cast<const T *>(mask) + at;
+        for (int64_t j = 0; j < keys; ++j)
+          line[j] += m[j];
+      }
+    }
+    if (z.causal)
+      std::fill(line + std::min(keys, row + i + 1), line + keys, kExcluded);
+  }
+}
+
+/// Scores become probabilities; gives the log-sum-exp. A row that sees nothing becomes zeros, with -inf.
+template <typename T>
+[[gnu::always_inline]] inline T normalizeRow(T *line, int64_t keys) {
+  T highest = -std::numeric_limits<T>::infinity();
+#pragma omp simd reduction(max : highest)
+  for (int64_t j = 0; j < keys; ++j)
+    highest = highest > line[j] ? highest : line[j];
+  T shift = highest == -std::numeric_limits<T>::infinity() ? T(0) : highest;
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t j = 0; j < keys; ++j) {
+    T e = fastExp(T(line[j] - shift));
+    line[j] = e;
+    sum += double(e);
+  }
+  if (sum == 0)
+    return -std::numeric_limits<T>::infinity();
+  T inverse = T(1 / sum);
+#pragma omp simd
+  for (int64_t j = 0; j < keys; ++j)
+    line[j] *= inverse;
+  return T(double(shift) + std::log(sum));
+}
+
+template <typename T>
+struct AttentionCall {
+  AttentionSizes z;
+  const T *q, *k, *v;
+  const void *mask;
+  T *scores;
+  void *scratch;
+
+  MatrixView<T> queries(Head at, int64_t row) const { return {q + ((at.b * z.s + row) * z.h + at.h) * z.d, z.h * z.d, 1}; }
+  MatrixView<T> keys(Head at) const { return {k + (at.b * z.t * z.g + at.g) * z.d, z.g * z.d, 1}; }
+  MatrixView<T> values(Head at) const { return {v + (at.b * z.t * z.g + at.g) * z.e, z.g * z.e, 1}; }
+  int64_t rowOfOutput(Head at, int64_t row) const { return ((at.b * z.s + row) * z.h + at.h) * z.e; }
+
+  /// scores = scale * q k^T + mask, [rows, keys].
+  void score(Head at, int64_t row, int64_t rows, int64_t count) const {
+    MatrixView<T> key = keys(at);
+    gemm<T>(rows, count, z.d, T(z.scale), queries(at, row), {key.data, key.column, key.row}, scores, count, Into::Overwrite, scratch);
+    maskScores<T>(z, mask, at, row, rows, count, scores);
+  }
+
+  template <typename F>
+  void eachBlock(F f) const {
+    for (int64_t b = 0; b < z.b; ++b)
+      for (int64_t h = 0; h < z.h; ++h)
+        for (int64_t row = 0; row < z.s; row += kQueryRows) {
+          int64_t rows = std::min(kQueryRows, z.s - row);
+          f(Head{b, h, h / (z.h / z.g)}, row, rows, z.keys(row + rows));
+        }
+  }
+};
+
+template <typename T>
+MatrixView<T> transposed(MatrixView<T> m) {
+  return {m.data, m.column, m.row};
+}
+
+template <typename T>
+struct Backward {
+  AttentionCall<T> call;
+  const T *out, *lse, *dOut;
+  T *dq, *dk, *dv, *dScores;
+
+  void run() const {
+    const AttentionSizes &z = call.z;
+    std::fill_n(dq, z.b * z.s * z.h * z.d, T(0)); // stays where a query sees no key
+    std::fill_n(dk, z.b * z.t * z.g * z.d, T(0));
+    std::fill_n(dv, z.b * z.t * z.g * z.e, T(0));
+    call.eachBlock([&](Head at, int64_t row, int64_t rows, int64_t keys) {
+      if (keys == 0)
+        return;
+      call.score(at, row, rows, keys);
+      const T *outRow = out + call.rowOfOutput(at, row), *dOutRow = dOut + call.rowOfOutput(at, row);
+      MatrixView<T> dOutBlock = {dOutRow, z.h * z.e, 1}, p = {call.scores, keys, 1}, dS = {dScores, keys, 1};
+      gemm<T>(rows, keys, z.e, T(1), dOutBlock, transposed(call.values(at)), dScores, keys, Into::Overwrite, call.scratch);
+      for (int64_t i = 0; i < rows; ++i)
+        dispatch(
+            [](auto, T *p, T *dS, const T *out, const T *dOut, int64_t keys, int64_t e, T lse, T scale) {
+              double dot = 0;
+#pragma omp simd reduction(+ : dot)
+              for (int64_t j = 0; j < e; ++j)
+                dot += double(out[j]) * double(dOut[j]);
+              // A row that saw nothing has no exponentials: -inf - -inf would be NaN.
+              bool empty = lse == -std::numeric_limits<T>::infinity();
+              T d = T(dot);
+#pragma omp simd
+              for (int64_t j = 0; j < keys; ++j) {
+                T probability = empty ? T(0) : fastExp(T(p[j] - lse));
+                p[j] = probability;
+                dS[j] = scale * probability * (dS[j] - d);
+              }
+            },
+            call.scores + i * keys, dScores + i * keys, outRow + i * z.h * z.e, dOutRow + i * z.h * z.e, keys, z.e,
+            lse[(at.b * z.h + at.h) * z.s + row + i], T(z.scale));
+      T *dqBlock = dq + (call.queries(at, row).data - call.q);
+      T *dkHead = dk + (call.keys(at).data - call.k), *dvHead = dv + (call.values(at).data - call.v);
+      gemm<T>(rows, z.d, keys, T(1), dS, call.keys(at), dqBlock, z.h * z.d, Into::Overwrite, call.scratch);
+      gemm<T>(keys, z.d, rows, T(1), transposed(dS), call.queries(at, row), dkHead, z.g * z.d, Into::Add, call.scratch);
+      gemm<T>(keys, z.e, rows, T(1), transposed(p), dOutBlock, dvHead, z.g * z.e, Into::Add, call.scratch);
+    });
+  }
+};
+
+template <typename T>
+AttentionCall<T> callOf(const BindRequest &request, const AttentionSizes &z, ScratchLayout &layout) {
+  int64_t rows = std::min(kQueryRows, z.s), width = std::max(z.d, z.e);
+  int64_t scores = layout.take(rows * z.t * int64_t(sizeof(T)));
+  int64_t products = layout.take(std::max({gemmScratchBytes<T>(rows, z.t, width), gemmScratchBytes<T>(rows, width, z.t),
+                                           gemmScratchBytes<T>(z.t, width, rows)}));
+  return {z,
+          dataOf<T>(request.operands[0]),
+          dataOf<T>(request.operands[1]),
+          dataOf<T>(request.operands[2]),
+          z.masked ? request.operands[3].data : nullptr,
+          scratchAt<T>(request.scratch, scores),
+          scratchAt<void>(request.scratch, products)};
+}
+} // namespace
+
+Result<Planned> planAttention(const BindRequest &request) {
+  Checker check(request);
+  if (!check.counts(3, 4, 2))
+    return check.error();
+  std::optional<AttentionSizes> sizes = attentionSizes(check, request, request.operands.size() == 4);
+  if (!sizes)
+    return check.error();
+  const AttentionSizes &z = *sizes;
+  const TensorView &out = request.results[0], &lse = request.results[1];
+  check.shape(out, "the result", {z.b, z.s, z.h, z.e});
+  check.shape(lse, "the log-sum-exp", {z.b, z.h, z.s});
+  check.dtype(out, "the result", request.operands[0].dtype);
+  check.dtype(lse, "the log-sum-exp", request.operands[0].dtype);
+  if (check.failed())
+    return check.error();
+  return forFloat(request, out.dtype, [&](auto type) -> Result<Planned> {
+    using T = typename decltype(type)::type;
+    ScratchLayout layout;
+    AttentionCall<T> call = callOf<T>(request, z, layout);
+    return Planned{[call, y = mutableDataOf<T>(out), logSums = mutableDataOf<T>(lse)] {
+                     const AttentionSizes &z = call.z;
+                     call.eachBlock([&](Head at, int64_t row, int64_t rows, int64_t keys) {
+                       call.score(at, row, rows, keys);
+                       auto normalize = [](auto, T *scores, T *logSums, int64_t rows, int64_t keys) {
+                         for (int64_t i = 0; i < rows; ++i)
+                           logSums[i] = normalizeRow(scores + i * keys, keys);
+                       };
+                       dispatch(normalize, call.scores, logSums + (at.b * z.h + at.h) * z.s + row, rows, keys);
+                       gemm<T>(rows, z.e, keys, T(1), {call.scores, keys, 1}, call.values(at), y + call.rowOfOutput(at, row), z.h * z.e,
+                               Into::Overwrite, call.scratch);
+                     });
+                     return ok();
+                   },
+                   layout.bytes()};
+  });
+}
+
+Result<Planned> planAttentionBackward(const BindRequest &request) {
+  Checker check(request);
+  if (!check.counts(6, 7, 3))
+    return check.error();
+  bool masked = request.operands.size() == 7;
+  std::optional<AttentionSizes> sizes = attentionSizes(check, request, masked);
+  if (!sizes)
+    return check.error();
+  const AttentionSizes &z = *sizes;
+  const auto &in = request.operands;
+  const TensorView &out = in[masked ? 4 : 3], &lse = in[masked ? 5 : 4], &gradient = in[masked ? 6 : 5];
+  check.shape(out, "the output", {z.b, z.s, z.h, z.e});
+  check.shape(lse, "the log-sum-exp", {z.b, z.h, z.s});
+  check.dtype(out, "the output", in[0].dtype);
+  check.dtype(lse, "the log-sum-exp", in[0].dtype);
+  check.sameType(gradient, "the gradient", out, "the output");
+  for (size_t i = 0; i < 3; ++i)
+    check.sameType(request.results[i], "a result", in[i], "its operand");
+  if (check.failed())
+    return check.error();
+  return forFloat(request, in[0].dtype, [&](auto type) -> Result<Planned> {
+    using T = typename decltype(type)::type;
+    ScratchLayout layout;
+    AttentionCall<T> call = callOf<T>(request, z, layout);
+    T *dScores = scratchAt<T>(request.scratch, layout.take(std::min(kQueryRows, z.s) * z.t * int64_t(sizeof(T))));
+    Backward<T> backward = {call,
+                            dataOf<T>(out),
+                            dataOf<T>(lse),
+                            dataOf<T>(gradient),
+                            mutableDataOf<T>(request.results[0]),
+                            mutableDataOf<T>(request.results[1]),
+                            mutableDataOf<T>(request.results[2]),
+                            dScores};
+    return Planned{[backward] {
+                     backward.run();
+                     return ok();
+                   },
+                   layout.bytes()};
+  });
+}
+
+} // namespace kerf::runtime::kernels

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan functions of the kernel families: each checks an instruction and makes its kernel. Kernels.cpp maps op names to them.
+#pragma once
+
+#include "Common.h"
+
+namespace kerf::runtime::kernels {
+
+// Elementwise.cpp, Unary.cpp
+Result<Planned> planUnary(const BindRequest &request);
+Result<Planned> planConvert(const BindRequest &request);
+Result<Planned> planIsNan(const BindRequest &request);
+Result<Planned> planGelu(const BindRequest &request);
+Result<Planned> planGeluBackward(const BindRequest &request);
+Result<Planned> planBinary(const BindRequest &request);
+Result<Planned> planCompare(const BindRequest &request);
+Result<Planned> planSelect(const BindRequest &request);
+// Shape.cpp
+Result<Planned> planConstant(const BindRequest &request);
+Result<Planned> planIota(const BindRequest &request);
+Result<Planned> planBroadcastInDim(const BindRequest &request);
+Result<Planned> planTranspose(const BindRequest &request);
+Result<Planned> planSlice(const BindRequest &request);
+Result<Planned> planPad(const BindRequest &request);
+Result<Planned> planConcatenate(const BindRequest &request);
+// Reduce.cpp
+Result<Planned> planReduce(const BindRequest &request);
+// Dot.cpp
+Result<Planned> planDotGeneral(const BindRequest &request);
+// Norm.cpp
+Result<Planned> planSoftmax(const BindRequest &request);
+Result<Planned> planSoftmaxBackward(const BindRequest &request);
+Result<Planned> planLayerNorm(const BindRequest &request);
+Result<Planned> planLayerNormBackward(const BindRequest &request);
+Result<Planned> planRmsNorm(const BindRequest &request);
+Result<Planned> planRmsNormBackward(const BindRequest &request);
+// Attention.cpp
+Result<Planned> planAttention(const BindRequest &request);
+Result<Planned> planAttentionBackward(const BindRequest &request);
+// Loss.cpp
+Result<Planned> planCrossEntropy(const BindRequest &request);
+Result<Planned> planCrossEntropyBackward(const BindRequest &request);
+// Gather.cpp
+Result<Planned> planGather(const BindRequest &request);
+Result<Planned> planScatterAdd(const BindRequest &request);
+Result<Planned> planEmbedding(const BindRequest &request);
+Result<Planned> planEmbeddingBackward(const BindRequest &request);
+// Optimizer.cpp
+Result<Planned> planSyncGradient(const BindRequest &request);
+Result<Planned> planSgd(const BindRequest &request);
+Result<Planned> planAdamw(const BindRequest &request);
+// Device.cpp
+Result<Planned> planShardOffset(const BindRequest &request);
+Result<Planned> planMaskPadding(const BindRequest &request);
+Result<Planned> planLocalSlice(const BindRequest &request);
+
+} // namespace kerf::runtime::kernels

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// One table: op name -> kernel. Ops without arithmetic of their own on 16-bit floats run through float32 copies in scratch.
+#include "Families.h"
+
+#include "kerf/Package/Half.h"
+#include <algorithm>
+#include <iterator>
+
+namespace kerf::runtime {
+
+using namespace kernels;
+
+namespace {
+bool overwritesNothing(int, int) { return false; }
+bool overwritesAny(int, int) { return true; }
+bool overwritesFirst(int operand, int) { return operand == 0; }
+/// Optimizer updates: the new parameter over the parameter, each new state over its state.
+bool overwritesItself(int operand, int result) { return operand == result; }
+
+/// How an op takes bf16 and f16: as they are, because it moves or converts elements, or as float32.
+enum class Half { AsIs, AsFloat };
+
+struct Row {
+  std::string_view op;
+  PlanFunction plan;
+  bool (*overwrites)(int operand, int result);
+  Half half;
+};
+
+constexpr Row kRows[] = {
+    {"negate", planUnary, overwritesAny, Half::AsFloat},
+    {"abs", planUnary, overwritesAny, Half::AsFloat},
+    {"sign", planUnary, overwritesAny, Half::AsFloat},
+    {"exponential", planUnary, overwritesAny, Half::AsFloat},
+    {"log", planUnary, overwritesAny, Half::AsFloat},
+    {"sqrt", planUnary, overwritesAny, Half::AsFloat},
+    {"rsqrt", planUnary, overwritesAny, Half::AsFloat},
+    {"tanh", planUnary, overwritesAny, Half::AsFloat},
+    {"logistic", planUnary, overwritesAny, Half::AsFloat},
+    {"erf", planUnary, overwritesAny, Half::AsFloat},
+    {"sine", planUnary, overwritesAny, Half::AsFloat},
+    {"cosine", planUnary, overwritesAny, Half::AsFloat},
+    {"not", planUnary, overwritesAny, Half::AsFloat},
+    {"convert", planConvert, overwritesAny, Half::AsIs},
+    {"is_nan", planIsNan, overwritesAny, Half::AsFloat},
+    {"gelu", planGelu, overwritesAny, Half::AsFloat},
+    {"gelu_backward", planGeluBackward, overwritesAny, Half::AsFloat},
+    {"add", planBinary, overwritesAny, Half::AsFloat},
+    {"subtract", planBinary, overwritesAny, Half::AsFloat},
+    {"multiply", planBinary, overwritesAny, Half::AsFloat},
+    {"divide", planBinary, overwritesAny, Half::AsFloat},
+    {"maximum", planBinary, overwritesAny, Half::AsFloat},
+    {"minimum", planBinary, overwritesAny, Half::AsFloat},
+    {"power", planBinary, overwritesAny, Half::AsFloat},
+    {"and", planBinary, overwritesAny, Half::AsFloat},
+    {"or", planBinary, overwritesAny, Half::AsFloat},
+    {"compare", planCompare, overwritesAny, Half::AsFloat},
+    {"select", planSelect, overwritesAny, Half::AsFloat},
+    {"constant", planConstant, overwritesNothing, Half::AsFloat},
+    {"iota", planIota, overwritesNothing, Half::AsFloat},
+    {"broadcast_in_dim", planBroadcastInDim, overwritesNothing, Half::AsIs},
+    {"transpose", planTranspose, overwritesNothing, Half::AsIs},
+    {"slice", planSlice, overwritesNothing, Half::AsIs},
+    {"pad", planPad, overwritesNothing, Half::AsIs},
+    {"concatenate", planConcatenate, overwritesNothing, Half::AsIs},
+    {"reduce", planReduce, overwritesNothing, Half::AsFloat},
+    {"dot_general", planDotGeneral, overwritesNothing, Half::AsFloat},
+    {"gather", planGather, overwritesNothing, Half::AsIs},
+    {"scatter_add", planScatterAdd, overwritesNothing, Half::AsFloat},
+    {"embedding", planEmbedding, overwritesNothing, Half::AsFloat},
+    {"embedding_backward", planEmbeddingBackward, overwritesNothing, Half::AsFloat},
+    {"softmax", planSoftmax, overwritesNothing, Half::AsFloat},
+    {"softmax_backward", planSoftmaxBackward, overwritesNothing, Half::AsFloat},
+    {"layer_norm", planLayerNorm, overwritesNothing, Half::AsFloat},
+    {"layer_norm_backward", planLayerNormBackward, overwritesNothing, Half::AsFloat},
+    {"rms_norm", planRmsNorm, overwritesNothing, Half::AsFloat},
+    {"rms_norm_backward", planRmsNormBackward, overwritesNothing, Half::AsFloat},
+    {"attention", planAttention, overwritesNothing, Half::AsFloat},
+    {"attention_backward", planAttentionBackward, overwritesNothing, Half::AsFloat},
+    {"cross_entropy", planCrossEntropy, overwritesNothing, Half::AsFloat},
+    {"cross_entropy_backward", planCrossEntropyBackward, overwritesFirst, Half::AsFloat},
+    {"sync_gradient", planSyncGradient, overwritesFirst, Half::AsIs},
+    {"sgd", planSgd, overwritesItself, Half::AsFloat},
+    {"adamw", planAdamw, overwritesItself, Half::AsFloat},
+    {"shard_offset", planShardOffset, overwritesNothing, Half::AsIs},
+    {"mask_padding", planMaskPadding, overwritesFirst, Half::AsFloat},
+    {"local_slice", planLocalSlice, overwritesNothing, Half::AsIs},
+};
+
+const Row *findRow(std::string_view op) {
+  const Row *row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &r) { return r.op == op; });
+  return row == std::end(kRows) ? nullptr : row;
+}
+
+bool isHalf(DType dtype) { return dtype == DType::BF16 || dtype == DType::F16; }
+
+/// A 16-bit tensor and its float32 copy in scratch.
+struct HalfCopy {
+  uint16_t *half;
+  float *wide;
+  int64_t elements;
+  DType dtype;
+
+  void widen() const {
+    for (int64_t i = 0; i < elements; ++i)
+      wide[i] = dtype == DType::BF16 ? floatFromBf16(half[i]) : floatFromF16(half[i]);
+  }
+  void narrow() const {
+    for (int64_t i = 0; i < elements; ++i)
+      half[i] = dtype == DType::BF16 ? bf16FromFloat(wide[i]) : f16FromFloat(wide[i]);
+  }
+};
+
+Result<Planned> planThroughFloat(const BindRequest &request, PlanFunction plan) {
+  ScratchLayout layout;
+  auto widened = [&](const std::vector<TensorView> &views, std::vector<HalfCopy> &copies) {
+    std::vector<TensorView> wide = views;
+    for (TensorView &view : wide) {
+      if (!isHalf(view.dtype))
+        continue;
+      int64_t n = view.elements();
+      float *copy = scratchAt<float>(request.scratch, layout.take(n * int64_t(sizeof(float))));
+      copies.push_back({static_cast<uint16_t *>(view.data), copy, n, view.dtype});
+      view.data = copy;
+      view.dtype = DType::F32;
+    }
+    return wide;
+  };
+  std::vector<HalfCopy> operandCopies, resultCopies;
+  std::vector<TensorView> operands = widened(request.operands, operandCopies), results = widened(request.results, resultCopies);
+  void *rest = scratchAt<void>(request.scratch, layout.bytes());
+  Result<Planned> inner = plan({request.instruction, std::move(operands), std::move(results), request.mesh, request.rank, rest});
+  if (!inner)
+    return inner;
+  return Planned{[operandCopies, resultCopies, kernel = std::move(inner->kernel)] {
+                   for (const HalfCopy &copy : operandCopies)
+                     copy.widen();
+                   Status status = kernel();
+                   for (const HalfCopy &copy : resultCopies)
+                     copy.narrow();
+                   return status;
+                 },
+                 layout.bytes() + inner->scratchBytes};
+}
+
+Result<Planned> planOf(const BindRequest &request) {
+  const Row *row = findRow(request.instruction.op);
+  if (!row)
+    return Error{fmt::format("there is no kernel for the op '{}'; was the package made by a newer Kerf?", request.instruction.op)};
+  auto anyHalf = [](const std::vector<TensorView> &views) {
+    return std::any_of(views.begin(), views.end(), [](const TensorView &v) { return isHalf(v.dtype); });
+  };
+  try {
+    if (row->half == Half::AsFloat && (anyHalf(request.operands) || anyHalf(request.results)))
+      return planThroughFloat(request, row->plan);
+    return row->plan(request);
+  } catch (const nlohmann::json::exception &e) { // a number too large for its C++ type
+    return Error{fmt::format("{}: malformed attributes: {}", request.instruction.op, e.what())};
+  }
+}
+} // namespace
+
+Result<Kernel> bindKernel(const BindRequest &request) {
+  Result<Planned> planned = planOf(request);
+  if (!planned)
+    return planned.error();
+  return std::move(planned->kernel);
+}
+
+Result<int64_t> scratchBytes(const BindRequest &request) {
+  Result<Planned> planned = planOf(request);
+  if (!planned)
+    return planned.error();
+  return planned->scratchBytes;
+}
+
+bool mayOverwrite(const package::Instruction &instruction, int operand, int result) {
+  const Row *row = findRow(instruction.op);
+  return row && row->overwrites(operand, result);
+}
+
+} // namespace kerf::runtime

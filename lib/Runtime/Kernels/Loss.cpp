@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cross entropy of rows of logits with integer labels, and its gradient from the saved log-sum-exp.
+#include "Families.h"
+#include "Simd.h"
+
+#include <algorithm>
+
+namespace kerf::runtime::kernels {
+
+namespace {
+struct LossSizes {
+  int64_t rows, classes, ignored;
+};
+
+std::optional<LossSizes> lossSizes(Checker &check, const TensorView &logits, const TensorView &labels,
+                                   std::initializer_list<const TensorView *> likeRows) {
+  check.require(!logits.shape.empty(), "the logits are a scalar: there is no class dimension");
+  check.indices(labels, "the labels");
+  int64_t ignored = check.integer("ignore_index");
+  if (check.failed())
+    return std::nullopt;
+  Shape rows(logits.shape.begin(), logits.shape.end() - 1);
+  check.shape(labels, "the labels", rows);
+  for (const TensorView *view : likeRows) {
+    check.dtype(*view, "a tensor of rows", logits.dtype);
+    check.shape(*view, "a tensor of rows", rows);
+  }
+  if (check.failed())
+    return std::nullopt;
+  return LossSizes{elementsOf(rows), logits.shape.back(), ignored};
+}
+
+template <typename I>
+Status checkLabels(const I *labels, const LossSizes &s) {
+  for (int64_t i = 0; i < s.rows; ++i)
+    if (labels[i] != s.ignored && (labels[i] < 0 || labels[i] >= s.classes))
+      return Error{fmt::format("label {} of row {} is outside of [0, {}) and is not the ignored label {}; check the input data",
+                               int64_t(labels[i]), i, s.classes, s.ignored)};
+  return ok();
+}
+
+template <typename T>
+[[gnu::always_inline]] inline T logSumExp(const T *x, int64_t n) {
+  T highest = -std::numeric_limits<T>::infinity();
+#pragma omp simd reduction(max : highest)
+  for (int64_t i = 0; i < n; ++i)
+    highest = highest > x[i] ? highest : x[i];
+  if (highest == -std::numeric_limits<T>::infinity())
+    highest = 0; // all -inf: the sum is 0 and its log -inf, not NaN
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i)
+    sum += double(fastExp(T(x[i] - highest)));
+  return T(double(highest) + std::log(sum));
+}
+} // namespace
+
+Result<Planned> planCrossEntropy(const BindRequest &request) {
+  Checker check(request);
+  if (!check.counts(2, 2, 2))
+    return check.error();
+  const TensorView &logits = request.operands[0], &labels = request.operands[1];
+  std::optional<LossSizes> sizes = lossSizes(check, logits, labels, {&request.results[0], &request.results[1]});
+  if (!sizes)
+    return check.error();
+  return forIndex(request, labels.dtype, [&](auto index) {
+    using I = typename decltype(index)::type;
+    return forFloat(request, logits.dtype, [&](auto type) -> Result<Planned> {
+      using T = typename decltype(type)::type;
+      auto loop = [](auto, const T *x, T *lse, LossSizes s) {
+        for (int64_t i = 0; i < s.rows; ++i)
+          lse[i] = logSumExp(x + i * s.classes, s.classes);
+      };
+      return Planned{[=, s = *sizes, x = dataOf<T>(logits), label = dataOf<I>(labels), nll = mutableDataOf<T>(request.results[0]),
+                      lse = mutableDataOf<T>(request.results[1])]() -> Status {
+        if (Status status = checkLabels(label, s); !status)
+          return status;
+        dispatch(loop, x, lse, s);
+        for (int64_t i = 0; i < s.rows; ++i)
+          nll[i] = label[i] == s.ignored ? T(0) : lse[i] - x[i * s.classes + label[i]];
+        return ok();
+      }};
+    });
+  });
+}
+
+Result<Planned> planCrossEntropyBackward(const BindRequest &request) {
+  Checker check(request);
+  if (!check.counts(4, 4, 1))
+    return check.error();
+  const TensorView &logits = request.operands[0], &labels = request.operands[1];
+  check.sameType(request.results[0], "the result", logits, "the logits");
+  std::optional<LossSizes> sizes = lossSizes(check, logits, labels, {&request.operands[2], &request.operands[3]});
+  if (!sizes)
+    return check.error();
+  return forIndex(request, labels.dtype, [&](auto index) {
+    using I = typename decltype(index)::type;
+    return forFloat(request, logits.dtype, [&](auto type) -> Result<Planned> {
+      using T = typename decltype(type)::type;
+      auto loop = [](auto, const T *x, T *dx, T lse, T gradient, int64_t n) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i)
+          dx[i] = fastExp(T(x[i] - lse)) * gradient;
+      };
+      return Planned{[=, s = *sizes, x = dataOf<T>(logits), label = dataOf<I>(labels), lse = dataOf<T>(request.operands[2]),
+                      dy = dataOf<T>(request.operands[3]), dx = mutableDataOf<T>(request.results[0])]() -> Status {
+        if (Status status = checkLabels(label, s); !status)
+          return status;
+        for (int64_t i = 0; i < s.rows; ++i) {
+          T *row = dx + i * s.classes;
+          if (label[i] == s.ignored) {
+            std::fill_n(row, s.classes, T(0));
+            continue;
+          }
+          dispatch(loop, x + i * s.classes, row, lse[i], dy[i], s.classes);
+          row[label[i]] -= dy[i];
+        }
+        return ok();
+      }};
+    });
+  });
+}
+
+} // namespace kerf::runtime::kernels

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Merging of dimensions, and the loops for one element size.
+#include "StridedCopy.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace kerf::runtime::kernels {
+
+namespace {
+constexpr int64_t kTile = 32; // a tile of 8-byte elements in both orders fits the first-level cache
+
+template <typename T>
+void copyRow(const T *from, T *to, const CopyDim &dim) {
+  if (dim.to == 1 && dim.from == 1) {
+    std::memcpy(to, from, dim.size * sizeof(T));
+  } else if (dim.to == 1 && dim.from == 0) {
+    std::fill(to, to + dim.size, *from);
+  } else {
+    for (int64_t i = 0; i < dim.size; ++i)
+      to[i * dim.to] = from[i * dim.from];
+  }
+}
+
+/// `rows` runs along what is contiguous in `from`, `columns` along what is contiguous in `to`.
+template <typename T>
+void copyTiles(const T *from, T *to, const CopyDim &rows, const CopyDim &columns) {
+  for (int64_t i0 = 0; i0 < rows.size; i0 += kTile)
+    for (int64_t j0 = 0; j0 < columns.size; j0 += kTile)
+      for (int64_t i = i0; i < std::min(i0 + kTile, rows.size); ++i) {
+        const T *source = from + i * rows.from;
+        T *target = to + i * rows.to;
+        for (int64_t j = j0; j < std::min(j0 + kTile, columns.size); ++j)
+          target[j * columns.to] = source[j * columns.from];
+      }
+}
+
+template <typename T>
+void copyDims(const T *from, T *to, const CopyDim *dim, size_t left) {
+  if (left == 1)
+    return copyRow(from, to, *dim);
+  if (left == 2 && dim[0].from == 1 && dim[1].from != 0)
+    return copyTiles(from, to, dim[0], dim[1]);
+  for (int64_t i = 0; i < dim->size; ++i)
+    copyDims(from + i * dim->from, to + i * dim->to, dim + 1, left - 1);
+}
+} // namespace
+
+std::vector<int64_t> stridesOf(const Shape &shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;)
+    strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+StridedCopy::StridedCopy(std::vector<CopyDim> given, int64_t elementBytes) : elementBytes(elementBytes) {
+  empty = std::any_of(given.begin(), given.end(), [](const CopyDim &d) { return d.size <= 0; });
+  std::erase_if(given, [](const CopyDim &d) { return d.size <= 1; });
+  std::stable_sort(given.begin(), given.end(), [](const CopyDim &a, const CopyDim &b) { return a.to > b.to; });
+  for (const CopyDim &dim : given) {
+    if (!dims.empty() && dims.back().from == dim.from * dim.size && dims.back().to == dim.to * dim.size)
+      dims.back() = {dims.back().size * dim.size, dim.from, dim.to};
+    else
+      dims.push_back(dim);
+  }
+  if (dims.empty())
+    dims.push_back({1, 1, 1});
+  // What is contiguous in the source comes next to the innermost, for tiles.
+  for (size_t d = 0; d + 2 < dims.size(); ++d)
+    if (dims[d].from == 1)
+      std::rotate(dims.begin() + d, dims.begin() + d + 1, dims.end() - 1);
+}
+
+void StridedCopy::operator()(const void *from, void *to) const {
+  if (empty)
+    return;
+  switch (elementBytes) {
+  case 1:
+    return copyDims(static_cast<const uint8_t *>(from), static_cast<uint8_t *>(to), dims.data(), dims.size());
+  case 2:
+    return copyDims(static_cast<const uint16_t *>(from), static_cast<uint16_t *>(to), dims.data(), dims.size());
+  case 4:
+    return copyDims(static_cast<const uint32_t *>(from), static_cast<uint32_t *>(to), dims.data(), dims.size());
+  default:
+    return copyDims(static_cast<const uint64_t *>(from), static_cast<uint64_t *>(to), dims.data(), dims.size());
+  }
+}
+
+} // namespace kerf::runtime::kernels

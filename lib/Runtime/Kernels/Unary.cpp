@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of one operand that work on each element apart. All of them may write over their operand, so the loops promise the
+// compiler only what holds then too: that no element depends on another one.
+#include "Families.h"
+#include "Simd.h"
+
+#include "kerf/Package/Half.h"
+#include <numbers>
+
+namespace kerf::runtime::kernels {
+
+namespace {
+template <typename In, typename Out, typename F>
+Planned mapped(const BindRequest &request, F f) {
+  const In *x = dataOf<In>(request.operands[0]);
+  Out *y = mutableDataOf<Out>(request.results[0]);
+  int64_t n = request.results[0].elements();
+  auto loop = [f](auto, const In *x, Out *y, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = f(x[i]);
+  };
+  return {[=] {
+    dispatch(loop, x, y, n);
+    return ok();
+  }};
+}
+
+/// The unsigned type in which integers wrap around as the hardware's do.
+template <typename T>
+T wrappedNegation(T x) {
+  if constexpr (isFloat<T>)
+    return -x;
+  else if constexpr (std::is_same_v<T, Bool8>)
+    return x;
+  else
+    return T(std::make_unsigned_t<T>(0) - std::make_unsigned_t<T>(x));
+}
+
+template <typename T>
+Result<Planned> planFloatUnary(const BindRequest &request) {
+  const std::string &op = request.instruction.op;
+  if (op == "exponential")
+    return mapped<T, T>(request, [](T x) { return fastExp(x); });
+  if (op == "log")
+    return mapped<T, T>(request, [](T x) { return std::log(x); });
+  if (op == "sqrt")
+    return mapped<T, T>(request, [](T x) { return std::sqrt(x); });
+  if (op == "rsqrt")
+    return mapped<T, T>(request, [](T x) { return T(1) / std::sqrt(x); });
+  if (op == "tanh")
+    return mapped<T, T>(request, [](T x) { return fastTanh(x); });
+  if (op == "logistic")
+    return mapped<T, T>(request, [](T x) { return fastLogistic(x); });
+  if (op == "erf")
+    return mapped<T, T>(request, [](T x) { return std::erf(x); });
+  if (op == "sine")
+    return mapped<T, T>(request, [](T x) { return std::sin(x); });
+  return mapped<T, T>(request, [](T x) { return std::cos(x); });
+}
+
+bool isSameTypeUnary(Checker &check, const BindRequest &request) {
+  if (check.counts(1, 1, 1))
+    check.sameType(request.operands[0], "the operand", request.results[0], "the result");
+  return !check.failed();
+}
+
+// Storage types whose arithmetic is that of float.
+struct Bf16 {
+  uint16_t bits;
+};
+struct F16 {
+  uint16_t bits;
+};
+
+template <typename In>
+auto loaded(In x) {
+  if constexpr (std::is_same_v<In, Bf16>)
+    return floatFromBf16(x.bits);
+  else if constexpr (std::is_same_v<In, F16>)
+    return floatFromF16(x.bits);
+  else if constexpr (std::is_same_v<In, Bool8>)
+    return uint8_t(int(x));
+  else
+    return x;
+}
+
+template <typename Out, typename Number>
+Out stored(Number x) {
+  if constexpr (std::is_same_v<Out, Bf16>)
+    return Bf16{bf16FromFloat(float(x))};
+  else if constexpr (std::is_same_v<Out, F16>)
+    return F16{f16FromFloat(float(x))};
+  else if constexpr (std::is_integral_v<Out> && isFloat<Number>) {
+    // Out of range is undefined in C++: saturate, and NaN becomes 0. Both bounds are powers of two, exact in any float.
+    constexpr Number kPastHighest = Number(std::numeric_limits<Out>::max() / 2 + 1) * 2;
+    if (x >= kPastHighest)
+      return std::numeric_limits<Out>::max();
+    if (x <= Number(std::numeric_limits<Out>::lowest()))
+      return std::numeric_limits<Out>::lowest();
+    return x == x ? Out(x) : Out(0);
+  } else
+    return Out(x);
+}
+
+template <typename F>
+Result<Planned> forStored(DType dtype, F &&f) {
+  switch (dtype) {
+  case DType::F64:
+    return f(Type<double>{});
+  case DType::F32:
+    return f(Type<float>{});
+  case DType::BF16:
+    return f(Type<Bf16>{});
+  case DType::F16:
+    return f(Type<F16>{});
+  case DType::I64:
+    return f(Type<int64_t>{});
+  case DType::I32:
+    return f(Type<int32_t>{});
+  case DType::I8:
+    return f(Type<int8_t>{});
+  case DType::U8:
+    return f(Type<uint8_t>{});
+  case DType::Bool:
+    return f(Type<Bool8>{});
+  }
+  return Error{"unknown element type"};
+}
+
+// Hendrycks and Gimpel, Gaussian Error Linear Units, 2016: by erf, and the approximation by tanh.
+constexpr double kTanhInner = 0.7978845608028654; // sqrt(2 / pi)
+constexpr double kTanhCubic = 0.044715;
+constexpr double kInverseSqrt2 = 0.7071067811865476;
+constexpr double kInverseSqrt2Pi = 0.3989422804014327;
+
+template <typename T>
+[[gnu::always_inline]] inline T geluByTanh(T x) {
+  T inner = T(kTanhInner) * (x + T(kTanhCubic) * x * x * x);
+  return T(0.5) * x * (T(1) + fastTanh(inner));
+}
+template <typename T>
+[[gnu::always_inline]] inline T geluSlopeByTanh(T x) {
+  T t = fastTanh(T(kTanhInner) * (x + T(kTanhCubic) * x * x * x));
+  T inner = T(kTanhInner) * (T(1) + T(3 * kTanhCubic) * x * x);
+  // Where tanh is 1 in size its slope is 0, even if `inner` overflows.
+  T slope = T(1) - t * t;
+  return T(0.5) * (T(1) + t) + (slope == 0 ? T(0) : T(0.5) * x * slope * inner);
+}
+template <typename T>
+T geluByErf(T x) {
+  return T(0.5) * x * (T(1) + std::erf(x * T(kInverseSqrt2)));
+}
+template <typename T>
+T geluSlopeByErf(T x) {
+  T density = T(kInverseSqrt2Pi) * fastExp(T(-0.5) * x * x);
+  return T(0.5) * (T(1) + std::erf(x * T(kInverseSqrt2))) + (density == 0 ? T(0) : x * density);
+}
+} // namespace
+
+Result<Planned> planUnary(const BindRequest &request) {
+  Checker check(request);
+  if (!isSameTypeUnary(check, request))
+    return check.error();
+  const std::string &op = request.instruction.op;
+  DType dtype = request.operands[0].dtype;
+  if (op == "negate" || op == "abs" || op == "sign")
+    return forAny(request, dtype, [&](auto type) -> Result<Planned> {
+      using T = typename decltype(type)::type;
+      if (op == "negate")
+        return mapped<T, T>(request, [](T x) { return wrappedNegation(x); });
+      if (op == "abs")
+        return mapped<T, T>(request, [](T x) {
+          if constexpr (isFloat<T>)
+            return std::fabs(x);
+          else
+            return x < T(0) ? wrappedNegation(x) : x;
+        });
+      return mapped<T, T>(request, [](T x) {
+        if constexpr (isFloat<T>)
+          return x > 0 ? T(1) : x < 0 ? T(-1) : x; // keeps NaN and the sign of zero
+        else
+          return T((x > T(0)) - (x < T(0)));
+      });
+    });
+  if (op == "not")
+    return forInteger(request, dtype, [&](auto type) -> Result<Planned> {
+      using T = typename decltype(type)::type;
+      return mapped<T, T>(request, [](T x) {
+        if constexpr (std::is_same_v<T, Bool8>)
+          return Bool8(!int(x));
+        else
+          return T(~x);
+      });
+    });
+  return forFloat(request, dtype, [&](auto type) { return planFloatUnary<typename decltype(type)::type>(request); });
+}
+
+Result<Planned> planConvert(const BindRequest &request) {
+  Checker check(request);
+  if (check.counts(1, 1, 1))
+    check.shape(request.results[0], "the result", request.operands[0].shape);
+  if (check.failed())
+    return check.error();
+  return forStored(request.operands[0].dtype, [&](auto in) {
+    using In = typename decltype(in)::type;
+    return forStored(request.results[0].dtype, [&](auto out) -> Result<Planned> {
+      using Out = typename decltype(out)::type;
+      const In *x = dataOf<In>(request.operands[0]);
+      Out *y = mutableDataOf<Out>(request.results[0]);
+      return Planned{[x, y, n = request.results[0].elements()] {
+        for (int64_t i = 0; i < n; ++i)
+          y[i] = stored<Out>(loaded(x[i]));
+        return ok();
+      }};
+    });
+  });
+}
+
+Result<Planned> planIsNan(const BindRequest &request) {
+  Checker check(request);
+  if (check.counts(1, 1, 1)) {
+    check.shape(request.results[0], "the result", request.operands[0].shape);
+    check.dtype(request.results[0], "the result", DType::Bool);
+  }
+  if (check.failed())
+    return check.error();
+  return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
+    using T = typename decltype(type)::type;
+    return mapped<T, Bool8>(request, [](T x) { return Bool8(x != x); });
+  });
+}
+
+Result<Planned> planGelu(const BindRequest &request) {
+  Checker check(request);
+  bool approximate = isSameTypeUnary(check, request) && check.flag("approximate");
+  if (check.failed())
+    return check.error();
+  return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
+    using T = typename decltype(type)::type;
+    if (approximate)
+      return mapped<T, T>(request, [](T x) { return geluByTanh(x); });
+    return mapped<T, T>(request, [](T x) { return geluByErf(x); });
+  });
+}
+
+Result<Planned> planGeluBackward(const BindRequest &request) {
+  Checker check(request);
+  if (!check.counts(2, 2, 1))
+    return check.error();
+  check.sameType(request.operands[1], "the gradient", request.operands[0], "the operand");
+  check.sameType(request.results[0], "the result", request.operands[0], "the operand");
+  bool approximate = check.flag("approximate");
+  if (check.failed())
+    return check.error();
+  return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
+    using T = typename decltype(type)::type;
+    auto loop = [](auto, auto slope, const T *x, const T *dy, T *dx, int64_t n) {
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i)
+        dx[i] = dy[i] * slope(x[i]);
+    };
+    const T *x = dataOf<T>(request.operands[0]), *dy = dataOf<T>(request.operands[1]);
+    T *dx = mutableDataOf<T>(request.results[0]);
+    int64_t n = request.results[0].elements();
+    return Planned{[=] {
+      if (approximate)
+        dispatch(loop, [](T x) { return geluSlopeByTanh(x); }, x, dy, dx, n);
+      else
+        dispatch(loop, [](T x) { return geluSlopeByErf(x); }, x, dy, dx, n);
+      return ok();
+    }};
+  });
+}
+
+} // namespace kerf::runtime::kernels
