@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kerf/Dialect/Kerf/KerfDialect.h"
+#include "kerf/Sharding/Reshard.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 
@@ -10,4 +11,7 @@ namespace kerf {
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "kerf/Transforms/Passes.h.inc"
+
+/// kerf-partition with reshards priced on a cluster (kerf/Transforms/Work.h).
+std::unique_ptr<mlir::Pass> createPartition(StepPrice price);
 } // namespace kerf

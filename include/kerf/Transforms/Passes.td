@@ -5,6 +5,68 @@
 
 include "mlir/Pass/PassBase.td"
 
+def RecognizeComposites : Pass<"kerf-recognize-composites", "::mlir::ModuleOp"> {
+  let summary = "Finds gelu, layer_norm, rms_norm and attention in the ops that exporters write for them";
+  let description = [{
+    Before, a normalization or an attention is implicit in a dozen ops, S x T scores among them. After, it is one composite, with a
+    kernel, a backward form and a sharding rule of its own. The same values, up to rounding: a model trained without this pass has the
+    same losses.
+
+    Matched by what is computed, not by names or op order: GELU as a polynomial in x and its tanh (or erf); the norms with x * x or
+    power, mean by multiply or divide, rsqrt or 1 / sqrt; attention with the scale on the scores or on query and key, the keys
+    transposed in any way, additive or selecting masks, the NaN guard of `scaled_dot_product_attention`, and the repeated keys and values
+    of grouped queries. A mask that the IR shows to hide exactly the later keys (iota, compare) becomes `causal`; another one stays an
+    operand. Attention is [B, S, H, D]: transposes are put around it, and cancel with the exporter's.
+
+    ```mlir
+    %s = kerf.dot_general %q, %kt ...                        // [B, H, S, T]
+    %scaled = kerf.multiply %s, %quarter ...
+    %masked = kerf.add %scaled, %mask ...
+    %p = kerf.softmax %masked {dimension = 3 : i64} ...
+    %out = kerf.dot_general %p, %v ...
+    ```
+    becomes
+    ```mlir
+    %q1 = kerf.transpose %q {permutation = array<i64: 0, 2, 1, 3>} ...
+    ...
+    %out1, %lse = kerf.attention %q1, %k1, %v1 {scale = 0.25 : f64, causal} ...
+    %out = kerf.transpose %out1 {permutation = array<i64: 0, 2, 1, 3>} ...
+    ```
+    Apart from `kerf-fold-reshapes`: this one finds meaning, that one moves shapes.
+  }];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
+def FoldReshapes : Pass<"kerf-fold-reshapes", "::mlir::ModuleOp"> {
+  let summary = "Keeps batch, sequence and head dimensions apart at every op, with parameters viewed to match";
+  let description = [{
+    Before, a dimension that should be cut is implicit: part of a merged one (8 x 32 samples as 256 rows, 4 heads of 16 as 64 columns).
+    A cut of the merged dimension that does not fall on a border of the parts can't be carried through the reshape. After, each is a
+    dimension of its own wherever possible; a reshape remains where ops really need another shape.
+
+    * Merging reshapes sink below elementwise ops, products, reductions, cross_entropy and embedding; splitting ones rise above them;
+      they cancel where they meet.
+    * A split that rises to a parameter makes it a *view*: the argument's type changes, `kerf.exported_shape` keeps the exporter's.
+    * A product that contracts a merged dimension contracts its parts; its parameter is viewed the same way.
+    * Equal slices of a fused projection (3 x 64 columns) become slices of a dimension of size 3.
+    * Transposes fold into a product's dimension numbers, cancel with each other, and rise through elementwise ops where they cancel above.
+
+    ```mlir
+    func.func @main(%x: tensor<8x32x64xf32>, %w: tensor<64x64xf32> {kerf.kind = "parameter", kerf.name = "w"}) -> ... {
+      %0 = kerf.reshape %x : (tensor<8x32x64xf32>) -> tensor<256x64xf32>
+      %1 = kerf.dot_general %0, %w ... -> tensor<256x64xf32>
+      %2 = kerf.reshape %1 : (tensor<256x64xf32>) -> tensor<8x32x4x16xf32>
+    ```
+    becomes
+    ```mlir
+    func.func @main(%x: tensor<8x32x64xf32>, %w: tensor<64x4x16xf32> {kerf.exported_shape = array<i64: 64, 64>, ...}) -> ... {
+      %2 = kerf.dot_general %x, %w ... -> tensor<8x32x4x16xf32>
+    ```
+    Runs before outlining: a layer's parameters are still arguments of @main.
+  }];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
 def OutlineLayers : Pass<"kerf-outline-layers", "::mlir::ModuleOp"> {
   let summary = "Makes one function of each repeated layer, called once per layer";
   let description = [{
@@ -110,6 +172,88 @@ def AddOptimizer : Pass<"kerf-add-optimizer", "::mlir::ModuleOp"> {
     Option<"gradientNorms", "gradient-norms", "bool", "false", "also return each gradient's squared norm">,
   ];
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
+def DecomposeComposites : Pass<"kerf-decompose-composites", "::mlir::ModuleOp"> {
+  let summary = "Puts simpler ops in place of composites whose strategy asks for it";
+  let description = [{
+    Before, that a softmax over a cut dimension needs two small all-reduces is implicit in its sharding rule (a *Decomposed* factor).
+    After, the reductions are ops of their own, whose partial results are resharded like any other. The new ops have the composite's
+    location and `kerf.backward`, but no strategy: what plans the composite plans them.
+
+    ```mlir
+    %y = kerf.softmax %x {dimension = 1 : i64, kerf.strategy = {model = "v"}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+    becomes
+    ```mlir
+    %m = kerf.reduce %x {kind = #kerf<reduce_kind max>, dimensions = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
+    %0 = kerf.broadcast_in_dim %m {broadcast_dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<4x8xf32>
+    %1 = kerf.subtract %x, %0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %2 = kerf.exponential %1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %s = kerf.reduce %2 {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
+    ...
+    ```
+    Apart from recognition, whose inverse it is for chosen ops only: the search decides between them.
+  }];
+  let options = [Option<"all", "all", "bool", "false", "every composite, whatever its strategy">];
+  let dependentDialects = ["::kerf::ir::KerfDialect"];
+}
+
+def InsertReshards : Pass<"kerf-insert-reshards", "::mlir::ModuleOp"> {
+  let summary = "Makes every change of sharding an op of its own";
+  let description = [{
+    Before, a plan says how each op cuts its work (`kerf.strategy`) and how arguments lie (`kerf.sharding`); that a producer leaves a
+    value otherwise than a user needs it is implicit. After, each op's operands lie as its strategy asks: `kerf.reshard` ops stand
+    between, one per value and form, made from the nearest form that is there already. Partial sums stay partial until a user can't
+    take them. Composites whose reduced dimension is cut (cross_entropy over split classes) are decomposed first. `sync_gradient` is told
+    what it gets and what it leaves, and stays abstract.
+
+    An op without a strategy follows its operands: it takes the strategy that moves the fewest bytes, and of these the one that cuts
+    most; what depends on nothing cut (iota, a broadcast) is made as its users need it. Hand-annotated IR needs no more than the
+    strategies that matter.
+
+    Apart from partitioning: what moves can be read, counted and changed here, before it is collectives.
+
+    ```mlir
+    %y = kerf.dot_general %x, %w {kerf.strategy = {model = "k"}, ...}
+    %z = kerf.tanh %y : ...
+    ```
+    becomes
+    ```mlir
+    %y = kerf.dot_general %x, %w {kerf.strategy = {model = "k"}, ...}
+    %r = kerf.reshard %y {from = #kerf.sharding<[{}, {} ], partial = ["model"]>, to = #kerf.sharding<[{"model"}, {} ]>} : ...
+    %z = kerf.tanh %r {kerf.strategy = {model = "i0"}} : ...
+    ```
+  }];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
+def Partition : Pass<"kerf-partition", "::mlir::ModuleOp"> {
+  let summary = "Makes the program of one rank: local shapes and collectives";
+  let description = [{
+    Before, tensors are whole and shardings are attributes. After, every tensor has its local shape, a reshard is the cheapest sequence
+    of collectives (on the `kerf` tool's cluster; by bytes received where there is none), started and awaited, and the rank is a value in
+    the program: one program serves all, and its size does not depend on how many they are. Dimensions that do not divide are padded;
+    `kerf.mask_padding` puts a neutral element there before an op that reduces over them.
+
+    ```mlir
+    %r = kerf.reshard %y {from = #kerf.sharding<[{}, {} ], partial = ["model"]>, to = #kerf.sharding<[{}, {} ]>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+    becomes
+    ```mlir
+    %p = kerf.all_reduce %y {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "collectives", cause = ""} : ...
+    %r = kerf.wait %p : (!kerf.pending<tensor<4x8xf32>>) -> tensor<4x8xf32>
+    ```
+  }];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
+def ScheduleCollectives : Pass<"kerf-schedule-collectives", "::mlir::ModuleOp"> {
+  let summary = "Starts gradient collectives as early and waits as late as the program allows";
+  let description = [{
+    Before, every collective is awaited where it is started. After, a gradient's collective starts when the gradient is there and is
+    awaited when the optimizer needs it, so that it runs beside the rest of backward on its own stream.
+  }];
 }
 
 #endif

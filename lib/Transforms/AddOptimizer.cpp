@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// kerf-add-optimizer: gradients become new parameters and states; @main becomes one training step.
+#include "kerf/Support/Glob.h"
+#include "kerf/Transforms/Optimizer.h"
+#include "kerf/Transforms/Passes.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::ir;
+
+namespace kerf {
+#define GEN_PASS_DEF_ADDOPTIMIZER
+#include "kerf/Transforms/Passes.h.inc"
+} // namespace kerf
+
+namespace {
+/// Added to the norm that clipping divides by: torch.nn.utils.clip_grad_norm_.
+constexpr double kClipEpsilon = 1e-6;
+
+struct Trained {
+  unsigned argument;
+  std::string name;
+  Value parameter, gradient;
+  SmallVector<unsigned> states; // argument numbers
+  SmallVector<Value> updated;   // the new parameter, then the new states
+};
+
+class StepBuilder {
+public:
+  StepBuilder(func::FuncOp main, const OptimizerOptions &options)
+      : main(main), options(options), builder(main.getBody().front().getTerminator()) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult findGradients();
+  void addArguments();
+  unsigned addArgument(Type type, StringRef kind, StringRef name, DictionaryAttr more);
+  void sumSquares();
+  void clip();
+  void update(Trained &trained);
+  void setResults();
+
+  SmallVector<std::string> stateNames() const {
+    if (options.kind == OptimizerKind::AdamW)
+      return {"exp_avg", "exp_avg_sq"};
+    // Without momentum the velocity is the gradient itself: nothing to keep.
+    return options.momentum == 0.0 ? SmallVector<std::string>{} : SmallVector<std::string>{"momentum"};
+  }
+  Location location(const Trained &trained) {
+    return NameLoc::get(StringAttr::get(main.getContext(), "optimizer/" + trained.name));
+  }
+  Location clipLocation() { return NameLoc::get(StringAttr::get(main.getContext(), "optimizer/clip")); }
+  Value scalar(Location loc, Type type, double number) {
+    auto value = DenseElementsAttr::get(cast<RankedTensorType>(type),
+                                        builder.getFloatAttr(cast<RankedTensorType>(type).getElementType(), number));
+    return ConstantOp::create(builder, loc, cast<RankedTensorType>(type), value);
+  }
+  Value convert(Location loc, Value value, Type elementType) {
+    auto type = RankedTensorType::get(tensorType(value).getShape(), elementType);
+    return type == value.getType() ? value : ConvertOp::create(builder, loc, type, value).getResult();
+  }
+
+  func::FuncOp main;
+  const OptimizerOptions &options;
+  OpBuilder builder;
+  std::vector<Trained> trained;
+  unsigned learningRate = 0, step = 0;
+  SmallVector<Value> squaredNorms;
+};
+
+/// Results named gradient/NAME and trainable arguments named NAME, which differentiation made to correspond.
+LogicalResult StepBuilder::findGradients() {
+  llvm::StringMap<Value> gradients;
+  Operation *terminator = main.getBody().front().getTerminator();
+  for (unsigned i = 1; i < main.getNumResults(); ++i)
+    if (auto name = main.getResultAttrOfType<StringAttr>(i, KerfDialect::kNameAttr))
+      gradients[name.getValue()] = terminator->getOperand(i);
+  for (BlockArgument argument : main.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (main.getArgAttr(index, KerfDialect::kUpdatedByAttr))
+      return main.emitOpError() << "argument " << index << " is updated already: an optimizer was added before";
+    if (!main.getArgAttr(index, KerfDialect::kTrainableAttr))
+      continue;
+    auto name = main.getArgAttrOfType<StringAttr>(index, KerfDialect::kNameAttr);
+    Value gradient = name ? gradients.lookup(("gradient/" + name.getValue()).str()) : Value();
+    if (!gradient)
+      return main.emitOpError() << "trainable parameter '" << (name ? name.getValue() : "") << "' (argument " << index
+                                << ") has no result 'gradient/" << (name ? name.getValue() : "")
+                                << "'; run kerf-differentiate first";
+    if (gradient.getType() != argument.getType())
+      return main.emitOpError() << "trainable parameter '" << name.getValue() << "' has type " << argument.getType()
+                                << ", its gradient " << gradient.getType();
+    trained.push_back({index, name.str(), argument, gradient, {}, {}});
+  }
+  if (trained.empty())
+    return main.emitOpError() << "has no trainable parameter; run kerf-differentiate first, or choose some with --trainable GLOB";
+  return success();
+}
+
+unsigned StepBuilder::addArgument(Type type, StringRef kind, StringRef name, DictionaryAttr more) {
+  unsigned index = main.getNumArguments();
+  NamedAttrList attributes(more);
+  attributes.set(KerfDialect::kKindAttr, builder.getStringAttr(kind));
+  attributes.set(KerfDialect::kNameAttr, builder.getStringAttr(name));
+  (void)main.insertArgument(index, type, attributes.getDictionary(main.getContext()), NameLoc::get(builder.getStringAttr(name)));
+  return index;
+}
+
+void StepBuilder::addArguments() {
+  bool isDouble = false;
+  for (Trained &one : trained) {
+    isDouble |= tensorType(one.parameter).getElementType().isF64();
+    NamedAttrList shape;
+    if (Attribute exported = main.getArgAttr(one.argument, KerfDialect::kExportedShapeAttr))
+      shape.set(KerfDialect::kExportedShapeAttr, exported);
+    for (const std::string &state : stateNames())
+      one.states.push_back(
+          addArgument(one.parameter.getType(), "state", state + "/" + one.name, shape.getDictionary(main.getContext())));
+  }
+  Type rate = isDouble ? builder.getF64Type() : Type(builder.getF32Type());
+  learningRate = addArgument(RankedTensorType::get({}, rate), "learning_rate", "learning_rate", {});
+  step = addArgument(RankedTensorType::get({}, builder.getI64Type()), "step", "step", {});
+}
+
+void StepBuilder::sumSquares() {
+  for (Trained &one : trained) {
+    Location loc = location(one);
+    auto type = tensorType(one.gradient);
+    // 16-bit squares would overflow or vanish.
+    Type wide = type.getElementTypeBitWidth() < 32 ? Type(builder.getF32Type()) : type.getElementType();
+    Value gradient = convert(loc, one.gradient, wide);
+    Value square = MultiplyOp::create(builder, loc, gradient.getType(), gradient, gradient);
+    auto all = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+    squaredNorms.push_back(type.getRank() == 0
+                               ? square
+                               : ReduceOp::create(builder, loc, RankedTensorType::get({}, wide), square, ReduceKindIR::sum,
+                                                  builder.getDenseI64ArrayAttr(all))
+                                     .getResult());
+  }
+}
+
+/// g * min(1, clipNorm / (norm + epsilon)).
+void StepBuilder::clip() {
+  Location loc = clipLocation();
+  Type widest = builder.getF32Type();
+  for (Value squared : squaredNorms)
+    if (tensorType(squared).getElementType().isF64())
+      widest = builder.getF64Type();
+  Value sum;
+  for (Value squared : squaredNorms) {
+    Value wide = convert(loc, squared, widest);
+    sum = sum ? AddOp::create(builder, loc, wide.getType(), sum, wide).getResult() : wide;
+  }
+  Type type = sum.getType();
+  Value norm = SqrtOp::create(builder, loc, type, sum);
+  norm = AddOp::create(builder, loc, type, norm, scalar(loc, type, kClipEpsilon));
+  Value ratio = DivideOp::create(builder, loc, type, scalar(loc, type, options.clipNorm), norm);
+  ratio = MinimumOp::create(builder, loc, type, ratio, scalar(loc, type, 1.0));
+  for (Trained &one : trained) {
+    auto gradientType = tensorType(one.gradient);
+    Value factor = convert(loc, ratio, gradientType.getElementType());
+    if (gradientType.getRank() > 0)
+      factor = BroadcastInDimOp::create(builder, loc, gradientType, factor, builder.getDenseI64ArrayAttr({}));
+    one.gradient = MultiplyOp::create(builder, location(one), gradientType, one.gradient, factor);
+  }
+}
+
+void StepBuilder::update(Trained &one) {
+  bool decays = llvm::none_of(options.noDecayGlobs, [&](const std::string &glob) { return globMatch(glob, one.name); });
+  FloatAttr decay = builder.getF64FloatAttr(decays ? options.weightDecay : 0.0);
+  Type type = one.parameter.getType();
+  Value rate = main.getArgument(learningRate);
+  if (options.kind == OptimizerKind::Sgd) {
+    Value velocity = one.states.empty() ? one.gradient : Value(main.getArgument(one.states[0]));
+    auto op = SgdOp::create(builder, location(one), type, type, one.parameter, velocity, one.gradient, rate,
+                            builder.getF64FloatAttr(options.momentum), decay);
+    one.updated.assign({op.getNewParameter()});
+    if (!one.states.empty())
+      one.updated.push_back(op.getNewVelocity());
+    return;
+  }
+  auto op = AdamwOp::create(builder, location(one), type, type, type, one.parameter, main.getArgument(one.states[0]),
+                            main.getArgument(one.states[1]), one.gradient, rate, main.getArgument(step),
+                            builder.getF64FloatAttr(options.beta1), builder.getF64FloatAttr(options.beta2),
+                            builder.getF64FloatAttr(options.epsilon), decay);
+  one.updated.assign(op->result_begin(), op->result_end());
+}
+
+/// The loss, new parameters, new states, squared norms.
+void StepBuilder::setResults() {
+  Operation *terminator = main.getBody().front().getTerminator();
+  SmallVector<Value> results = {terminator->getOperand(0)};
+  SmallVector<DictionaryAttr> attributes = {main.getResultAttrDict(0)};
+  auto append = [&](Value value, StringRef name) {
+    results.push_back(value);
+    NamedAttribute named(builder.getStringAttr(KerfDialect::kNameAttr), builder.getStringAttr(name));
+    attributes.push_back(builder.getDictionaryAttr(named));
+  };
+  auto update = [&](unsigned argument, Value value, StringRef name) {
+    main.setArgAttr(argument, KerfDialect::kUpdatedByAttr, builder.getI64IntegerAttr(static_cast<int64_t>(results.size())));
+    append(value, name);
+  };
+  for (Trained &one : trained)
+    update(one.argument, one.updated[0], one.name);
+  SmallVector<std::string> states = stateNames();
+  for (Trained &one : trained)
+    for (auto [i, state] : llvm::enumerate(states))
+      update(one.states[i], one.updated[i + 1], state + "/" + one.name);
+  if (options.gradientNorms)
+    for (auto [one, squared] : llvm::zip(trained, squaredNorms))
+      append(squared, "gradient_norm_squared/" + one.name);
+  terminator->setOperands(results);
+  main.setFunctionType(builder.getFunctionType(main.getArgumentTypes(), ValueRange(results).getTypes()));
+  main.setAllResultAttrs(attributes);
+}
+
+LogicalResult StepBuilder::run() {
+  if (failed(findGradients()))
+    return failure();
+  addArguments();
+  for (Trained &one : trained)
+    one.gradient = SyncGradientOp::create(builder, location(one), one.gradient.getType(), one.gradient,
+                                          builder.getStringAttr(one.name));
+  if (options.gradientNorms || options.clipNorm > 0)
+    sumSquares();
+  if (options.clipNorm > 0)
+    clip();
+  for (Trained &one : trained)
+    update(one);
+  setResults();
+  return success();
+}
+
+/// One row per option: its value and the interval [least, below) it must be in.
+LogicalResult checkOptions(ModuleOp module, const OptimizerOptions &options) {
+  struct Row {
+    const char *name;
+    double value, least, below;
+  };
+  constexpr double kAny = std::numeric_limits<double>::infinity();
+  constexpr double kPositive = std::numeric_limits<double>::min();
+  const Row rows[] = {{"momentum", options.momentum, 0.0, 1.0},        {"beta1", options.beta1, 0.0, 1.0},
+                      {"beta2", options.beta2, 0.0, 1.0},              {"eps", options.epsilon, kPositive, kAny},
+                      {"weight-decay", options.weightDecay, 0.0, kAny}, {"clip-norm", options.clipNorm, 0.0, kAny}};
+  for (const Row &row : rows)
+    if (!(row.value >= row.least && row.value < row.below)) {
+      InFlightDiagnostic error = module.emitError() << "optimizer option " << row.name << " is " << row.value << "; it must be ";
+      error << (row.least > 0 ? "more than 0" : "0 or more");
+      return row.below < kAny ? error << " and less than " << row.below : error << " and finite";
+    }
+  return success();
+}
+
+struct AddOptimizerPass : kerf::impl::AddOptimizerBase<AddOptimizerPass> {
+  using AddOptimizerBase::AddOptimizerBase;
+  void runOnOperation() override {
+    OptimizerOptions options;
+    if (optimizer != "sgd" && optimizer != "adamw") {
+      getOperation().emitError() << "unknown optimizer '" << optimizer << "'; there are sgd and adamw";
+      return signalPassFailure();
+    }
+    options.kind = optimizer == "sgd" ? OptimizerKind::Sgd : OptimizerKind::AdamW;
+    options.momentum = momentum;
+    options.beta1 = beta1;
+    options.beta2 = beta2;
+    options.epsilon = eps;
+    options.weightDecay = weightDecay;
+    options.noDecayGlobs.assign(noDecay.begin(), noDecay.end());
+    options.clipNorm = clipNorm;
+    options.gradientNorms = gradientNorms;
+    if (failed(addOptimizer(getOperation(), options)))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+LogicalResult kerf::addOptimizer(ModuleOp module, const OptimizerOptions &options) {
+  if (failed(checkOptions(module, options)))
+    return failure();
+  auto main = module.lookupSymbol<func::FuncOp>(KerfDialect::kEntryName);
+  if (!main || !main.getBody().hasOneBlock())
+    return module.emitError() << "no function @" << KerfDialect::kEntryName << " with one block: import a model first";
+  if (main.getNumResults() == 0)
+    return main.emitOpError() << "returns nothing; its first result must be the loss";
+  return StepBuilder(main, options).run();
+}
+
+std::unique_ptr<Pass> kerf::createAddOptimizer(const OptimizerOptions &options) {
+  AddOptimizerOptions generated;
+  generated.optimizer = options.kind == OptimizerKind::Sgd ? "sgd" : "adamw";
+  generated.momentum = options.momentum;
+  generated.beta1 = options.beta1;
+  generated.beta2 = options.beta2;
+  generated.eps = options.epsilon;
+  generated.weightDecay = options.weightDecay;
+  generated.noDecay.assign(options.noDecayGlobs.begin(), options.noDecayGlobs.end());
+  generated.clipNorm = options.clipNorm;
+  generated.gradientNorms = options.gradientNorms;
+  return createAddOptimizer(std::move(generated));
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// A solution of the placement problem as a plan, and a plan as attributes of the IR.
+#include "kerf/Support/Glob.h"
+#include "kerf/Transforms/OpKeys.h"
+#include "kerf/Transforms/Placement.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <fmt/format.h>
+#include <map>
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+namespace {
+
+std::vector<std::vector<std::string>> axisNames(const Mesh &mesh, const Sharding &sharding) {
+  std::vector<std::vector<std::string>> dims;
+  for (const DimSharding &dim : sharding.dims) {
+    std::vector<std::string> names;
+    for (const AxisRef &axis : dim.axes)
+      names.push_back(mesh.axes[axis.axis].name);
+    dims.push_back(std::move(names));
+  }
+  return dims;
+}
+
+/// "transformer.h.11.ln_1.weight" -> "transformer.h.*.ln_1.weight".
+std::string withoutNumbers(StringRef name) {
+  std::string pattern;
+  for (StringRef rest = name; !rest.empty();) {
+    auto [part, after] = rest.split('.');
+    bool number = !part.empty() && llvm::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
+    pattern += number ? "*" : part.str();
+    if (rest.size() > part.size())
+      pattern += ".";
+    rest = after;
+  }
+  return pattern;
+}
+
+/// One entry a pattern where all arguments that it matches lie alike, else one an argument.
+std::vector<ArgumentPlan> fold(const std::vector<ArgumentPlan> &exact) {
+  std::vector<ArgumentPlan> folded;
+  for (const ArgumentPlan &argument : exact) {
+    std::string pattern = withoutNumbers(argument.pattern);
+    bool alike = llvm::all_of(exact, [&](const ArgumentPlan &other) {
+      return !globMatch(pattern, other.pattern) || other.dims == argument.dims;
+    });
+    ArgumentPlan entry{alike ? pattern : argument.pattern, argument.dims};
+    if (!llvm::is_contained(folded, entry))
+      folded.push_back(std::move(entry));
+  }
+  return folded;
+}
+
+} // namespace
+
+void writeChoice(ModuleOp module, const Placement &placement, const std::vector<int> &choice, Plan &plan) {
+  auto keys = opKeys(module);
+  plan.ops.clear();
+  std::vector<ArgumentPlan> arguments;
+  for (size_t i = 0; i < placement.nodes.size(); ++i) {
+    const PlacementNode &node = placement.nodes[i];
+    if (node.argument)
+      arguments.push_back({argumentKey(node.argument), axisNames(placement.mesh, node.shardings[choice[i]].results[0])});
+    if (!node.op)
+      continue;
+    OpPlan op{keys[node.op].key, {}};
+    const Strategy &strategy = node.strategies[choice[i]];
+    for (size_t axis = 0; axis < strategy.factorOfAxis.size(); ++axis)
+      if (int factor = strategy.factorOfAxis[axis]; factor >= 0)
+        op.strategy[node.rule.factors[factor].name].push_back(placement.mesh.axes[axis].name);
+    plan.ops.push_back(std::move(op));
+  }
+  plan.arguments = fold(arguments);
+}
+
+Status applyPlan(ModuleOp module, const Plan &plan) {
+  MLIRContext *context = module.getContext();
+  Mesh mesh = plan.mesh();
+  for (MeshOp op : llvm::make_early_inc_range(module.getOps<MeshOp>()))
+    op.erase();
+  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+  MeshOp::create(builder, module.getLoc(), builder.getStringAttr(KerfDialect::kMeshName), MeshAttr::fromMesh(context, mesh));
+
+  auto keys = opKeys(module);
+  std::vector<bool> used(plan.ops.size(), false);
+  // Most patterns of a saved plan are whole keys: look these up, and try the others one by one.
+  std::map<std::string, size_t> exact;
+  for (size_t i = 0; i < plan.ops.size(); ++i)
+    exact.try_emplace(plan.ops[i].pattern, i);
+  for (auto &[op, key] : keys) {
+    size_t found = plan.ops.size();
+    if (auto entry = exact.find(key.key); entry != exact.end())
+      found = entry->second;
+    else
+      found = llvm::find_if(plan.ops, [&](const OpPlan &entry) { return matchesKey(entry.pattern, key); }) - plan.ops.begin();
+    if (found == plan.ops.size())
+      continue;
+    used[found] = true;
+    Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+    auto strategy = parseOpPlan(plan.ops[found], mesh, rule);
+    if (!strategy)
+      return Error{fmt::format("the plan's ops[\"{}\"] for {}: {}", plan.ops[found].pattern, key.key, strategy.error().message)};
+    for (int &factor : strategy->factorOfAxis)
+      factor = std::max(factor, -1);
+    if (!project(rule, mesh, *strategy))
+      return Error{fmt::format("the plan's ops[\"{}\"] can't be carried out on {}: its rule is {}", plan.ops[found].pattern, key.key, toString(rule))};
+    op->setAttr(KerfDialect::kStrategyAttr, strategyAttr(context, mesh, rule, *strategy));
+  }
+  for (size_t i = 0; i < used.size(); ++i)
+    if (!used[i])
+      return Error{fmt::format("the plan's ops[\"{}\"] matches no op: the plan belongs to another model, or to other options", plan.ops[i].pattern)};
+
+  for (auto function : module.getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments()) {
+      std::string name = argumentKey(argument);
+      Shape shape = shapeOf(argument);
+      Rule rule = argumentRule(shape);
+      Strategy strategy{std::vector<int>(mesh.axes.size(), -1)};
+      auto entry = llvm::find_if(plan.arguments, [&](const ArgumentPlan &p) { return globMatch(p.pattern, name); });
+      if (entry != plan.arguments.end()) {
+        if (entry->dims.size() != shape.size())
+          return Error{fmt::format("the plan's arguments[\"{}\"] has {} dimensions; {} has {}: the plan belongs to another model",
+                                   entry->pattern, entry->dims.size(), name, shape.size())};
+        for (size_t d = 0; d < shape.size(); ++d)
+          for (const std::string &axisName : entry->dims[d]) {
+            int axis = mesh.find(axisName);
+            if (axis < 0)
+              return Error{fmt::format("the plan's arguments[\"{}\"]: its mesh has no axis \"{}\" of more than one rank", entry->pattern, axisName)};
+            strategy.factorOfAxis[axis] = rule.results[0][d].empty() ? -1 : rule.results[0][d][0];
+          }
+      }
+      auto sharding = project(rule, mesh, strategy);
+      if (!sharding)
+        return Error{fmt::format("the plan's arguments[\"{}\"] can't be carried out on {}", entry->pattern, name)};
+      function.setArgAttr(argument.getArgNumber(), KerfDialect::kShardingAttr,
+                          ShardingAttr::fromSharding(context, mesh, shape, sharding->results[0]));
+    }
+  return ok();
+}
+
+} // namespace kerf

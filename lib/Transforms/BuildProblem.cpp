@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+// IR -> placement problem (kerf/Transforms/Placement.h says what a node and an edge is).
+#include "kerf/Transforms/Placement.h"
+
+#include "BatchFactors.h"
+#include "Timeline.h"
+#include "kerf/Package/Package.h"
+#include "kerf/Support/Glob.h"
+#include "kerf/Transforms/OpKeys.h"
+#include "kerf/Transforms/Work.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <fmt/format.h>
+#include <limits>
+#include <map>
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+namespace {
+
+constexpr double kForbidden = std::numeric_limits<double>::infinity();
+
+/// Where a value comes from: result `result` of a node.
+struct Source {
+  int node = -1;
+  int result = 0;
+};
+
+bool leavesPartial(const Rule &rule, const Strategy &strategy) {
+  return llvm::any_of(strategy.factorOfAxis,
+                      [&](int factor) { return factor >= 0 && rule.factors[factor].kind == FactorKind::PartialSum; });
+}
+
+class Builder {
+public:
+  Builder(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints)
+      : module(module), symbols(module), collectives(collectives), constraints(constraints), batch(module), keys(opKeys(module)) {}
+
+  Result<Placement> build(std::optional<int64_t> memoryLimitBytes);
+
+private:
+  Status addNode(PlacementNode node, ValueRange operands, ValueRange results, const std::string &name, double multiplicity);
+  Status addFunction(func::FuncOp function);
+  void addUses(func::FuncOp function);
+  void addMemory();
+  Source sourceOf(Value value);
+  std::vector<double> reshardTable(Source from, int to, int operand, Value value, double multiplicity);
+  void addEdge(int u, int v, std::vector<double> table);
+  void tieReplaced(func::FuncOp main);
+  bool allowed(const Rule &rule, const std::vector<bool> &batchFactor, const Strategy &strategy) const;
+  Result<std::optional<Strategy>> pinOf(const PlacementNode &node, const std::string &name);
+  func::FuncOp callee(CallOp call) { return symbols.lookup<func::FuncOp>(call.getCallee()); }
+
+  ModuleOp module;
+  SymbolTable symbols;
+  const CollectiveModel &collectives;
+  const Plan &constraints;
+  BatchDims batch;
+  llvm::MapVector<Operation *, OpKey> keys;
+  Placement placement;
+  DenseMap<Value, Source> sources;
+  llvm::DenseMap<Operation *, int> calls; // how often a function runs in a step
+  std::map<std::pair<int, int>, int> edges;
+  std::map<std::tuple<Shape, int64_t, Sharding, Sharding>, double> reshardSeconds;
+  std::vector<bool> opPinUsed, argumentPinUsed;
+};
+
+/// "data" cuts the batch, "model" anything else; a partial sum may pass along any axis.
+bool Builder::allowed(const Rule &rule, const std::vector<bool> &batchFactor, const Strategy &strategy) const {
+  for (size_t axis = 0; axis < strategy.factorOfAxis.size(); ++axis) {
+    int factor = strategy.factorOfAxis[axis];
+    if (factor < 0 || rule.factors[factor].kind == FactorKind::PartialSum)
+      continue;
+    const std::string &name = placement.mesh.axes[axis].name;
+    if ((name == "data" && !batchFactor[factor]) || (name == "model" && batchFactor[factor]))
+      return false;
+  }
+  return true;
+}
+
+/// The pin of an op or argument, with -2 for axes that it leaves free; nothing when there is none.
+Result<std::optional<Strategy>> Builder::pinOf(const PlacementNode &node, const std::string &name) {
+  if (node.op) {
+    auto key = keys.find(node.op);
+    for (size_t i = 0; i < constraints.ops.size(); ++i) {
+      const OpPlan &pin = constraints.ops[i];
+      if (key == keys.end() || !matchesKey(pin.pattern, key->second))
+        continue;
+      opPinUsed[i] = true;
+      auto strategy = parseOpPlan(pin, placement.mesh, node.rule);
+      if (!strategy)
+        return Error{fmt::format("ops[\"{}\"] for {}: {}", pin.pattern, key->second.key, strategy.error().message)};
+      return std::optional<Strategy>(*strategy);
+    }
+    return std::optional<Strategy>();
+  }
+  for (size_t i = 0; i < constraints.arguments.size(); ++i) {
+    const ArgumentPlan &pin = constraints.arguments[i];
+    if (!globMatch(pin.pattern, name))
+      continue;
+    argumentPinUsed[i] = true;
+    Strategy strategy{std::vector<int>(placement.mesh.axes.size(), -1)};
+    if (pin.dims.size() != node.rule.results[0].size())
+      return Error{fmt::format("arguments[\"{}\"] has {} dimensions; {} has {}", pin.pattern, pin.dims.size(), name,
+                               node.rule.results[0].size())};
+    for (size_t d = 0; d < pin.dims.size(); ++d)
+      for (const std::string &axisName : pin.dims[d]) {
+        int axis = placement.mesh.find(axisName);
+        if (axis < 0)
+          return Error{fmt::format("arguments[\"{}\"]: the mesh has no axis \"{}\" of more than one rank", pin.pattern, axisName)};
+        strategy.factorOfAxis[axis] = node.rule.results[0][d].empty() ? -1 : node.rule.results[0][d][0];
+      }
+    return std::optional<Strategy>(strategy);
+  }
+  return std::optional<Strategy>();
+}
+
+Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange results, const std::string &name,
+                        double multiplicity) {
+  std::vector<bool> batchFactor = batch.batchFactors(node.rule, operands, results);
+  auto pin = pinOf(node, name);
+  if (!pin)
+    return pin.error();
+  ProblemNode problemNode{name, {}};
+  for (Strategy &strategy : enumerateStrategies(node.rule, placement.mesh)) {
+    bool fits = true;
+    if (*pin) {
+      for (size_t axis = 0; axis < strategy.factorOfAxis.size(); ++axis)
+        fits &= (**pin).factorOfAxis[axis] == -2 || (**pin).factorOfAxis[axis] == strategy.factorOfAxis[axis];
+    } else {
+      fits = allowed(node.rule, batchFactor, strategy);
+    }
+    fits &= node.op || !leavesPartial(node.rule, strategy); // data from outside, and what layers hand on, is whole
+    auto sharding = fits ? project(node.rule, placement.mesh, strategy) : std::nullopt;
+    if (!sharding)
+      continue;
+    double seconds = node.op ? multiplicity * opSeconds(node.op, node.rule, strategy, *sharding, collectives) : 0.0;
+    node.strategies.push_back(std::move(strategy));
+    node.shardings.push_back(std::move(*sharding));
+    problemNode.seconds.push_back(seconds);
+  }
+  if (node.strategies.empty())
+    return Error{fmt::format("the pin of {} can't be carried out on mesh {}: no strategy of its rule {} fits it", name,
+                             toString(placement.mesh, {}, {}), toString(node.rule))};
+  int index = static_cast<int>(placement.nodes.size());
+  for (auto [i, result] : llvm::enumerate(results))
+    sources[result] = {index, static_cast<int>(i)};
+  placement.problem.nodes.push_back(std::move(problemNode));
+  placement.nodes.push_back(std::move(node));
+  return ok();
+}
+
+Status Builder::addFunction(func::FuncOp function) {
+  double multiplicity = calls[function];
+  for (BlockArgument argument : function.getArguments()) {
+    PlacementNode node{nullptr, argument, argumentRule(shapeOf(argument)), {}, {}};
+    std::string name = argumentKey(argument);
+    if (Status status = addNode(std::move(node), ValueRange(argument), ValueRange(argument), name, 1); !status)
+      return status;
+  }
+  for (Operation &op : function.getOps()) {
+    if (isa<CallOp>(op) || op.hasTrait<OpTrait::IsTerminator>())
+      continue;
+    auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
+    if (!ruled)
+      return Error{fmt::format("{}: {} has no sharding rule and can't be planned", nodeName(op.getLoc()), op.getName().getStringRef().str())};
+    PlacementNode node{&op, {}, ruled.getShardingRule(), {}, {}};
+    if (Status status = addNode(std::move(node), op.getOperands(), op.getResults(), keys[&op].key, multiplicity); !status)
+      return status;
+  }
+  return ok();
+}
+
+Source Builder::sourceOf(Value value) {
+  if (auto found = sources.find(value); found != sources.end())
+    return found->second;
+  auto call = value.getDefiningOp<CallOp>();
+  unsigned index = cast<OpResult>(value).getResultNumber();
+  Source source = sourceOf(callee(call).front().getTerminator()->getOperand(index));
+  sources[value] = source;
+  return source;
+}
+
+/// Seconds of the reshards from each strategy of `from` to what each strategy of `to` asks of its operand.
+std::vector<double> Builder::reshardTable(Source from, int to, int operand, Value value, double multiplicity) {
+  const PlacementNode &producer = placement.nodes[from.node], &user = placement.nodes[to];
+  Shape shape = shapeOf(value);
+  int64_t elementBytes = bytesPerElement(value.getType());
+  // Few of the strategies differ in this value's sharding: price each pair of shardings once.
+  std::map<Sharding, std::vector<size_t>> have, want;
+  for (size_t s = 0; s < producer.shardings.size(); ++s)
+    have[producer.shardings[s].results[from.result]].push_back(s);
+  for (size_t s = 0; s < user.shardings.size(); ++s)
+    want[user.shardings[s].operands[operand]].push_back(s);
+  std::vector<double> table(producer.strategies.size() * user.strategies.size());
+  for (const auto &[source, rows] : have)
+    for (const auto &[target, columns] : want) {
+      auto [found, isNew] = reshardSeconds.try_emplace({shape, elementBytes, source, target}, 0.0);
+      if (isNew)
+        found->second = secondsToReshard(collectives, shape, elementBytes, source, target);
+      for (size_t row : rows)
+        for (size_t column : columns)
+          table[row * user.strategies.size() + column] = found->second * multiplicity;
+    }
+  return table;
+}
+
+void Builder::addEdge(int u, int v, std::vector<double> table) {
+  Problem &problem = placement.problem;
+  if (u == v) { // a layer that hands its argument on
+    size_t n = placement.nodes[u].strategies.size();
+    for (size_t s = 0; s < n; ++s)
+      problem.nodes[u].seconds[s] += table[s * n + s];
+    return;
+  }
+  if (u > v) {
+    size_t rows = placement.nodes[u].strategies.size(), columns = placement.nodes[v].strategies.size();
+    std::vector<double> turned(table.size());
+    for (size_t a = 0; a < rows; ++a)
+      for (size_t b = 0; b < columns; ++b)
+        turned[b * rows + a] = table[a * columns + b];
+    table = std::move(turned);
+    std::swap(u, v);
+  }
+  auto [found, isNew] = edges.try_emplace({u, v}, static_cast<int>(problem.edges.size()));
+  if (isNew) {
+    problem.edges.push_back({u, v, std::move(table)});
+    return;
+  }
+  std::vector<double> &sum = problem.edges[found->second].seconds;
+  for (size_t i = 0; i < sum.size(); ++i)
+    sum[i] += table[i];
+}
+
+void Builder::addUses(func::FuncOp function) {
+  double multiplicity = calls[function];
+  // A value that may be partial and has several users is brought into shape once for all: a node of its own between them.
+  DenseMap<Value, int> shared;
+  auto sharedForm = [&](Value value) {
+    if (!value.hasOneUse() && !value.use_empty()) {
+      Source source = sourceOf(value);
+      const auto &shardings = placement.nodes[source.node].shardings;
+      bool partial = llvm::any_of(shardings, [&](const OpSharding &s) { return !s.results[source.result].partial.empty(); });
+      if (partial && !shared.contains(value)) {
+        PlacementNode node{nullptr, {}, argumentRule(shapeOf(value)), {}, {}};
+        std::vector<bool> batchFactor = batch.batchFactors(node.rule, value, value);
+        ProblemNode problemNode{placement.problem.nodes[source.node].name + " as its users see it", {}};
+        for (Strategy &strategy : enumerateStrategies(node.rule, placement.mesh))
+          if (auto sharding = project(node.rule, placement.mesh, strategy); sharding && allowed(node.rule, batchFactor, strategy)) {
+            node.strategies.push_back(std::move(strategy));
+            node.shardings.push_back(std::move(*sharding));
+            problemNode.seconds.push_back(0);
+          }
+        int index = static_cast<int>(placement.nodes.size());
+        placement.nodes.push_back(std::move(node));
+        placement.problem.nodes.push_back(std::move(problemNode));
+        addEdge(source.node, index, reshardTable(source, index, 0, value, multiplicity));
+        shared[value] = index;
+      }
+    }
+    auto found = shared.find(value);
+    return found == shared.end() ? sourceOf(value) : Source{found->second, 0};
+  };
+  for (Operation &op : function.getOps()) {
+    if (op.hasTrait<OpTrait::IsTerminator>())
+      continue;
+    if (auto call = dyn_cast<CallOp>(op)) {
+      for (auto [value, argument] : llvm::zip(call.getInputs(), callee(call).getArguments())) {
+        Source source = sharedForm(value);
+        int node = sources[argument].node;
+        addEdge(source.node, node, reshardTable(source, node, 0, value, multiplicity));
+      }
+      continue;
+    }
+    int node = sources[op.getResult(0)].node;
+    for (OpOperand &operand : op.getOpOperands()) {
+      Source source = sharedForm(operand.get());
+      addEdge(source.node, node, reshardTable(source, node, operand.getOperandNumber(), operand.get(), multiplicity));
+    }
+  }
+}
+
+/// What replaces an argument lies as the argument does; every other result of the step is whole on every rank.
+void Builder::tieReplaced(func::FuncOp main) {
+  DenseMap<int64_t, BlockArgument> replaced;
+  for (BlockArgument argument : main.getArguments())
+    if (auto by = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), KerfDialect::kUpdatedByAttr))
+      replaced[by.getInt()] = argument;
+  for (OpOperand &result : main.front().getTerminator()->getOpOperands()) {
+    Source source = sourceOf(result.get());
+    const PlacementNode &producer = placement.nodes[source.node];
+    auto argument = replaced.find(result.getOperandNumber());
+    if (argument == replaced.end()) {
+      Shape shape = shapeOf(result.get());
+      for (size_t s = 0; s < producer.strategies.size(); ++s)
+        placement.problem.nodes[source.node].seconds[s] +=
+            secondsToReshard(collectives, shape, bytesPerElement(result.get().getType()), producer.shardings[s].results[source.result],
+                             Sharding::replicated(shape.size()));
+      continue;
+    }
+    int node = sources[argument->second].node;
+    const PlacementNode &kept = placement.nodes[node];
+    std::vector<double> table(producer.strategies.size() * kept.strategies.size(), kForbidden);
+    for (size_t a = 0; a < producer.strategies.size(); ++a)
+      for (size_t b = 0; b < kept.strategies.size(); ++b)
+        if (producer.shardings[a].results[source.result] == kept.shardings[b].results[0])
+          table[a * kept.strategies.size() + b] = 0;
+    addEdge(source.node, node, std::move(table));
+  }
+}
+
+void Builder::addMemory() {
+  Timeline timeline(module);
+  for (const Timeline::Buffer &buffer : timeline.buffers()) {
+    Source source = sourceOf(buffer.value);
+    MemoryUsage usage{source.node, {}, {}};
+    for (auto [begin, end] : buffer.live)
+      usage.live.push_back({begin, end});
+    Shape shape = shapeOf(buffer.value);
+    for (const OpSharding &sharding : placement.nodes[source.node].shardings)
+      usage.bytes.push_back(elementsOf(localShape(shape, sharding.results[source.result])) * bytesPerElement(buffer.value.getType()));
+    placement.problem.usages.push_back(std::move(usage));
+  }
+}
+
+Result<Placement> Builder::build(std::optional<int64_t> memoryLimitBytes) {
+  placement.mesh = collectives.mesh();
+  opPinUsed.assign(constraints.ops.size(), false);
+  argumentPinUsed.assign(constraints.arguments.size(), false);
+  auto main = symbols.lookup<func::FuncOp>(KerfDialect::kEntryName);
+  if (!main)
+    return Error{"the module has no function @main"};
+  calls[main] = 1;
+  std::vector<func::FuncOp> functions{main};
+  for (CallOp call : main.getOps<CallOp>()) {
+    func::FuncOp function = callee(call);
+    if (calls[function]++ == 0)
+      functions.push_back(function);
+    if (!function.getOps<CallOp>().empty())
+      return Error{fmt::format("@{} calls another function; layers don't call layers", function.getName().str())};
+  }
+  for (func::FuncOp function : functions)
+    if (Status status = addFunction(function); !status)
+      return status.error();
+  for (size_t i = 0; i < opPinUsed.size(); ++i)
+    if (!opPinUsed[i])
+      return Error{fmt::format("ops[\"{}\"] matches no op of the model; `kerf import` and the report list their names", constraints.ops[i].pattern)};
+  for (size_t i = 0; i < argumentPinUsed.size(); ++i)
+    if (!argumentPinUsed[i])
+      return Error{fmt::format("arguments[\"{}\"] matches no parameter, state or input of the model", constraints.arguments[i].pattern)};
+  for (func::FuncOp function : functions)
+    addUses(function);
+  tieReplaced(main);
+  addMemory();
+  placement.problem.memoryLimitBytes = memoryLimitBytes;
+  return std::move(placement);
+}
+
+} // namespace
+
+Result<Placement> buildProblem(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints,
+                               std::optional<int64_t> memoryLimitBytes) {
+  return Builder(module, collectives, constraints).build(memoryLimitBytes);
+}
+
+} // namespace kerf

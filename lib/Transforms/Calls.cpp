@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Calls.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::ir;
+
+SmallVector<CallOp> kerf::callsOf(ModuleOp module, func::FuncOp function) {
+  SmallVector<CallOp> calls;
+  module.walk([&](CallOp call) {
+    if (call.getCallee() == function.getSymName())
+      calls.push_back(call);
+  });
+  return calls;
+}
+
+CallOp kerf::rebuildCall(CallOp call, ValueRange operands, TypeRange types,
+                         llvm::function_ref<int64_t(int64_t oldResult)> newResult) {
+  OpBuilder builder(call);
+  auto rebuilt = CallOp::create(builder, call.getLoc(), types, call.getCallee(), operands);
+  rebuilt->setDiscardableAttrs(call->getDiscardableAttrDictionary());
+  for (auto [i, result] : llvm::enumerate(call.getResults()))
+    if (int64_t to = newResult(static_cast<int64_t>(i)); to >= 0)
+      result.replaceAllUsesWith(rebuilt.getResult(to));
+  call.erase();
+  return rebuilt;
+}
+
+bool kerf::eraseDeadOps(Block &block) {
+  bool changed = false;
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (op.use_empty() && (isMemoryEffectFree(&op) || isa<CallOp>(op)) && !op.hasTrait<OpTrait::IsTerminator>()) {
+      op.erase();
+      changed = true;
+    }
+  return changed;
+}
+
+/// True when the function lost a result or an argument.
+static bool pruneFunction(func::FuncOp function, ArrayRef<CallOp> calls) {
+  Block &block = function.getBody().front();
+  Operation *terminator = block.getTerminator();
+  unsigned resultCount = terminator->getNumOperands();
+  BitVector unusedResults(resultCount, true);
+  for (CallOp call : calls)
+    for (unsigned i = 0; i < resultCount; ++i)
+      if (!call.getResult(i).use_empty())
+        unusedResults.reset(i);
+  terminator->eraseOperands(unusedResults);
+  eraseDeadOps(block);
+
+  BitVector unusedArguments(block.getNumArguments());
+  for (BlockArgument argument : block.getArguments())
+    if (argument.use_empty())
+      unusedArguments.set(argument.getArgNumber());
+  if (unusedResults.none() && unusedArguments.none())
+    return false;
+
+  SmallVector<Type> types(terminator->getOperandTypes());
+  SmallVector<int64_t> newIndex;
+  int64_t kept = 0;
+  for (unsigned i = 0; i < resultCount; ++i)
+    newIndex.push_back(unusedResults.test(i) ? -1 : kept++);
+  for (CallOp call : calls) {
+    SmallVector<Value> operands;
+    for (auto [i, operand] : llvm::enumerate(call.getInputs()))
+      if (!unusedArguments.test(i))
+        operands.push_back(operand);
+    rebuildCall(call, operands, types, [&](int64_t i) { return newIndex[i]; });
+  }
+  return succeeded(function.eraseArguments(unusedArguments)) && succeeded(function.eraseResults(unusedResults));
+}
+
+void kerf::pruneCalls(ModuleOp module) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+      if (function.isDeclaration())
+        continue;
+      SmallVector<CallOp> calls = callsOf(module, function);
+      if (!function.isPrivate()) {
+        changed |= eraseDeadOps(function.getBody().front());
+      } else if (calls.empty()) {
+        function.erase();
+        changed = true;
+      } else {
+        changed |= pruneFunction(function, calls);
+      }
+    }
+  }
+}

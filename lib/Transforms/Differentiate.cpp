@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// kerf-differentiate: reverse-mode gradients of the loss. Activity.h says for which values; each op tells how (GradientOpInterface);
+// here the gradients of all users meet, and a called function becomes a forward and a backward one.
+#include "Activity.h"
+#include "Calls.h"
+#include "kerf/Transforms/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::ir;
+
+namespace kerf {
+#define GEN_PASS_DEF_DIFFERENTIATE
+#include "kerf/Transforms/Passes.h.inc"
+} // namespace kerf
+
+namespace {
+
+/// What a call of a differentiated function needs for its backward call.
+struct BackwardFunction {
+  func::FuncOp function;
+  SmallVector<unsigned> results;   // of the forward function, whose gradients it takes
+  SmallVector<unsigned> saved;     // results of the forward function that it takes
+  SmallVector<unsigned> arguments; // of the forward function, whose gradients it gives
+};
+
+/// Marks what a builder makes as backward, at the location of a forward op.
+class BackwardMarker : public OpBuilder::Listener {
+public:
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override { inserted.push_back(op); }
+  void mark(Location location) {
+    for (Operation *op : inserted) {
+      op->setLoc(location);
+      op->setAttr(KerfDialect::kBackwardAttr, UnitAttr::get(op->getContext()));
+    }
+    inserted.clear();
+  }
+
+private:
+  SmallVector<Operation *> inserted;
+};
+
+/// Cheaper to make again in the backward function than to keep from the forward one: no arithmetic, and less to read than to write
+/// (or nothing to do: a reshape).
+bool isMadeAgain(Operation *op) { return isa<ConstantOp, IotaOp, BroadcastInDimOp, ReshapeOp>(op); }
+
+Value constantOf(OpBuilder &builder, Location location, Type type, double number) {
+  auto tensor = cast<RankedTensorType>(type);
+  auto value = DenseElementsAttr::get(tensor, builder.getFloatAttr(tensor.getElementType(), number));
+  return ConstantOp::create(builder, location, tensor, value);
+}
+
+class Differentiator {
+public:
+  Differentiator(ModuleOp module, func::FuncOp main, Activity &activity)
+      : module(module), main(main), symbols(module), activity(activity), builder(module.getContext(), &marker) {}
+
+  LogicalResult run() {
+    for (func::FuncOp function : activity.calleesFirst())
+      if (function != main && failed(differentiateCallee(function)))
+        return failure();
+    return differentiateMain();
+  }
+
+private:
+  LogicalResult differentiateMain();
+  LogicalResult differentiateCallee(func::FuncOp function);
+  func::FuncOp outlineBackward(func::FuncOp function, ArrayRef<Operation *> backwardOps, ArrayRef<BlockArgument> seeds,
+                               ArrayRef<Value> results, BackwardFunction &info);
+  void returnSaved(func::FuncOp function, ArrayRef<Value> saved, BackwardFunction &info);
+  LogicalResult sweep(Block &block, ArrayRef<Operation *> forward);
+  LogicalResult sweepOp(Operation *op, ArrayRef<Value> resultGradients);
+  LogicalResult sweepCall(CallOp call, ArrayRef<Value> resultGradients);
+  LogicalResult accumulate(Operation *user, Value value, Value gradient);
+
+  ModuleOp module;
+  func::FuncOp main;
+  SymbolTable symbols;
+  Activity &activity;
+  BackwardMarker marker;
+  OpBuilder builder;
+  /// Of the function at hand: the sum so far.
+  DenseMap<Value, Value> gradients;
+  llvm::MapVector<StringAttr, BackwardFunction> backwardOf;
+};
+
+LogicalResult Differentiator::accumulate(Operation *user, Value value, Value gradient) {
+  if (gradient.getType() != value.getType())
+    return user->emitOpError() << "its gradient for an operand of type " << value.getType() << " has type " << gradient.getType();
+  Value &sum = gradients[value];
+  sum = sum ? AddOp::create(builder, user->getLoc(), value.getType(), sum, gradient).getResult() : gradient;
+  return success();
+}
+
+LogicalResult Differentiator::sweepOp(Operation *op, ArrayRef<Value> resultGradients) {
+  SmallVector<bool> wanted;
+  for (Value operand : op->getOperands())
+    wanted.push_back(activity.isUseful(operand));
+  auto differentiable = dyn_cast<GradientOpInterface>(op);
+  if (!differentiable || llvm::none_of(wanted, [](bool w) { return w; }))
+    return success();
+  SmallVector<Value> operandGradients(wanted.size());
+  if (failed(differentiable.buildGradient(builder, resultGradients, wanted, operandGradients)))
+    return failure();
+  for (auto [operand, isWanted, gradient] : llvm::zip(op->getOperands(), wanted, operandGradients))
+    if (isWanted && gradient && failed(accumulate(op, operand, gradient)))
+      return failure();
+  return success();
+}
+
+LogicalResult Differentiator::sweepCall(CallOp call, ArrayRef<Value> resultGradients) {
+  auto found = backwardOf.find(call.getCalleeAttr().getAttr());
+  if (found == backwardOf.end())
+    return success();
+  BackwardFunction &backward = found->second;
+  SmallVector<Value> operands;
+  for (unsigned index : backward.saved)
+    operands.push_back(call.getResult(index));
+  llvm::append_range(operands, call.getInputs());
+  for (unsigned index : backward.results) {
+    Value gradient = resultGradients[index];
+    operands.push_back(gradient ? gradient : constantOf(builder, call.getLoc(), call.getResult(index).getType(), 0.0));
+  }
+  auto backwardCall = CallOp::create(builder, call.getLoc(), backward.function.getResultTypes(),
+                                     backward.function.getSymName(), operands);
+  for (auto [index, gradient] : llvm::zip(backward.arguments, backwardCall.getResults()))
+    if (activity.isUseful(call.getInputs()[index]) && failed(accumulate(call, call.getInputs()[index], gradient)))
+      return failure();
+  return success();
+}
+
+/// Adds the gradients of all useful values of `forward`, from those that `gradients` holds, at the end of `block`.
+LogicalResult Differentiator::sweep(Block &block, ArrayRef<Operation *> forward) {
+  builder.setInsertionPoint(block.getTerminator());
+  for (Operation *op : llvm::reverse(forward)) {
+    SmallVector<Value> resultGradients;
+    for (Value result : op->getResults())
+      resultGradients.push_back(gradients.lookup(result));
+    if (llvm::none_of(resultGradients, [](Value gradient) { return static_cast<bool>(gradient); }))
+      continue;
+    auto call = dyn_cast<CallOp>(op);
+    if (failed(call ? sweepCall(call, resultGradients) : sweepOp(op, resultGradients)))
+      return failure();
+    marker.mark(op->getLoc());
+  }
+  return success();
+}
+
+SmallVector<Operation *> opsOf(Block &block) {
+  SmallVector<Operation *> ops;
+  for (Operation &op : block.without_terminator())
+    ops.push_back(&op);
+  return ops;
+}
+
+/// The gradients are first built behind the forward ops, so that each op sees its own operands and results; then they move into a
+/// function of their own, and what they use of the forward ops becomes results of the forward function.
+LogicalResult Differentiator::differentiateCallee(func::FuncOp function) {
+  Block &block = function.getBody().front();
+  BackwardFunction info;
+  SmallVector<CallOp> calls = callsOf(module, function);
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (llvm::any_of(calls, [&](CallOp call) { return activity.isUseful(call.getResult(i)); }))
+      info.results.push_back(i);
+  SmallVector<Operation *> forward = opsOf(block);
+  SmallVector<Value> arguments(block.getArguments().begin(), block.getArguments().end());
+
+  gradients.clear();
+  SmallVector<BlockArgument> seeds;
+  builder.setInsertionPoint(block.getTerminator());
+  for (unsigned index : info.results) {
+    Value result = block.getTerminator()->getOperand(index);
+    seeds.push_back(block.addArgument(result.getType(), result.getLoc()));
+    if (failed(accumulate(block.getTerminator(), result, seeds.back())))
+      return failure();
+  }
+  marker.mark(function.getLoc());
+  if (failed(sweep(block, forward)))
+    return failure();
+
+  SmallVector<Value> results;
+  for (auto [i, argument] : llvm::enumerate(arguments))
+    if (Value gradient = gradients.lookup(argument); gradient && activity.isUseful(argument)) {
+      info.arguments.push_back(static_cast<unsigned>(i));
+      results.push_back(gradient);
+    }
+  SmallVector<Operation *> backwardOps(ArrayRef(opsOf(block)).drop_front(forward.size()));
+  if (!results.empty()) {
+    info.function = outlineBackward(function, backwardOps, seeds, results, info);
+    backwardOf[function.getSymNameAttr()] = info;
+  }
+  for (Operation *op : llvm::reverse(backwardOps))
+    op->erase();
+  block.eraseArguments(arguments.size(), seeds.size());
+  return success();
+}
+
+/// @layer_backward(saved values, forward arguments, gradients of results) -> gradients of arguments. Arguments that it doesn't use
+/// go when calls are pruned.
+func::FuncOp Differentiator::outlineBackward(func::FuncOp function, ArrayRef<Operation *> backwardOps,
+                                             ArrayRef<BlockArgument> seeds, ArrayRef<Value> results, BackwardFunction &info) {
+  DenseSet<Operation *> own(backwardOps.begin(), backwardOps.end());
+  DenseSet<Operation *> live;
+  for (Value result : results)
+    live.insert(result.getDefiningOp());
+  for (Operation *op : llvm::reverse(backwardOps))
+    if (live.contains(op))
+      for (Value operand : op->getOperands())
+        live.insert(operand.getDefiningOp());
+
+  llvm::SetVector<Value> saved;
+  std::function<void(Value)> save = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || own.contains(op))
+      return;
+    if (!isMadeAgain(op)) {
+      saved.insert(value);
+      return;
+    }
+    for (Value operand : op->getOperands())
+      save(operand);
+  };
+  for (Operation *op : backwardOps)
+    if (live.contains(op))
+      llvm::for_each(op->getOperands(), save);
+  for (Value result : results)
+    save(result);
+
+  OpBuilder outer(function->getContext());
+  outer.setInsertionPointAfter(function);
+  auto backward = func::FuncOp::create(outer, function.getLoc(), (function.getSymName() + "_backward").str(),
+                                       outer.getFunctionType({}, {}));
+  backward.setPrivate();
+  symbols.insert(backward);
+  Block *body = backward.addEntryBlock();
+  IRMapping mapping;
+  auto addArgument = [&](Value value) { mapping.map(value, body->addArgument(value.getType(), value.getLoc())); };
+  llvm::for_each(saved, addArgument);
+  Block &block = function.getBody().front();
+  llvm::for_each(block.getArguments().drop_back(seeds.size()), addArgument);
+  llvm::for_each(seeds, addArgument);
+
+  OpBuilder inner = OpBuilder::atBlockEnd(body);
+  std::function<void(Value)> makeAgain = [&](Value value) {
+    if (mapping.contains(value))
+      return;
+    Operation *op = value.getDefiningOp();
+    llvm::for_each(op->getOperands(), makeAgain);
+    Operation *clone = inner.clone(*op, mapping);
+    clone->setAttr(KerfDialect::kBackwardAttr, inner.getUnitAttr());
+  };
+  for (Operation *op : backwardOps)
+    if (live.contains(op))
+      makeAgain(op->getResult(0));
+  SmallVector<Value> returned;
+  for (Value result : results) {
+    makeAgain(result);
+    returned.push_back(mapping.lookup(result));
+  }
+  func::ReturnOp::create(inner, function.getLoc(), returned);
+  backward.setFunctionType(inner.getFunctionType(body->getArgumentTypes(), ValueRange(returned).getTypes()));
+  returnSaved(function, saved.getArrayRef(), info);
+  return backward;
+}
+
+/// Appends the saved values to the results of the function and of its calls, but those that it returns anyway.
+void Differentiator::returnSaved(func::FuncOp function, ArrayRef<Value> saved, BackwardFunction &info) {
+  Operation *terminator = function.getBody().front().getTerminator();
+  unsigned before = terminator->getNumOperands();
+  for (Value value : saved) {
+    auto operands = terminator->getOperands();
+    auto found = llvm::find(operands, value);
+    info.saved.push_back(static_cast<unsigned>(found - operands.begin()));
+    if (found == operands.end())
+      terminator->insertOperands(terminator->getNumOperands(), value);
+  }
+  SmallVector<Type> types(terminator->getOperandTypes());
+  for (unsigned i = before; i < types.size(); ++i)
+    (void)function.insertResult(i, types[i], {});
+  for (CallOp call : callsOf(module, function)) {
+    SmallVector<bool> useful;
+    for (Value result : call.getResults())
+      useful.push_back(activity.isUseful(result));
+    CallOp rebuilt = rebuildCall(call, call.getInputs(), types, [](int64_t i) { return i; });
+    for (auto [i, isUseful] : llvm::enumerate(useful))
+      if (isUseful)
+        activity.markUseful(rebuilt.getResult(i));
+  }
+}
+
+LogicalResult Differentiator::differentiateMain() {
+  Block &block = main.getBody().front();
+  Operation *terminator = block.getTerminator();
+  Value loss = terminator->getOperand(0);
+  SmallVector<Operation *> forward = opsOf(block);
+  gradients.clear();
+  builder.setInsertionPoint(terminator);
+  gradients[loss] = constantOf(builder, loss.getLoc(), loss.getType(), 1.0);
+  marker.mark(loss.getLoc());
+  if (failed(sweep(block, forward)))
+    return failure();
+
+  SmallVector<Value> returned = {loss};
+  SmallVector<DictionaryAttr> attributes = {main.getResultAttrDict(0)};
+  for (BlockArgument argument : block.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (!main.getArgAttr(index, KerfDialect::kTrainableAttr))
+      continue;
+    auto name = main.getArgAttrOfType<StringAttr>(index, KerfDialect::kNameAttr);
+    Value gradient = gradients.lookup(argument);
+    if (!gradient) {
+      emitWarning(argument.getLoc()) << "parameter '" << name.getValue() << "' is not trained: the loss does not depend on it";
+      main.removeArgAttr(index, KerfDialect::kTrainableAttr);
+      continue;
+    }
+    returned.push_back(gradient);
+    NamedAttribute named(builder.getStringAttr(KerfDialect::kNameAttr), builder.getStringAttr("gradient/" + name.getValue()));
+    attributes.push_back(builder.getDictionaryAttr(named));
+  }
+  terminator->setOperands(returned);
+  main.setFunctionType(builder.getFunctionType(block.getArgumentTypes(), ValueRange(returned).getTypes()));
+  main.setAllResultAttrs(attributes);
+  return success();
+}
+
+struct DifferentiatePass : kerf::impl::DifferentiateBase<DifferentiatePass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    FailureOr<Activity> activity = Activity::compute(module);
+    if (failed(activity))
+      return signalPassFailure();
+    auto main = module.lookupSymbol<func::FuncOp>(KerfDialect::kEntryName);
+    if (failed(Differentiator(module, main, *activity).run()))
+      return signalPassFailure();
+    eraseDeadOps(main.getBody().front());
+    pruneCalls(module);
+  }
+};
+} // namespace

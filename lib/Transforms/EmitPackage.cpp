@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device level -> package: a plain copy of ops, local types and attributes.
+#include "kerf/Transforms/EmitPackage.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
+#include <fmt/format.h>
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+using Json = nlohmann::ordered_json;
+
+std::optional<DType> dtypeOf(Type type) {
+  if (type.isF64())
+    return DType::F64;
+  if (type.isF32())
+    return DType::F32;
+  if (type.isBF16())
+    return DType::BF16;
+  if (type.isF16())
+    return DType::F16;
+  if (type.isInteger(64))
+    return DType::I64;
+  if (type.isInteger(32))
+    return DType::I32;
+  if (type.isUnsignedInteger(8))
+    return DType::U8;
+  if (type.isInteger(8))
+    return DType::I8;
+  if (type.isInteger(1))
+    return DType::Bool;
+  return std::nullopt;
+}
+
+namespace {
+
+Json numberJson(const APFloat &value) {
+  bool inexact;
+  APFloat wide = value;
+  wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
+  return wide.convertToDouble();
+}
+
+Json intJson(const APInt &value, bool isUnsigned) {
+  if (value.getBitWidth() == 1 || isUnsigned)
+    return value.getZExtValue();
+  return value.getSExtValue();
+}
+
+/// Row-major elements; one for a splat.
+Json elementsJson(DenseElementsAttr elements) {
+  Json list = Json::array();
+  if (isa<FloatType>(elements.getElementType())) {
+    for (const APFloat &value : elements.getValues<APFloat>()) {
+      list.push_back(numberJson(value));
+      if (elements.isSplat())
+        break;
+    }
+  } else {
+    for (const APInt &value : elements.getValues<APInt>()) {
+      list.push_back(intJson(value, elements.getElementType().isUnsignedInteger()));
+      if (elements.isSplat())
+        break;
+    }
+  }
+  return list;
+}
+
+Result<Json> attributeJson(Attribute attr, StringRef name) {
+  return llvm::TypeSwitch<Attribute, Result<Json>>(attr)
+      .Case([](UnitAttr) { return Json(true); })
+      .Case([](BoolAttr value) { return Json(value.getValue()); })
+      .Case([](IntegerAttr value) { return intJson(value.getValue(), false); })
+      .Case([](FloatAttr value) { return numberJson(value.getValue()); })
+      .Case([](StringAttr value) { return Json(value.str()); })
+      .Case([](FlatSymbolRefAttr value) { return Json(value.getValue().str()); })
+      .Case([](DenseI64ArrayAttr value) { return Json(std::vector<int64_t>(value.asArrayRef())); })
+      .Case([](ReduceKindIRAttr value) { return Json(stringifyReduceKindIR(value.getValue()).str()); })
+      .Case([](ComparisonAttr value) { return Json(stringifyComparison(value.getValue()).str()); })
+      .Case([](DenseElementsAttr value) { return elementsJson(value); })
+      .Default([&](Attribute) -> Result<Json> {
+        return Error{fmt::format("attribute '{}' has a kind that packages don't hold", name.str()), ExitStatus::InternalCheck};
+      });
+}
+
+class Emitter {
+public:
+  explicit Emitter(const Mesh &mesh) : mesh(mesh) {}
+  Result<package::Function> function(func::FuncOp function);
+  Status entry(func::FuncOp main, package::Program &program);
+
+private:
+  Result<int> value(Value v, package::Function &into);
+  Result<Sharding> shardingOf(Attribute attr, const Shape &shape, const std::string &what);
+  const Mesh &mesh;
+  DenseMap<Value, int> indices;
+};
+
+Result<int> Emitter::value(Value v, package::Function &into) {
+  auto [found, isNew] = indices.try_emplace(v, static_cast<int>(into.values.size()));
+  if (isNew) {
+    auto pending = dyn_cast<PendingType>(v.getType());
+    RankedTensorType type = pending ? pending.getTensor() : cast<RankedTensorType>(v.getType());
+    std::optional<DType> dtype = dtypeOf(type.getElementType());
+    if (!dtype)
+      return Error{"a tensor has an element type that packages don't hold", ExitStatus::InternalCheck};
+    into.values.push_back({*dtype, Shape(type.getShape()), static_cast<bool>(pending)});
+  }
+  return found->second;
+}
+
+Result<package::Function> Emitter::function(func::FuncOp function) {
+  indices.clear();
+  package::Function made;
+  made.name = function.getName().str();
+  auto list = [&](ValueRange values, std::vector<int> &into) -> Status {
+    for (Value v : values) {
+      auto index = value(v, made);
+      if (!index)
+        return index.error();
+      into.push_back(*index);
+    }
+    return ok();
+  };
+  if (Status status = list(function.getArguments(), made.args); !status)
+    return status.error();
+  for (Operation &op : function.front().without_terminator()) {
+    package::Instruction instruction;
+    instruction.op = op.getName().stripDialect().str();
+    instruction.name = nodeName(op.getLoc());
+    if (Status status = list(op.getOperands(), instruction.operands); !status)
+      return status.error();
+    if (Status status = list(op.getResults(), instruction.results); !status)
+      return status.error();
+    for (NamedAttribute attr : op.getAttrs()) {
+      if (attr.getName().getValue().contains('.')) // discardable: for passes and people
+        continue;
+      auto json = attributeJson(attr.getValue(), attr.getName().getValue());
+      if (!json)
+        return Error{fmt::format("{} ({}): {}", instruction.op, instruction.name, json.error().message), json.error().status};
+      instruction.attrs[attr.getName().str()] = std::move(*json);
+    }
+    made.body.push_back(std::move(instruction));
+  }
+  if (Status status = list(function.front().getTerminator()->getOperands(), made.results); !status)
+    return status.error();
+  return made;
+}
+
+Result<Sharding> Emitter::shardingOf(Attribute attr, const Shape &shape, const std::string &what) {
+  if (auto given = dyn_cast_or_null<ShardingAttr>(attr)) {
+    // What partitioning wrote has been checked; without a diagnostic to give, a failure is ours.
+    MLIRContext *context = given.getContext();
+    auto sharding = given.toSharding(mesh, shape, [&] { return mlir::emitError(UnknownLoc::get(context)); });
+    if (failed(sharding))
+      return Error{fmt::format("{} has a sharding that does not fit it", what), ExitStatus::InternalCheck};
+    return *sharding;
+  }
+  return Sharding::replicated(shape.size());
+}
+
+std::optional<package::ArgKind> parseKind(StringRef text) {
+  using package::ArgKind;
+  for (ArgKind kind : {ArgKind::Parameter, ArgKind::Buffer, ArgKind::Constant, ArgKind::State, ArgKind::Input, ArgKind::LearningRate, ArgKind::Step})
+    if (package::toString(kind) == text.str())
+      return kind;
+  return std::nullopt;
+}
+
+Status Emitter::entry(func::FuncOp main, package::Program &program) {
+  program.entry = main.getName().str();
+  for (BlockArgument argument : main.getArguments()) {
+    unsigned i = argument.getArgNumber();
+    auto name = main.getArgAttrOfType<StringAttr>(i, KerfDialect::kNameAttr);
+    auto kindName = main.getArgAttrOfType<StringAttr>(i, KerfDialect::kKindAttr);
+    auto kind = kindName ? parseKind(kindName.getValue()) : std::nullopt;
+    if (!name || !kind)
+      return Error{fmt::format("argument {} of @main has no kerf.name or no known kerf.kind", i)};
+    package::Arg arg;
+    arg.kind = *kind;
+    arg.name = name.str();
+    auto global = main.getArgAttrOfType<TypeAttr>(i, KerfDialect::kGlobalTypeAttr);
+    auto type = cast<RankedTensorType>(global ? global.getValue() : argument.getType());
+    arg.dtype = *dtypeOf(type.getElementType());
+    arg.shape = arg.exportedShape = Shape(type.getShape());
+    if (auto exported = main.getArgAttrOfType<DenseI64ArrayAttr>(i, KerfDialect::kExportedShapeAttr))
+      arg.exportedShape = Shape(exported.asArrayRef());
+    auto sharding = shardingOf(main.getArgAttr(i, KerfDialect::kShardingAttr), arg.shape, arg.name);
+    if (!sharding)
+      return sharding.error();
+    arg.sharding = *sharding;
+    if (auto by = main.getArgAttrOfType<IntegerAttr>(i, KerfDialect::kUpdatedByAttr))
+      arg.updatedBy = static_cast<int>(by.getInt());
+    arg.trainable = static_cast<bool>(main.getArgAttr(i, KerfDialect::kTrainableAttr));
+    program.args.push_back(std::move(arg));
+  }
+  for (unsigned i = 0; i < main.getNumResults(); ++i) {
+    package::EntryResult result;
+    auto name = main.getResultAttrOfType<StringAttr>(i, KerfDialect::kNameAttr);
+    result.name = name ? name.str() : fmt::format("result{}", i);
+    auto global = main.getResultAttrOfType<TypeAttr>(i, KerfDialect::kGlobalTypeAttr);
+    result.shape = Shape(cast<RankedTensorType>(global ? global.getValue() : main.getResultTypes()[i]).getShape());
+    auto sharding = shardingOf(main.getResultAttr(i, KerfDialect::kShardingAttr), result.shape, result.name);
+    if (!sharding)
+      return sharding.error();
+    result.sharding = *sharding;
+    program.results.push_back(std::move(result));
+  }
+  return ok();
+}
+
+} // namespace
+
+Result<package::Program> emitPackage(ModuleOp module) {
+  package::Program program;
+  program.mesh = meshOf(module);
+  Emitter emitter(program.mesh);
+  SymbolTable symbols(module);
+  auto main = symbols.lookup<func::FuncOp>(KerfDialect::kEntryName);
+  if (!main)
+    return Error{"the module has no function @main"};
+  for (auto function : module.getOps<func::FuncOp>()) {
+    auto made = emitter.function(function);
+    if (!made)
+      return made.error();
+    program.functions.push_back(std::move(*made));
+  }
+  if (Status status = emitter.entry(main, program); !status)
+    return status.error();
+  return program;
+}
+
+} // namespace kerf

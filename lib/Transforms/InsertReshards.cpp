@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planned level: makes every change of sharding an op of its own.
+#include "kerf/Transforms/OpKeys.h"
+#include "kerf/Transforms/Passes.h"
+#include "kerf/Transforms/Placement.h"
+#include "kerf/Transforms/Work.h"
+
+#include "kerf/Package/Package.h"
+#include <limits>
+#include <map>
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+#define GEN_PASS_DEF_INSERTRESHARDS
+#include "kerf/Transforms/Passes.h.inc"
+
+namespace {
+
+double bytesToReshard(const Mesh &mesh, Value value, const Sharding &from, const Sharding &to) {
+  if (from == to)
+    return 0;
+  if (!canReshard(from, to))
+    return std::numeric_limits<double>::infinity();
+  Shape shape = shapeOf(value);
+  int64_t elementBytes = bytesPerElement(value.getType());
+  auto steps = planReshard(mesh, shape, elementBytes, from, to, bytesReceived);
+  if (!steps)
+    return std::numeric_limits<double>::infinity();
+  double bytes = 0;
+  const Sharding *before = &from;
+  for (const ReshardStep &step : *steps) {
+    bytes += bytesReceived(step, elementsOf(localShape(shape, *before)) * elementBytes, elementsOf(localShape(shape, step.after)) * elementBytes);
+    before = &step.after;
+  }
+  return bytes;
+}
+
+/// One function's ops in order. An op without a strategy follows its operands: it takes the strategy that moves the fewest bytes, and
+/// of these the one that cuts most. Such an op that depends on nothing cut (iota, a broadcast) waits for its users to say what they need.
+class Walker {
+public:
+  Walker(func::FuncOp function, const Mesh &mesh, const std::map<std::string, SmallVector<Sharding>> &calleeResults, SymbolTable &symbols)
+      : function(function), mesh(mesh), calleeResults(calleeResults), symbols(symbols) {}
+
+  LogicalResult run();
+  SmallVector<Sharding> results; // of the function, when run has succeeded
+
+private:
+  LogicalResult place(Operation *op);
+  LogicalResult placeCall(CallOp call);
+  FailureOr<std::pair<Strategy, OpSharding>> follow(Operation *op, const Rule &rule, const Sharding *wanted);
+  bool defers(Operation *op);
+  Value demand(Value value, const Sharding &target, Operation *user);
+  LogicalResult settle(Operation *op, const Strategy &strategy, const Rule &rule, const OpSharding &sharding);
+  FailureOr<Sharding> argumentSharding(func::FuncOp of, unsigned index);
+  bool isDeferred(Value value) { return value.getDefiningOp() && deferred.contains(value.getDefiningOp()); }
+  void know(Value value, Sharding sharding) { versions[value].push_back({std::move(sharding), value}); }
+
+  func::FuncOp function;
+  const Mesh &mesh;
+  const std::map<std::string, SmallVector<Sharding>> &calleeResults;
+  SymbolTable &symbols;
+  /// Every form in which a value is there already; the first is how its producer leaves it.
+  DenseMap<Value, SmallVector<std::pair<Sharding, Value>>> versions;
+  DenseSet<Operation *> deferred;
+};
+
+FailureOr<Sharding> Walker::argumentSharding(func::FuncOp of, unsigned index) {
+  Shape shape = shapeOf(of.getArgument(index));
+  auto attr = of.getArgAttrOfType<ShardingAttr>(index, KerfDialect::kShardingAttr);
+  if (!attr)
+    return Sharding::replicated(shape.size());
+  return attr.toSharding(mesh, shape, [&] { return of.emitError() << "argument " << index << ": "; });
+}
+
+bool Walker::defers(Operation *op) {
+  if (op->getNumResults() != 1)
+    return false;
+  return isa<BroadcastInDimOp>(op) || llvm::all_of(op->getOperands(), [&](Value v) { return isDeferred(v); });
+}
+
+/// The strategy for an op that has none: `wanted`, if any, is the sharding that its first result has to get.
+FailureOr<std::pair<Strategy, OpSharding>> Walker::follow(Operation *op, const Rule &rule, const Sharding *wanted) {
+  double least = std::numeric_limits<double>::infinity();
+  int64_t mostCut = 0;
+  std::optional<std::pair<Strategy, OpSharding>> best;
+  for (Strategy &strategy : enumerateStrategies(rule, mesh)) {
+    auto sharding = project(rule, mesh, strategy);
+    if (!sharding)
+      continue;
+    double bytes = wanted ? bytesToReshard(mesh, op->getResult(0), sharding->results[0], *wanted) : 0;
+    for (auto [value, lies] : llvm::zip(op->getOperands(), sharding->operands)) {
+      if (isDeferred(value))
+        continue;
+      double fewest = std::numeric_limits<double>::infinity();
+      for (auto &[have, unused] : versions[value])
+        fewest = std::min(fewest, bytesToReshard(mesh, value, have, lies));
+      bytes += fewest;
+    }
+    int64_t cut = 1;
+    for (size_t axis = 0; axis < strategy.factorOfAxis.size(); ++axis)
+      if (int factor = strategy.factorOfAxis[axis]; factor >= 0 && rule.factors[factor].kind != FactorKind::PartialSum)
+        cut *= mesh.axes[axis].size;
+    if (bytes < least || (bytes == least && cut > mostCut)) {
+      least = bytes;
+      mostCut = cut;
+      best = {strategy, *sharding};
+    }
+  }
+  if (!best)
+    return op->emitError() << "has no strategy that its operands can be brought to";
+  return *best;
+}
+
+/// The value under `target`, made from the nearest form that is there.
+Value Walker::demand(Value value, const Sharding &target, Operation *user) {
+  OpBuilder builder(user);
+  if (isDeferred(value)) {
+    Operation *op = value.getDefiningOp();
+    for (auto &[have, version] : versions[value])
+      if (have == target)
+        return version;
+    Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+    auto choice = follow(op, rule, &target);
+    if (failed(choice))
+      return {};
+    Operation *copy = builder.clone(*op);
+    if (failed(settle(copy, choice->first, rule, choice->second)))
+      return {};
+    versions[value].push_back({choice->second.results[0], copy->getResult(0)});
+  }
+  double least = std::numeric_limits<double>::infinity();
+  std::pair<Sharding, Value> nearest;
+  for (auto &[have, version] : versions[value]) {
+    double bytes = bytesToReshard(mesh, value, have, target);
+    if (bytes < least) {
+      least = bytes;
+      nearest = {have, version};
+    }
+  }
+  if (!nearest.second) {
+    user->emitError() << "needs an operand under " << toString(mesh, shapeOf(value), target) << ", which can't be made from "
+                      << toString(mesh, shapeOf(value), versions[value].front().first);
+    return {};
+  }
+  if (nearest.first == target)
+    return nearest.second;
+  Shape shape = shapeOf(value);
+  auto from = ShardingAttr::fromSharding(builder.getContext(), mesh, shape, nearest.first);
+  auto to = ShardingAttr::fromSharding(builder.getContext(), mesh, shape, target);
+  auto reshard = ReshardOp::create(builder, user->getLoc(), value.getType(), nearest.second, from, to);
+  std::string source = value.getDefiningOp() ? nodeName(value.getDefiningOp()->getLoc()) : "an argument";
+  reshard->setAttr("cause", builder.getStringAttr(source + " -> " + nodeName(user->getLoc())));
+  versions[value].push_back({target, reshard.getResult()});
+  return reshard.getResult();
+}
+
+/// Brings the operands where the strategy needs them and writes the strategy down.
+LogicalResult Walker::settle(Operation *op, const Strategy &strategy, const Rule &rule, const OpSharding &sharding) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    const Sharding &needed = sharding.operands[operand.getOperandNumber()];
+    Value value = demand(operand.get(), needed, op);
+    if (!value)
+      return failure();
+    operand.set(value);
+  }
+  op->setAttr(KerfDialect::kStrategyAttr, strategyAttr(op->getContext(), mesh, rule, strategy));
+  for (auto [result, lies] : llvm::zip(op->getResults(), sharding.results))
+    know(result, lies);
+  return success();
+}
+
+LogicalResult Walker::placeCall(CallOp call) {
+  auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+  for (OpOperand &operand : call->getOpOperands()) {
+    auto needed = argumentSharding(callee, operand.getOperandNumber());
+    Value value = failed(needed) ? Value() : demand(operand.get(), *needed, call);
+    if (!value)
+      return failure();
+    operand.set(value);
+  }
+  for (auto [result, lies] : llvm::zip(call.getOutputs(), calleeResults.at(call.getCallee().str())))
+    know(result, lies);
+  return success();
+}
+
+LogicalResult Walker::place(Operation *op) {
+  if (auto call = dyn_cast<CallOp>(op))
+    return placeCall(call);
+  auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
+  if (!ruled)
+    return op->emitError() << "has no sharding rule";
+  Rule rule = ruled.getShardingRule();
+  auto attr = op->getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr);
+  if (!attr && defers(op)) {
+    deferred.insert(op);
+    return success();
+  }
+  std::pair<Strategy, OpSharding> choice;
+  if (attr) {
+    auto strategy = parseStrategyAttr(attr, mesh, rule);
+    if (!strategy)
+      return op->emitError() << strategy.error().message;
+    auto sharding = project(rule, mesh, *strategy);
+    if (!sharding)
+      return op->emitError() << "the strategy can't be carried out: the rule is " << toString(rule);
+    choice = {*strategy, *sharding};
+  } else {
+    auto followed = follow(op, rule, nullptr);
+    if (failed(followed))
+      return failure();
+    choice = *followed;
+  }
+  if (auto sync = dyn_cast<SyncGradientOp>(op)) {
+    // Stays abstract: it takes the gradient as it is and says itself what it leaves.
+    Value value = sync.getOperand();
+    if (isDeferred(value))
+      return settle(op, choice.first, rule, choice.second);
+    auto &[have, version] = versions[value].front();
+    sync.getOperandMutable().assign(version);
+    Shape shape = shapeOf(value);
+    sync->setAttr("from", ShardingAttr::fromSharding(op->getContext(), mesh, shape, have));
+    sync->setAttr("to", ShardingAttr::fromSharding(op->getContext(), mesh, shape, choice.second.results[0]));
+    sync->setAttr(KerfDialect::kStrategyAttr, strategyAttr(op->getContext(), mesh, rule, choice.first));
+    know(sync.getResult(), choice.second.results[0]);
+    return success();
+  }
+  return settle(op, choice.first, rule, choice.second);
+}
+
+bool cutsDecomposed(Operation *op, const Mesh &mesh) {
+  auto attr = op->getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr);
+  auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
+  if (!attr || !ruled || !isa<DecomposableOpInterface>(op))
+    return false;
+  Rule rule = ruled.getShardingRule();
+  auto strategy = parseStrategyAttr(attr, mesh, rule);
+  return strategy && llvm::any_of(strategy->factorOfAxis, [&](int factor) {
+    return factor >= 0 && rule.factors[factor].kind == FactorKind::Decomposed;
+  });
+}
+
+LogicalResult Walker::run() {
+  for (BlockArgument argument : function.getArguments()) {
+    auto sharding = argumentSharding(function, argument.getArgNumber());
+    if (failed(sharding))
+      return failure();
+    know(argument, *sharding);
+  }
+  Block &block = function.front();
+  for (Operation *op = &block.front(), *next = nullptr; op != block.getTerminator(); op = next) {
+    if (cutsDecomposed(op, mesh)) {
+      // A composite whose reduced dimension is cut becomes simpler ops, which follow their operands.
+      Operation *before = op->getPrevNode();
+      OpBuilder builder(op);
+      SmallVector<Value> simple = cast<DecomposableOpInterface>(op).decompose(builder);
+      bool backward = op->hasAttr(KerfDialect::kBackwardAttr);
+      for (Operation *made = before ? before->getNextNode() : &block.front(); backward && made != op; made = made->getNextNode())
+        made->setAttr(KerfDialect::kBackwardAttr, builder.getUnitAttr());
+      op->replaceAllUsesWith(simple);
+      op->erase();
+      next = before ? before->getNextNode() : &block.front();
+      continue;
+    }
+    next = op->getNextNode();
+    if (failed(place(op)))
+      return failure();
+  }
+  // What a layer hands back lies as it was made; the step's own results lie as the arguments that they replace, or whole everywhere.
+  bool isMain = function.getName() == KerfDialect::kEntryName;
+  std::map<int64_t, Sharding> replaced;
+  for (unsigned i = 0; isMain && i < function.getNumArguments(); ++i)
+    if (auto by = function.getArgAttrOfType<IntegerAttr>(i, KerfDialect::kUpdatedByAttr))
+      replaced[by.getInt()] = versions[function.getArgument(i)].front().first;
+  for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
+    Value value = operand.get();
+    Shape shape = shapeOf(value);
+    Sharding target = Sharding::replicated(shape.size());
+    if (auto found = replaced.find(operand.getOperandNumber()); found != replaced.end())
+      target = found->second;
+    else if (!isMain && !isDeferred(value))
+      target = versions[value].front().first;
+    Value made = demand(value, target, block.getTerminator());
+    if (!made)
+      return failure();
+    operand.set(made);
+    function.setResultAttr(operand.getOperandNumber(), KerfDialect::kShardingAttr,
+                           ShardingAttr::fromSharding(function.getContext(), mesh, shape, target));
+    results.push_back(target);
+  }
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (deferred.contains(&op) && op.use_empty())
+      op.erase();
+  return success();
+}
+
+struct InsertReshards : impl::InsertReshardsBase<InsertReshards> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    Mesh mesh = meshOf(module);
+    SymbolTable symbols(module);
+    std::map<std::string, SmallVector<Sharding>> calleeResults;
+    // Callees come first: a call's results lie as the callee's.
+    SmallVector<func::FuncOp> functions;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (function.getOps<CallOp>().empty())
+        functions.push_back(function);
+    for (auto function : module.getOps<func::FuncOp>())
+      if (!function.getOps<CallOp>().empty())
+        functions.push_back(function);
+    for (func::FuncOp function : functions) {
+      Walker walker(function, mesh, calleeResults, symbols);
+      if (failed(walker.run()))
+        return signalPassFailure();
+      calleeResults[function.getName().str()] = std::move(walker.results);
+    }
+  }
+};
+
+} // namespace
+} // namespace kerf

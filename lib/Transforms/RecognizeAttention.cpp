@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recognition of attention: from the product of probabilities and values back through guard, softmax, masks and scale to the product of
+// queries and keys.
+#include "Recognize.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::ir;
+
+namespace {
+/// What stands between the query-key product and the softmax.
+struct Scores {
+  DotGeneralOp product;
+  double scale = 1.0;
+  bool causal = false;
+  Value mask; // of the scores' shape
+};
+} // namespace
+
+/// p of select(is_nan(p), 0, p).
+static Value skipGuard(Value value) {
+  auto select = value.getDefiningOp<SelectOp>();
+  if (!select)
+    return value;
+  auto guard = select.getPredicate().getDefiningOp<IsNanOp>();
+  auto zero = scalarOf(select.getOnTrue());
+  return guard && guard.getOperand() == select.getOnFalse() && zero && *zero == 0 ? select.getOnFalse() : value;
+}
+
+/// Peels masks, then scales, from the softmax's operand.
+static std::optional<Scores> scoresOf(Value value) {
+  Scores scores;
+  auto takeMask = [&](Value mask) {
+    if (isCausalMask(mask))
+      scores.causal = true;
+    else if (scores.mask)
+      return false;
+    else
+      scores.mask = mask;
+    return true;
+  };
+  while (true) {
+    if (auto product = value.getDefiningOp<DotGeneralOp>()) {
+      scores.product = product;
+      return scores;
+    }
+    if (auto scaled = asScaled(value)) {
+      scores.scale *= scaled->factor;
+      value = scaled->value;
+      continue;
+    }
+    // A scale outside of a mask scales the mask too.
+    if (scores.scale != 1.0)
+      return std::nullopt;
+    if (auto add = value.getDefiningOp<AddOp>()) {
+      bool left = add.getLhs().getDefiningOp<DotGeneralOp>() || asScaled(add.getLhs()) || add.getLhs().getDefiningOp<AddOp>() ||
+                  add.getLhs().getDefiningOp<SelectOp>();
+      bool right = add.getRhs().getDefiningOp<DotGeneralOp>() != nullptr;
+      Value inner = left && !right ? add.getLhs() : right ? add.getRhs() : Value();
+      if (!inner || !takeMask(inner == add.getLhs() ? add.getRhs() : add.getLhs()))
+        return std::nullopt;
+      value = inner;
+      continue;
+    }
+    if (auto select = value.getDefiningOp<SelectOp>()) {
+      auto hidden = scalarOf(select.getOnFalse());
+      if (!hidden || *hidden > -1e9 || !takeMask(select.getPredicate()))
+        return std::nullopt;
+      value = select.getOnTrue();
+      continue;
+    }
+    return std::nullopt;
+  }
+}
+
+/// Reads a value as `permutation` of a base: transposes, and reshapes around transposes that only merge and split leading dimensions.
+static Value baseOf(Emitter &emit, Value value, SmallVector<int64_t> &permutation) {
+  while (true) {
+    if (auto transpose = value.getDefiningOp<TransposeOp>()) {
+      permutation = composed(transpose.getPermutation(), permutation);
+      value = transpose.getOperand();
+      continue;
+    }
+    // reshape(transpose(reshape(x))): x [8, 4, 32, 16] -> [32, 32, 16] -> [32, 16, 32] -> [8, 4, 16, 32] is a transpose of x.
+    auto outer = value.getDefiningOp<ReshapeOp>();
+    auto middle = outer ? outer.getOperand().getDefiningOp<TransposeOp>() : TransposeOp();
+    auto inner = middle ? middle.getOperand().getDefiningOp<ReshapeOp>() : ReshapeOp();
+    if (!inner || !llvm::equal(middle.getPermutation(), ArrayRef<int64_t>{0, 2, 1}))
+      return value;
+    auto to = tensorType(outer.getResult()).getShape();
+    auto merged = tensorType(middle.getOperand()).getShape();
+    if (to.size() != 4 || to[0] * to[1] != merged[0] || to[2] != merged[2] || to[3] != merged[1])
+      return value;
+    value = emit.reshape(inner.getOperand(), {to[0], to[1], merged[1], merged[2]});
+    permutation = composed({0, 1, 3, 2}, permutation);
+  }
+}
+
+/// [B, T, G, X] of a key or value given as [B, T, H, X] where its H = G * R heads are R copies each; else the value itself.
+static Value ungrouped(Emitter &emit, Value value, ArrayRef<int64_t> permutation) {
+  Value whole = emit.transpose(value, permutation);
+  int64_t headDim = permutation[2];
+  auto merge = value.getDefiningOp<ReshapeOp>();
+  auto copies = merge ? merge.getOperand().getDefiningOp<BroadcastInDimOp>() : BroadcastInDimOp();
+  if (!copies)
+    return whole;
+  auto shape = tensorType(value).getShape();
+  auto wide = tensorType(copies.getResult()).getShape();
+  if (wide.size() != shape.size() + 1 || wide[headDim] * wide[headDim + 1] != shape[headDim])
+    return whole;
+  Shape unsplit = without(wide, headDim + 1);
+  unsplit[headDim] *= wide[headDim + 1];
+  if (ArrayRef<int64_t>(unsplit) != shape)
+    return whole;
+  // The copied dimension is the one after the heads: missing in the operand, or of size 1 there.
+  Value operand = copies.getOperand();
+  Shape expected(wide.begin(), wide.end());
+  expected[headDim + 1] = 1;
+  Shape dropped = without(wide, headDim + 1);
+  auto dims = copies.getBroadcastDimensions();
+  bool unit = tensorType(operand).getShape() == ArrayRef<int64_t>(expected);
+  bool missing = tensorType(operand).getShape() == ArrayRef<int64_t>(dropped) && !llvm::is_contained(dims, headDim + 1);
+  if (!unit && !missing)
+    return whole;
+  if (unit)
+    if (auto insert = operand.getDefiningOp<ReshapeOp>(); insert && tensorType(insert.getOperand()).getShape() == ArrayRef<int64_t>(dropped))
+      operand = insert.getOperand();
+  return transposed(emit, emit.reshape(operand, dropped), permutation);
+}
+
+/// The mask as [1 or B, 1 or H, S, T], with the dimensions of size 1 that its broadcast had.
+static Value compactMask(Emitter &emit, Value mask) {
+  auto broadcast = mask.getDefiningOp<BroadcastInDimOp>();
+  if (!broadcast)
+    return mask;
+  auto full = tensorType(mask).getShape();
+  Shape compact(4, 1);
+  for (auto [operandDim, dim] : llvm::enumerate(broadcast.getBroadcastDimensions()))
+    compact[dim] = tensorType(broadcast.getOperand()).getDimSize(operandDim);
+  Value result = emit.reshape(broadcast.getOperand(), compact);
+  if (compact[2] == full[2] && compact[3] == full[3])
+    return result;
+  return emit.broadcast(result, {compact[0], compact[1], full[2], full[3]}, {0, 1, 2, 3});
+}
+
+/// The one dimension that is neither batching nor contracting, or -1.
+static int64_t freeDim(Value operand, ArrayRef<int64_t> batching, ArrayRef<int64_t> contracting) {
+  int64_t found = -1;
+  for (int64_t dim = 0; dim < tensorType(operand).getRank(); ++dim) {
+    if (llvm::is_contained(batching, dim) || llvm::is_contained(contracting, dim))
+      continue;
+    if (found >= 0)
+      return -1;
+    found = dim;
+  }
+  return found;
+}
+
+static bool isHeadProduct(DotGeneralOp op) {
+  return op.getLhsBatching().size() == 2 && op.getLhsContracting().size() == 1 && tensorType(op.getLhs()).getRank() == 4 &&
+         tensorType(op.getRhs()).getRank() == 4;
+}
+
+bool kerf::recognizeAttention(Operation *op) {
+  auto output = dyn_cast<DotGeneralOp>(op);
+  if (!output || !isHeadProduct(output))
+    return false;
+  auto softmax = skipGuard(output.getLhs()).getDefiningOp<SoftmaxOp>();
+  if (!softmax || softmax.getDimension() != 3 || output.getLhsContracting()[0] != 3 ||
+      !llvm::equal(output.getLhsBatching(), ArrayRef<int64_t>{0, 1}))
+    return false;
+  auto scores = scoresOf(softmax.getOperand());
+  if (!scores || !isHeadProduct(scores->product))
+    return false;
+
+  OpBuilder builder(op);
+  Emitter emit{builder, op->getLoc()};
+  DotGeneralOp product = scores->product;
+  double scale = scores->scale;
+  auto skipScale = [&](Value value) {
+    while (auto scaled = asScaled(value)) {
+      scale *= scaled->factor;
+      value = scaled->value;
+    }
+    return value;
+  };
+  // [B, S, H, X] of an operand whose batching dimensions are B and H.
+  auto orderOf = [](ArrayRef<int64_t> batching, int64_t row, int64_t column) {
+    return SmallVector<int64_t>{batching[0], row, batching[1], column};
+  };
+  auto queryOrder = orderOf(product.getLhsBatching(), freeDim(product.getLhs(), product.getLhsBatching(), product.getLhsContracting()),
+                            product.getLhsContracting()[0]);
+  auto keyOrder = orderOf(product.getRhsBatching(), freeDim(product.getRhs(), product.getRhsBatching(), product.getRhsContracting()),
+                          product.getRhsContracting()[0]);
+  auto valueOrder = orderOf(output.getRhsBatching(), output.getRhsContracting()[0],
+                            freeDim(output.getRhs(), output.getRhsBatching(), output.getRhsContracting()));
+  Value query = baseOf(emit, skipScale(product.getLhs()), queryOrder);
+  query = emit.transpose(query, queryOrder);
+  Value keyBase = baseOf(emit, skipScale(product.getRhs()), keyOrder);
+  Value valueBase = baseOf(emit, output.getRhs(), valueOrder);
+  Value key = ungrouped(emit, keyBase, keyOrder);
+  Value value = ungrouped(emit, valueBase, valueOrder);
+  if (tensorType(key).getDimSize(2) != tensorType(value).getDimSize(2)) {
+    key = emit.transpose(keyBase, keyOrder);
+    value = emit.transpose(valueBase, valueOrder);
+  }
+  auto size = [](Value tensor, int64_t dim) { return tensorType(tensor).getDimSize(dim); };
+  Type element = tensorType(query).getElementType();
+  auto resultType = RankedTensorType::get({size(query, 0), size(query, 1), size(query, 2), size(value, 3)}, element);
+  auto lseType = RankedTensorType::get({size(query, 0), size(query, 2), size(query, 1)}, element);
+  Value mask = scores->mask ? compactMask(emit, scores->mask) : Value();
+  UnitAttr causal = scores->causal ? builder.getUnitAttr() : UnitAttr();
+  auto attention =
+      AttentionOp::create(builder, op->getLoc(), resultType, lseType, query, key, value, mask, builder.getF64FloatAttr(scale), causal);
+  output.getResult().replaceAllUsesWith(emit.transpose(attention.getResult(), {0, 2, 1, 3}));
+  return true;
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search for tandem repeats: candidates from equal kinds at equal distance, then, for every rotation, a check of the dataflow.
+#include "Repeats.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::ir;
+
+namespace {
+/// A call of fewer ops costs as much as it saves.
+constexpr int64_t kLeastOps = 4;
+/// Candidates beyond the most promising are not looked at; real models need one or two.
+constexpr size_t kMostCandidates = 64;
+
+/// Ops i and i + period are of one kind for `length` ops from `start` on.
+struct Run {
+  int64_t start, period, length;
+  int64_t end() const { return start + length + period; }
+  int64_t mostSaved() const { return (length + period) / period * period - period; }
+};
+
+/// What makes one rotation better than another, in this order.
+struct Score {
+  int64_t crossing, saved, scope;
+  bool operator<(const Score &o) const {
+    return std::tuple(crossing, -saved, -scope) < std::tuple(o.crossing, -o.saved, -o.scope);
+  }
+};
+
+class Searcher {
+public:
+  explicit Searcher(const OpSequence &sequence);
+  std::optional<Repeat> search() const;
+
+private:
+  std::vector<Run> candidates() const;
+  std::optional<Repeat> bestRotation(const Run &run) const;
+  Repeat longestConsistent(Repeat repeat) const;
+  bool consistent(int64_t segment, int64_t period) const;
+  std::optional<int64_t> crossing(const Repeat &repeat) const;
+  int64_t scopeAgreement(const Repeat &repeat) const;
+
+  const OpSequence &sequence;
+  /// producers[i][j]: where operand j of op i is defined, or -1.
+  std::vector<SmallVector<int64_t, 4>> producers;
+  /// users[i][r]: the positions that use result r of op i; the end of the sequence stands for `return`.
+  std::vector<SmallVector<std::vector<int64_t>, 1>> users;
+};
+
+Searcher::Searcher(const OpSequence &sequence) : sequence(sequence) {
+  int64_t size = static_cast<int64_t>(sequence.ops.size());
+  for (Operation *op : sequence.ops) {
+    auto &row = producers.emplace_back();
+    for (Value operand : op->getOperands())
+      row.push_back(sequence.definedAt(operand));
+    auto &uses = users.emplace_back();
+    for (Value result : op->getResults()) {
+      auto &list = uses.emplace_back();
+      for (Operation *user : result.getUsers())
+        list.push_back(user->hasTrait<OpTrait::IsTerminator>() ? size : sequence.definedAt(user->getResult(0)));
+    }
+  }
+}
+
+std::vector<Run> Searcher::candidates() const {
+  std::vector<Run> runs;
+  const std::vector<int> &kinds = sequence.kinds;
+  int64_t size = static_cast<int64_t>(kinds.size());
+  for (int64_t period = kLeastOps; 2 * period <= size; ++period)
+    for (int64_t i = 0, start = 0; i + period <= size; ++i) {
+      if (i + period < size && kinds[i] == kinds[i + period])
+        continue;
+      if (i - start >= period)
+        runs.push_back({start, period, i - start});
+      start = i + 1;
+    }
+  std::sort(runs.begin(), runs.end(), [](const Run &a, const Run &b) {
+    return std::tuple(-a.mostSaved(), a.period, a.start) < std::tuple(-b.mostSaved(), b.period, b.start);
+  });
+  if (runs.size() > kMostCandidates)
+    runs.resize(kMostCandidates);
+  return runs;
+}
+
+/// Whether the segment at `segment` and the next one take every operand from the same place of themselves, or both from outside.
+bool Searcher::consistent(int64_t segment, int64_t period) const {
+  int64_t next = segment + period;
+  for (int64_t i = segment; i < next; ++i)
+    for (size_t j = 0; j < producers[i].size(); ++j) {
+      int64_t here = producers[i][j] >= segment ? producers[i][j] - segment : -1;
+      int64_t there = producers[i + period][j] >= next ? producers[i + period][j] - next : -1;
+      if (here != there)
+        return false;
+      if (here >= 0 && cast<OpResult>(sequence.ops[i]->getOperand(j)).getResultNumber() !=
+                           cast<OpResult>(sequence.ops[i + period]->getOperand(j)).getResultNumber())
+        return false;
+    }
+  return true;
+}
+
+Repeat Searcher::longestConsistent(Repeat repeat) const {
+  Repeat best = {repeat.start, repeat.period, 1};
+  Repeat current = best;
+  for (int64_t k = 0; k + 1 < repeat.count; ++k) {
+    int64_t segment = repeat.start + k * repeat.period;
+    if (consistent(segment, repeat.period))
+      ++current.count;
+    else
+      current = {segment + repeat.period, repeat.period, 1};
+    if (current.count > best.count)
+      best = current;
+  }
+  return best;
+}
+
+/// The values that cross the border of a segment: those of it that others use, and those it takes that the segment before it did
+/// not take too. Nothing where some segment uses no result of its predecessor: these are no layers but parallel branches.
+std::optional<int64_t> Searcher::crossing(const Repeat &repeat) const {
+  std::set<std::pair<int64_t, int64_t>> results;
+  size_t taken = 0;
+  for (int64_t k = 0; k < repeat.count; ++k) {
+    int64_t segment = repeat.start + k * repeat.period;
+    std::set<std::pair<int64_t, unsigned>> values;
+    bool usesPredecessor = false;
+    for (int64_t i = segment; i < segment + repeat.period; ++i) {
+      for (size_t r = 0; r < users[i].size(); ++r)
+        for (int64_t user : users[i][r])
+          if (user >= segment + repeat.period)
+            results.insert({i - segment, static_cast<int64_t>(r)});
+      for (size_t j = 0; k > 0 && j < producers[i].size(); ++j) {
+        Value value = sequence.ops[i]->getOperand(j);
+        if (producers[i][j] < 0 || producers[i][j] >= segment || value == sequence.ops[i - repeat.period]->getOperand(j))
+          continue;
+        usesPredecessor |= producers[i][j] >= segment - repeat.period;
+        values.insert({producers[i][j], cast<OpResult>(value).getResultNumber()});
+      }
+    }
+    if (k > 0 && !usesPredecessor)
+      return std::nullopt;
+    taken = std::max(taken, values.size());
+  }
+  return static_cast<int64_t>(results.size() + taken);
+}
+
+/// Sum over the segments of the length of the module scope that all their ops share.
+int64_t Searcher::scopeAgreement(const Repeat &repeat) const {
+  int64_t sum = 0;
+  for (int64_t k = 0; k < repeat.count; ++k) {
+    const std::vector<int> *common = nullptr;
+    size_t length = 0;
+    for (int64_t i = repeat.start + k * repeat.period; i < repeat.start + (k + 1) * repeat.period; ++i) {
+      const std::vector<int> &scope = sequence.scopes[i];
+      if (scope.empty())
+        continue;
+      if (!common) {
+        common = &scope;
+        length = scope.size();
+      }
+      length = std::min(length, scope.size());
+      length = std::mismatch(scope.begin(), scope.begin() + length, common->begin()).first - scope.begin();
+    }
+    sum += static_cast<int64_t>(length);
+  }
+  return sum;
+}
+
+/// Of the rotations that lose at most one segment, the one of the best score; of equals, the first.
+std::optional<Repeat> Searcher::bestRotation(const Run &run) const {
+  std::vector<Repeat> rotations;
+  int64_t mostSaved = 0;
+  for (int64_t start = run.start; start < run.start + run.period && run.end() - start >= 2 * run.period; ++start) {
+    Repeat repeat = longestConsistent({start, run.period, (run.end() - start) / run.period});
+    mostSaved = std::max(mostSaved, repeat.savedOps());
+    if (repeat.count >= 2)
+      rotations.push_back(repeat);
+  }
+  std::optional<Repeat> best;
+  Score bestScore{};
+  for (const Repeat &repeat : rotations) {
+    if (repeat.savedOps() + run.period < mostSaved)
+      continue;
+    std::optional<int64_t> values = crossing(repeat);
+    if (!values || (best && *values > bestScore.crossing))
+      continue;
+    Score score{*values, repeat.savedOps(), scopeAgreement(repeat)};
+    if (!best || score < bestScore) {
+      best = repeat;
+      bestScore = score;
+    }
+  }
+  return best;
+}
+
+std::optional<Repeat> Searcher::search() const {
+  std::optional<Repeat> best;
+  for (const Run &run : candidates()) {
+    if (best && run.mostSaved() <= best->savedOps())
+      break;
+    std::optional<Repeat> found = bestRotation(run);
+    if (found && (!best || found->savedOps() > best->savedOps()))
+      best = found;
+  }
+  return best;
+}
+
+bool isParameter(BlockArgument argument) {
+  auto function = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  auto kind = function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr) : StringAttr();
+  return kind && kind.getValue() == "parameter";
+}
+
+/// What must agree between two layers: uniqued pointers of name, attributes, types and the kinds of parameter operands.
+std::vector<const void *> kindKey(Operation *op) {
+  std::vector<const void *> key = {op->getName().getAsOpaquePointer(), op->getAttrDictionary().getAsOpaquePointer()};
+  for (Value operand : op->getOperands()) {
+    key.push_back(operand.getType().getAsOpaquePointer());
+    auto argument = dyn_cast<BlockArgument>(operand);
+    if (!argument || !isParameter(argument))
+      continue;
+    auto function = cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+    key.push_back(function.getArgAttr(argument.getArgNumber(), KerfDialect::kKindAttr).getAsOpaquePointer());
+    Attribute trainable = function.getArgAttr(argument.getArgNumber(), KerfDialect::kTrainableAttr);
+    key.push_back(trainable ? trainable.getAsOpaquePointer() : nullptr);
+  }
+  for (Type type : op->getResultTypes())
+    key.push_back(type.getAsOpaquePointer());
+  return key;
+}
+} // namespace
+
+std::string kerf::moduleScope(Location location) {
+  std::string name = nodeName(location);
+  size_t slash = name.rfind('/');
+  return slash == std::string::npos ? "" : name.substr(0, slash);
+}
+
+OpSequence::OpSequence(Block &block) {
+  std::map<std::vector<const void *>, int> kindNumbers;
+  std::map<std::string, int> scopeNumbers;
+  llvm::DenseSet<Operation *> dependent;
+  int nextKind = 0;
+  for (Operation &op : block.without_terminator()) {
+    bool isCall = isa<CallOp>(op);
+    bool depends = isCall || llvm::any_of(op.getOperands(), [&](Value operand) {
+      auto argument = dyn_cast<BlockArgument>(operand);
+      return argument ? isParameter(argument) : dependent.contains(operand.getDefiningOp());
+    });
+    // A call is a layer found before: like nothing else, so that no segment contains one.
+    int kind = isCall ? nextKind : kindNumbers.try_emplace(kindKey(&op), nextKind).first->second;
+    nextKind += kind == nextKind;
+    if (!depends) {
+      invariantKinds[&op] = kind;
+      continue;
+    }
+    dependent.insert(&op);
+    positions[&op] = static_cast<int64_t>(ops.size());
+    ops.push_back(&op);
+    kinds.push_back(kind);
+    auto &scope = scopes.emplace_back();
+    std::string name = moduleScope(op.getLoc());
+    SmallVector<StringRef> parts;
+    StringRef(name).split(parts, '.', -1, /*KeepEmpty=*/false);
+    for (StringRef part : parts)
+      scope.push_back(scopeNumbers.try_emplace(part.str(), static_cast<int>(scopeNumbers.size())).first->second);
+  }
+}
+
+int64_t OpSequence::definedAt(Value value) const {
+  auto found = positions.find(value.getDefiningOp());
+  return found == positions.end() ? -1 : found->second;
+}
+
+std::optional<Repeat> kerf::findRepeat(const OpSequence &sequence) { return Searcher(sequence).search(); }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Transforms/Work.h"
+
+#include "kerf/CostModel/Compute.h"
+#include "kerf/Package/Package.h"
+#include "kerf/Transforms/DeviceAxes.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <limits>
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+namespace {
+
+/// Passes over its operand that a composite makes when it is decomposed into pointwise ops and reductions, and the small
+/// all-reduces between them (maximum, sum, picked element): counted from the decompositions in lib/Dialect/Kerf.
+constexpr double kDecomposedPasses = 6;
+constexpr double kDecomposedAllReduces = 3;
+
+std::string dtypeKey(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  if (element.isBF16())
+    return "bf16";
+  return (isa<FloatType>(element) ? "f" : "i") + std::to_string(element.getIntOrFloatBitWidth());
+}
+
+double bytesOf(ValueRange values) {
+  double bytes = 0;
+  for (Value value : values)
+    bytes += static_cast<double>(elementsOf(shapeOf(value))) * bytesPerElement(value.getType());
+  return bytes;
+}
+
+} // namespace
+
+int64_t bytesPerElement(Type type) {
+  if (auto pending = dyn_cast<PendingType>(type))
+    type = pending.getTensor();
+  return std::max<int64_t>(1, getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8);
+}
+
+StepPrice priceOn(const CollectiveModel &collectives) {
+  return [&collectives](const ReshardStep &step, int64_t bytesIn, int64_t bytesOut) {
+    return collectives.seconds(step, static_cast<double>(bytesIn), static_cast<double>(bytesOut));
+  };
+}
+
+double secondsToReshard(const CollectiveModel &collectives, const Shape &shape, int64_t elementBytes, const Sharding &from,
+                        const Sharding &to) {
+  if (from == to)
+    return 0;
+  if (!canReshard(from, to))
+    return std::numeric_limits<double>::infinity();
+  StepPrice price = priceOn(collectives);
+  auto steps = planReshard(collectives.mesh(), shape, elementBytes, from, to, price);
+  if (!steps)
+    return std::numeric_limits<double>::infinity();
+  double seconds = 0;
+  const Sharding *before = &from;
+  for (const ReshardStep &step : *steps) {
+    seconds += price(step, elementsOf(localShape(shape, *before)) * elementBytes, elementsOf(localShape(shape, step.after)) * elementBytes);
+    before = &step.after;
+  }
+  return seconds;
+}
+
+double opSeconds(Operation *op, const Rule &rule, const Strategy &strategy, const OpSharding &sharding,
+                 const CollectiveModel &collectives) {
+  auto work = cast<WorkOpInterface>(op);
+  Work local;
+  local.kernelClass = work.getKernelClass();
+  if (local.kernelClass == KernelClass::Nothing)
+    return 0;
+  local.flops = work.getFlops();
+  local.dtype = dtypeKey(op->getNumResults() ? op->getResult(0).getType() : op->getOperand(0).getType());
+  // Each rank has ceil(size / ways) of a factor's indices.
+  std::vector<int64_t> factorWays(rule.factors.size(), 1);
+  std::vector<AxisRef> decomposed;
+  for (size_t axis = 0; axis < strategy.factorOfAxis.size(); ++axis)
+    if (int factor = strategy.factorOfAxis[axis]; factor >= 0 && rule.factors[factor].kind != FactorKind::PartialSum) {
+      factorWays[factor] *= collectives.mesh().axes[axis].size;
+      if (rule.factors[factor].kind == FactorKind::Decomposed)
+        decomposed.push_back(wholeAxis(collectives.mesh(), static_cast<int>(axis)));
+    }
+  for (size_t f = 0; f < factorWays.size(); ++f)
+    if (factorWays[f] > 1)
+      local.flops *= static_cast<double>((rule.factors[f].size + factorWays[f] - 1) / factorWays[f]) / rule.factors[f].size;
+  for (auto [value, lies] : llvm::zip(op->getOperands(), sharding.operands))
+    local.bytes += static_cast<double>(elementsOf(localShape(shapeOf(value), lies))) * bytesPerElement(value.getType());
+  for (auto [value, lies] : llvm::zip(op->getResults(), sharding.results))
+    local.bytes += static_cast<double>(elementsOf(localShape(shapeOf(value), lies))) * bytesPerElement(value.getType());
+  double seconds = 0;
+  if (!decomposed.empty()) {
+    local.bytes *= kDecomposedPasses;
+    local.launches = kDecomposedPasses;
+    // What the reductions leave is the first operand without its cut dimension.
+    Shape shape = localShape(shapeOf(op->getOperand(0)), sharding.operands[0]);
+    double reduced = static_cast<double>(elementsOf(shape)) / std::max<int64_t>(1, shape.back()) * bytesPerElement(op->getOperand(0).getType());
+    seconds = kDecomposedAllReduces * collectives.seconds(Collective::AllReduce, decomposed, reduced);
+  }
+  return seconds + computeSeconds(collectives.cluster().device, local);
+}
+
+double deviceOpSeconds(Operation *op, const CollectiveModel &collectives) {
+  auto collective = [&](Collective kind, ArrayRef<int64_t> flatAxes, Value measured) {
+    return collectives.seconds(kind, axesFromFlat(flatAxes), bytesOf(measured));
+  };
+  return llvm::TypeSwitch<Operation *, double>(op)
+      .Case([&](AllReduceOp op) { return collective(Collective::AllReduce, op.getAxes(), op.getOperand()); })
+      .Case([&](AllGatherOp op) { return collective(Collective::AllGather, op.getAxes(), op.getResult()); })
+      .Case([&](ReduceScatterOp op) { return collective(Collective::ReduceScatter, op.getAxes(), op.getOperand()); })
+      .Case([&](AllToAllOp op) { return collective(Collective::AllToAll, op.getAxes(), op.getOperand()); })
+      .Case([&](CollectivePermuteOp op) { return collective(Collective::Permute, op.getAxes(), op.getOperand()); })
+      .Case([&](WorkOpInterface op) {
+        Work work{op.getKernelClass(), op.getFlops(), bytesOf(op->getOperands()) + bytesOf(op->getResults()),
+                  dtypeKey(op->getResult(0).getType()), 1};
+        return work.kernelClass == KernelClass::Nothing ? 0.0 : computeSeconds(collectives.cluster().device, work);
+      })
+      .Case<MaskPaddingOp, LocalSliceOp>([&](Operation *op) {
+        Work work{KernelClass::Movement, 0, 2 * bytesOf(op->getResults()), dtypeKey(op->getResult(0).getType()), 1};
+        return computeSeconds(collectives.cluster().device, work);
+      })
+      .Default([](Operation *) { return 0.0; });
+}
+
+} // namespace kerf
