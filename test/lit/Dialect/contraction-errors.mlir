@@ -1,0 +1,110 @@
+// RUN: kerf-opt %s -verify-diagnostics -split-input-file
+
+func.func @contracted_dimensions_have_equal_sizes(%x: tensor<4x8xf32>, %y: tensor<9x16xf32>) {
+  // expected-error @+1 {{dimension 1 of lhs contracts with dimension 0 of rhs: sizes 8 != 9}}
+  %0 = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>}
+      : (tensor<4x8xf32>, tensor<9x16xf32>) -> tensor<4x16xf32>
+  return
+}
+
+// -----
+
+func.func @batching_dimensions_have_equal_sizes(%x: tensor<2x4x8xf32>, %y: tensor<3x8x5xf32>) {
+  // expected-error @+1 {{dimension 0 of lhs batches with dimension 0 of rhs: sizes 2 != 3}}
+  %0 = kerf.dot_general %x, %y {lhs_batching = array<i64: 0>, rhs_batching = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>}
+      : (tensor<2x4x8xf32>, tensor<3x8x5xf32>) -> tensor<2x4x5xf32>
+  return
+}
+
+// -----
+
+func.func @as_many_dimensions_contract_on_either_side(%x: tensor<4x8xf32>, %y: tensor<8x16xf32>) {
+  // expected-error @+1 {{contracts 1 dimensions of lhs with 0 of rhs}}
+  %0 = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64>}
+      : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  return
+}
+
+// -----
+
+func.func @no_dimension_is_named_twice(%x: tensor<4x8xf32>, %y: tensor<8x16xf32>) {
+  // expected-error @+1 {{names dimension 1 of lhs twice}}
+  %0 = kerf.dot_general %x, %y {lhs_batching = array<i64: 1>, rhs_batching = array<i64: 0>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>}
+      : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<8x4x16xf32>
+  return
+}
+
+// -----
+
+func.func @a_named_dimension_exists(%x: tensor<4x8xf32>, %y: tensor<8x16xf32>) {
+  // expected-error @+1 {{names dimension 2 of rhs, whose rank is 2}}
+  %0 = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 2>}
+      : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  return
+}
+
+// -----
+
+func.func @a_product_has_batch_rows_and_columns(%x: tensor<4x8xf32>, %y: tensor<8x16xf32>) {
+  // expected-error @+1 {{result is 16x4, but should be 4x16}}
+  %0 = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>}
+      : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<16x4xf32>
+  return
+}
+
+// -----
+
+func.func @a_product_s_element_types_agree(%x: tensor<4x8xf32>, %y: tensor<8x16xf64>) {
+  // expected-error @+1 {{has elements of 'f32' in lhs, 'f64' in rhs and 'f32' in the result}}
+  %0 = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>}
+      : (tensor<4x8xf32>, tensor<8x16xf64>) -> tensor<4x16xf32>
+  return
+}
+
+// -----
+
+func.func @reduced_dimensions_increase(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{dimensions isn't strictly increasing: 1, then 0}}
+  %0 = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @a_reduced_dimension_exists(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{dimensions has entry 2, outside of the operand's rank 2}}
+  %0 = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 2>} : (tensor<4x8xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @reduced_dimensions_are_gone(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{result is 4x1, but should be 4}}
+  %0 = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+  return
+}
+
+// -----
+
+func.func @a_gather_s_axis_exists(%x: tensor<9x8xf32>, %i: tensor<4xi64>) {
+  // expected-error @+1 {{axis 2 is outside of the rank 2 of the operand}}
+  %0 = kerf.gather %x, %i {axis = 2 : i64} : (tensor<9x8xf32>, tensor<4xi64>) -> tensor<9x4xf32>
+  return
+}
+
+// -----
+
+func.func @indices_take_the_place_of_the_axis(%x: tensor<9x8xf32>, %i: tensor<4xi64>) {
+  // expected-error @+1 {{result is 4x9, but should be 4x8}}
+  %0 = kerf.gather %x, %i {axis = 0 : i64} : (tensor<9x8xf32>, tensor<4xi64>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @updates_have_the_shape_of_what_is_gathered(%i: tensor<4xi64>, %u: tensor<5x8xf32>) {
+  // expected-error @+1 {{updates is 5x8, but should be 4x8}}
+  %0 = kerf.scatter_add %i, %u {axis = 0 : i64} : (tensor<4xi64>, tensor<5x8xf32>) -> tensor<9x8xf32>
+  return
+}

@@ -1,0 +1,129 @@
+// RUN: kerf-opt %s -verify-diagnostics -split-input-file
+
+func.func @axes_are_triples() {
+  // expected-error @+1 {{has 2 numbers for axes; these are triples (index, before, size)}}
+  %0 = kerf.shard_offset {axes = array<i64: 1, 1>, chunk = 25 : i64} : () -> tensor<i64>
+  return
+}
+
+// -----
+
+func.func @an_axis_has_at_least_one_position() {
+  // expected-error @+1 {{has axis (1, 1, 0); (index, before, size) are at least (0, 1, 1)}}
+  %0 = kerf.shard_offset {axes = array<i64: 1, 1, 0>, chunk = 25 : i64} : () -> tensor<i64>
+  return
+}
+
+// -----
+
+func.func @an_offset_is_a_scalar() {
+  // expected-error @+1 {{has a result of rank 1; it is a scalar, of rank 0}}
+  %0 = kerf.shard_offset {axes = array<i64: 1, 1, 4>, chunk = 25 : i64} : () -> tensor<1xi64>
+  return
+}
+
+// -----
+
+func.func @a_chunk_is_not_negative() {
+  // expected-error @+1 {{chunk is -1; it is at least 0}}
+  %0 = kerf.shard_offset {axes = array<i64: 1, 1, 4>, chunk = -1 : i64} : () -> tensor<i64>
+  return
+}
+
+// -----
+
+func.func @padding_lies_along_a_dimension_of_the_tensor(%x: tensor<3x8xf32>) {
+  // expected-error @+1 {{dim 2 is outside of the rank 2}}
+  %0 = kerf.mask_padding %x {dim = 2 : i64, axes = array<i64: 0, 1, 3>, size = 8 : i64, fill = #kerf<reduce_kind sum>} : (tensor<3x8xf32>) -> tensor<3x8xf32>
+  return
+}
+
+// -----
+
+func.func @the_pieces_hold_all_of_a_dimension(%x: tensor<3x8xf32>) {
+  // expected-error @+1 {{size 10 does not lie between 0 and the 3 pieces of 3 that the axes and dimension 0 hold}}
+  %0 = kerf.mask_padding %x {dim = 0 : i64, axes = array<i64: 0, 1, 3>, size = 10 : i64, fill = #kerf<reduce_kind sum>} : (tensor<3x8xf32>) -> tensor<3x8xf32>
+  return
+}
+
+// -----
+
+func.func @a_local_slice_cuts_one_dimension_only(%x: tensor<8x8xf32>) {
+  // expected-error @+1 {{has size 8 in the operand and 4 in the result along dimension 1}}
+  %0 = kerf.local_slice %x {dim = 0 : i64, axes = array<i64: 0, 1, 4>} : (tensor<8x8xf32>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @what_is_combined_keeps_its_type(%x: tensor<8xf32>) {
+  // expected-error @+1 {{turns 'tensor<8xf32>' into 'tensor<4xf32>'; both should be of one type}}
+  %0 = kerf.all_reduce %x {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "comm", cause = "test"} : (tensor<8xf32>) -> !kerf.pending<tensor<4xf32>>
+  return
+}
+
+// -----
+
+func.func @what_is_gathered_fits_into_the_pieces(%x: tensor<4xf32>) {
+  // expected-error @+1 {{has size 9 in the result along dimension 0, but 2 pieces of the operand's size 4 hold only 8}}
+  %0 = kerf.all_gather %x {axes = array<i64: 0, 1, 2>, dim = 0 : i64, stream = "comm", cause = "test"} : (tensor<4xf32>) -> !kerf.pending<tensor<9xf32>>
+  return
+}
+
+// -----
+
+func.func @what_is_scattered_fits_into_the_pieces(%x: tensor<9xf32>) {
+  // expected-error @+1 {{has size 9 in the operand along dimension 0, but 2 pieces of the result's size 4 hold only 8}}
+  %0 = kerf.reduce_scatter %x {axes = array<i64: 0, 1, 2>, dim = 0 : i64, kind = #kerf<reduce_kind sum>, stream = "comm", cause = "test"} : (tensor<9xf32>) -> !kerf.pending<tensor<4xf32>>
+  return
+}
+
+// -----
+
+func.func @pieces_are_exchanged_for_those_of_another_dimension(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{dim and other_dim are both 1}}
+  %0 = kerf.all_to_all %x {axes = array<i64: 0, 1, 2>, dim = 1 : i64, other_dim = 1 : i64, stream = "comm", cause = "test"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf32>>
+  return
+}
+
+// -----
+
+func.func @exchanged_pieces_hold_the_other_dimension(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{has size 8 in the operand along dimension 1, but 2 pieces of the result's size 3 hold only 6}}
+  %0 = kerf.all_to_all %x {axes = array<i64: 0, 1, 2>, dim = 0 : i64, other_dim = 1 : i64, stream = "comm", cause = "test"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<8x3xf32>>
+  return
+}
+
+// -----
+
+func.func @a_layout_is_of_the_operand_s_rank(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{before is of 1 dimensions, the operand of 2}}
+  %0 = kerf.collective_permute %x {axes = array<i64: 0, 1, 2>, before = array<i64: 1, 0>, after = array<i64: 2, 0, 0>, stream = "comm", cause = "test"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf32>>
+  return
+}
+
+// -----
+
+func.func @a_layout_is_whole(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{after ends within dimension 1}}
+  %0 = kerf.collective_permute %x {axes = array<i64: 0, 1, 2>, before = array<i64: 2, 0, 0>, after = array<i64: 2, 0, 1, 0, 1>, stream = "comm", cause = "test"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf32>>
+  return
+}
+
+// -----
+
+func.func @a_wait_gives_what_was_promised(%x: !kerf.pending<tensor<4xf32>>) {
+  // expected-error @+1 {{turns 'tensor<4xf32>' into 'tensor<5xf32>'; both should be of one type}}
+  %0 = kerf.wait %x : (!kerf.pending<tensor<4xf32>>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{axis "data" is named twice in the mesh}}
+kerf.mesh @the_axes_of_a_mesh_have_different_names #kerf.mesh<"data"=2, "data"=4>
+
+// -----
+
+// expected-error @+1 {{axis "data" has size 0; a size is at least 1}}
+kerf.mesh @an_axis_of_a_mesh_has_ranks #kerf.mesh<"data"=0>

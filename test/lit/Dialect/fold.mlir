@@ -1,0 +1,55 @@
+// RUN: kerf-opt %s -canonicalize -split-input-file | FileCheck %s
+
+// CHECK-LABEL: @what_changes_nothing_is_gone
+// CHECK-SAME: (%[[X:.*]]: tensor<4x8xf32>)
+func.func @what_changes_nothing_is_gone(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = kerf.reshape %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = kerf.transpose %0 {permutation = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = kerf.slice %1 {start = array<i64: 0, 0>, limit = array<i64: 4, 8>, strides = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %3 = kerf.broadcast_in_dim %2 {broadcast_dimensions = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %4 = kerf.convert %3 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT: return %[[X]]
+  return %4 : tensor<4x8xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @a_reshape_of_a_reshape_is_one
+// CHECK-SAME: (%[[X:.*]]: tensor<4x8xf32>)
+func.func @a_reshape_of_a_reshape_is_one(%x: tensor<4x8xf32>) -> (tensor<2x16xf32>, tensor<4x8xf32>) {
+  %0 = kerf.reshape %x : (tensor<4x8xf32>) -> tensor<32xf32>
+  // CHECK-NEXT: %[[Y:.*]] = kerf.reshape %[[X]] : (tensor<4x8xf32>) -> tensor<2x16xf32>
+  %1 = kerf.reshape %0 : (tensor<32xf32>) -> tensor<2x16xf32>
+  %2 = kerf.reshape %0 : (tensor<32xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT: return %[[Y]], %[[X]]
+  return %1, %2 : tensor<2x16xf32>, tensor<4x8xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @a_transpose_of_a_transpose_is_one
+// CHECK-SAME: (%[[X:.*]]: tensor<2x3x4xf32>)
+func.func @a_transpose_of_a_transpose_is_one(%x: tensor<2x3x4xf32>) -> (tensor<4x3x2xf32>, tensor<2x3x4xf32>) {
+  %0 = kerf.transpose %x {permutation = array<i64: 1, 2, 0>} : (tensor<2x3x4xf32>) -> tensor<3x4x2xf32>
+  // CHECK-NEXT: %[[Y:.*]] = kerf.transpose %[[X]] {permutation = array<i64: 2, 1, 0>} : (tensor<2x3x4xf32>) -> tensor<4x3x2xf32>
+  %1 = kerf.transpose %0 {permutation = array<i64: 1, 0, 2>} : (tensor<3x4x2xf32>) -> tensor<4x3x2xf32>
+  %2 = kerf.transpose %0 {permutation = array<i64: 2, 0, 1>} : (tensor<3x4x2xf32>) -> tensor<2x3x4xf32>
+  // CHECK-NEXT: return %[[Y]], %[[X]]
+  return %1, %2 : tensor<4x3x2xf32>, tensor<2x3x4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @a_moved_constant_is_a_constant
+func.func @a_moved_constant_is_a_constant() -> (tensor<2x2xi32>, tensor<3x2xf32>, tensor<2x2xi32>) {
+  %0 = kerf.constant dense<[1, 2, 3, 4]> : tensor<4xi32>
+  %1 = kerf.constant dense<1.0> : tensor<2x3xf32>
+  // CHECK-DAG: %[[SQUARE:.*]] = kerf.constant dense<{{\[}}[1, 2], [3, 4]]> : tensor<2x2xi32>
+  %2 = kerf.reshape %0 : (tensor<4xi32>) -> tensor<2x2xi32>
+  // CHECK-DAG: %[[SPLAT:.*]] = kerf.constant dense<1.000000e+00> : tensor<3x2xf32>
+  %3 = kerf.transpose %1 {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  // CHECK-DAG: %[[TURNED:.*]] = kerf.transpose %[[SQUARE]]
+  %4 = kerf.transpose %2 {permutation = array<i64: 1, 0>} : (tensor<2x2xi32>) -> tensor<2x2xi32>
+  // CHECK: return %[[SQUARE]], %[[SPLAT]], %[[TURNED]]
+  return %2, %3, %4 : tensor<2x2xi32>, tensor<3x2xf32>, tensor<2x2xi32>
+}

@@ -1,0 +1,52 @@
+// RUN: kerf-opt %s -verify-diagnostics -split-input-file
+
+func.func @what_is_called_exists(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{callee @layer is no function of this module}}
+  %0 = kerf.call @layer(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func private @layer(tensor<4x8xf32>) -> tensor<4x8xf32>
+
+func.func @a_call_has_the_type_of_the_callee(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{has type '(tensor<2x8xf32>) -> tensor<4x8xf32>', but @layer has type '(tensor<4x8xf32>) -> tensor<4x8xf32>'}}
+  %0 = kerf.call @layer(%x) : (tensor<2x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @a_whole_gradient_has_the_type_of_the_pieces(%x: tensor<8x8xf32>) {
+  // expected-error @+1 {{requires the same type for all operands and results}}
+  %0 = kerf.sync_gradient %x {parameter = "w"} : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+func.func @the_learning_rate_is_a_scalar(%p: tensor<8xf32>, %lr: tensor<1xf32>) {
+  // expected-error @+1 {{lr has rank 1; it is a scalar, of rank 0}}
+  %p1, %v1 = kerf.sgd %p, %p, %p, %lr {momentum = 0.9 : f64, weight_decay = 0.0 : f64}
+      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<1xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+func.func @the_step_is_a_scalar(%p: tensor<8xf32>, %lr: tensor<f32>, %step: tensor<1xi64>) {
+  // expected-error @+1 {{step has rank 1; it is a scalar, of rank 0}}
+  %p1, %m1, %v1 = kerf.adamw %p, %p, %p, %p, %lr, %step {beta1 = 0.9 : f64, beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.01 : f64}
+      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<1xi64>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+func.func @a_gradient_has_the_parameter_s_type(%p: tensor<8xf32>, %g: tensor<4xf32>, %lr: tensor<f32>) {
+  // expected-error @+1 {{failed to verify that all of {parameter, velocity, gradient, new_parameter, new_velocity} have same type}}
+  %p1, %v1 = kerf.sgd %p, %p, %g, %lr {momentum = 0.9 : f64, weight_decay = 0.0 : f64}
+      : (tensor<8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>)
+  return
+}
