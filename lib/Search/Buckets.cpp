@@ -15,6 +15,20 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Variables without memory go first while that is this cheap: a search with memory rows then ends above them.
 constexpr double kCheapMessageCells = 4096;
 
+/// Least value (plus shift): four at a time, which compilers turn into vector instructions.
+double leastOf(const double *values, const double *shift, int count) {
+  double lane[4] = {kInfinity, kInfinity, kInfinity, kInfinity};
+  int s = 0;
+  for (; s + 4 <= count; s += 4)
+    for (int l = 0; l < 4; ++l) {
+      double value = values[s + l] + (shift ? shift[s + l] : 0.0);
+      lane[l] = value < lane[l] ? value : lane[l];
+    }
+  for (; s < count; ++s)
+    lane[0] = std::min(lane[0], values[s] + (shift ? shift[s] : 0.0));
+  return std::min(std::min(lane[0], lane[1]), std::min(lane[2], lane[3]));
+}
+
 /// Greedy order: the variable whose message is the smallest goes next (ties: the lowest variable).
 class OrderQueue {
 public:
@@ -232,13 +246,7 @@ double Buckets::runBucket(int k) {
     part.constant = 0;
     Table *message = part.message >= 0 ? &tables[part.message] : nullptr;
     forEachCell(variable, part, [&](int64_t cell, const std::vector<double> &sum) {
-      double least = kInfinity;
-      if (count == 1)
-        for (int s = 0; s < labels; ++s)
-          least = std::min(least, sum[s]);
-      else
-        for (int s = 0; s < labels; ++s)
-          least = std::min(least, sum[s] + shift[p][s]);
+      double least = count == 1 ? leastOf(sum.data(), nullptr, labels) : leastOf(sum.data(), shift[p].data(), labels);
       if (message)
         message->cells[cell] = least;
       else

@@ -22,8 +22,8 @@ struct Evaluation {
 
 class Ascent {
 public:
-  Ascent(const Network &network, Buckets &buckets, Incumbent &incumbent, int64_t &steps)
-      : network(network), buckets(buckets), incumbent(incumbent), steps(steps), price(network.rows.size(), 0.0) {}
+  Ascent(const Network &network, Buckets &buckets, const std::vector<double> &start, Incumbent &incumbent, int64_t &steps)
+      : network(network), buckets(buckets), incumbent(incumbent), steps(steps), price(start) {}
 
   Prices run() {
     Evaluation here = evaluate(price);
@@ -188,6 +188,7 @@ double kerf::search::priceOfSlack(const Network &network, const std::vector<doub
   return seconds;
 }
 
-Prices kerf::search::raisePrices(const Network &network, Buckets &buckets, Incumbent &incumbent, int64_t &steps) {
-  return Ascent(network, buckets, incumbent, steps).run();
+Prices kerf::search::raisePrices(const Network &network, Buckets &buckets, const std::vector<double> &start,
+                                 Incumbent &incumbent, int64_t &steps) {
+  return Ascent(network, buckets, start, incumbent, steps).run();
 }

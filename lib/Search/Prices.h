@@ -20,7 +20,8 @@ struct Prices {
 std::vector<std::vector<double>> pricedUnary(const Network &network, const std::vector<double> &secondsPerByte);
 double priceOfSlack(const Network &network, const std::vector<double> &secondsPerByte);
 
-/// Raises L from no prices at all. Every minimizer met on the way is repaired and offered to `incumbent`.
-Prices raisePrices(const Network &network, Buckets &buckets, Incumbent &incumbent, int64_t &steps);
+/// Raises L from the prices `start`. Every minimizer met on the way is repaired and offered to `incumbent`.
+Prices raisePrices(const Network &network, Buckets &buckets, const std::vector<double> &start, Incumbent &incumbent,
+                   int64_t &steps);
 
 } // namespace kerf::search

@@ -7,6 +7,7 @@
 #include "LocalMoves.h"
 #include "Neighbourhoods.h"
 #include "Prices.h"
+#include "Reparametrize.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -19,6 +20,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kMaxCells = int64_t(1) << 23; // all tables of one elimination: 64 MB
+constexpr int kPricePasses = 2;                 // prices, tables shifted under them, prices again
 constexpr int64_t kLeastPeakCells = 1 << 14;     // table limit where only forbidden pairs matter
 
 /// The largest table limit with which one elimination costs at most `steps` and fits in memory.
@@ -39,10 +41,9 @@ struct Answer {
 
 class Attack {
 public:
-  Attack(const Network &network, int64_t budget) : network(network), budget(budget), steps(budget) {}
+  Attack(const Network &start, int64_t budget) : network(start), budget(budget), steps(budget) { shift({}); }
 
   Answer run() {
-    answer.bound = network.constantSeconds;
     if (withoutMemory() || answer.exhausted)
       return answer;
     std::vector<double> price(network.rows.size(), 0.0);
@@ -97,18 +98,26 @@ private:
 
   /// Prices, then branch and bound under them. Returns the prices.
   std::vector<double> withMemory() {
-    Buckets buckets = planBuckets(network, steps / 100);
-    int64_t share = steps / 2, left = share;
-    Prices prices = raisePrices(network, buckets, answer.incumbent, left);
-    steps -= share - left;
+    Prices prices;
+    prices.secondsPerByte.assign(network.rows.size(), 0.0);
+    for (int pass = 0; pass < kPricePasses && !prices.unbounded; ++pass) {
+      Buckets buckets = planBuckets(network, steps / 100);
+      int64_t share = steps / 4, left = share;
+      prices = raisePrices(network, buckets, prices.secondsPerByte, answer.incumbent, left);
+      steps -= share - left;
+      if (!prices.unbounded)
+        answer.bound = std::max(answer.bound, prices.bound), shift(extraUnary(prices.secondsPerByte));
+    }
     if (prices.unbounded) // such prices are too large to compute with; the rows alone will have to tell
       std::fill(prices.secondsPerByte.begin(), prices.secondsPerByte.end(), 0.0);
-    else
-      answer.bound = std::max(answer.bound, prices.bound);
     if (!answer.incumbent.found() && !startFromLeastPeak())
       return prices.secondsPerByte;
+    Buckets buckets = planBuckets(network, steps / 4);
+    steps -= buckets.workPerRun();
     double root = buckets.run(pricedUnary(network, prices.secondsPerByte), Buckets::PairSeconds::Counted) +
                   network.constantSeconds + priceOfSlack(network, prices.secondsPerByte);
+    answer.bound = std::max(answer.bound, root);
+    int64_t share, left;
     share = left = steps / 2;
     bool complete = depthFirst(network, buckets, root, Goal::Seconds, answer.incumbent, left);
     steps -= share - left;
@@ -117,6 +126,14 @@ private:
       answer.bound = answer.incumbent.seconds; // +inf when nothing fits
     }
     return prices.secondsPerByte;
+  }
+
+  std::vector<std::vector<double>> extraUnary(const std::vector<double> &secondsPerByte) const {
+    std::vector<std::vector<double>> extra = pricedUnary(network, secondsPerByte);
+    for (int i = 0; i < network.size(); ++i)
+      for (int s = 0; s < network.labels(i); ++s)
+        extra[i][s] -= network.unary[i][s];
+    return extra;
   }
 
   /// False when it is proven that nothing fits.
@@ -136,7 +153,14 @@ private:
     return true;
   }
 
-  const Network &network;
+  /// Moves seconds between tables and nodes; no choice changes its cost.
+  void shift(const std::vector<std::vector<double>> &extraUnary) {
+    int64_t share = steps / 8, left = share;
+    network = reparametrize(network, extraUnary, left);
+    steps -= share - left;
+  }
+
+  Network network;
   int64_t budget, steps;
   Answer answer;
 };
