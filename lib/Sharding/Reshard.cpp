@@ -20,7 +20,9 @@ namespace {
 // Beyond these, gatherThenSlice answers. Meshes of three axes with two parts each have 6 atoms.
 constexpr size_t kMaxAtoms = 12;
 constexpr size_t kMaxCutDims = 8;
-constexpr int kMaxSettledLayouts = 2000;
+constexpr int kMaxSettledLayouts = 500;
+// Up to so many atoms that move, a dimension may gain any of them; with more (parts of three axes), only those that `to` cuts it by.
+constexpr int kMaxFreeAtoms = 3;
 
 /// Atoms of one dimension, major first.
 struct Digits {
@@ -87,7 +89,7 @@ public:
 private:
   bool buildLayouts();
   bool toDigits(const std::vector<AxisRef> &atomRefs, Digits &digits);
-  void freeze();
+  void limitMoves();
   bool planDirectly(std::vector<ReshardStep> &steps);
   std::vector<ReshardStep> search(std::vector<ReshardStep> fallback);
 
@@ -125,7 +127,8 @@ private:
   std::vector<size_t> cutDims;    // the tensor dimensions that `from` or `to` cuts; layouts know only these
   int64_t uncutElements = 1;
   Layout start, goal;
-  std::array<size_t, kMaxCutDims> frozen{}; // so many major atoms of the dimension stay
+  std::array<size_t, kMaxCutDims> frozen{};     // so many major atoms of the dimension stay
+  std::array<uint32_t, kMaxCutDims> mayGain{}; // the atoms that may come to cut the dimension
 
   std::vector<Node> nodes;
   std::unordered_map<Layout, int, LayoutHash> nodeOf;
@@ -183,7 +186,7 @@ bool Planner::buildLayouts() {
 
 /// Major atoms on which both agree, elements included, never move. Where the chunk that they leave is larger than the dimension,
 /// gathering them too would be cheaper than gathering up to them, so they are not frozen.
-void Planner::freeze() {
+void Planner::limitMoves() {
   for (size_t d = 0; d < cutDims.size(); ++d) {
     const Digits &have = start.dims[d], &want = goal.dims[d];
     for (size_t i = 1; i <= std::min(have.count, want.count) && have.id[i - 1] == want.id[i - 1]; ++i) {
@@ -192,6 +195,12 @@ void Planner::freeze() {
         frozen[d] = i;
     }
   }
+  uint32_t moving = (1u << atoms.size()) - 1;
+  for (size_t d = 0; d < cutDims.size(); ++d)
+    moving &= ~start.dims[d].part(0, frozen[d]).mask();
+  moving &= ~(start.partial & goal.partial);
+  for (size_t d = 0; d < cutDims.size(); ++d)
+    mayGain[d] = std::popcount(moving) <= kMaxFreeAtoms ? moving : goal.dims[d].mask() & moving;
 }
 
 uint32_t Planner::used(const Layout &layout) const {
@@ -211,9 +220,12 @@ bool Planner::clashes(uint32_t added, uint32_t present) const {
 }
 
 int64_t Planner::chunkAfterGain(const Layout &layout, size_t d, int64_t n) const {
-  if (layout.dims[d].count == 0) // the atoms are some of the goal's, so n divides its ways
-    return goal.chunk[d] * waysOf(goal.dims[d]) / n;
-  return layout.chunk[d] % n == 0 ? layout.chunk[d] / n : 0;
+  if (layout.dims[d].count > 0)
+    return layout.chunk[d] % n == 0 ? layout.chunk[d] / n : 0;
+  const int64_t span = goal.chunk[d] * waysOf(goal.dims[d]), size = shape[cutDims[d]];
+  if (span % n == 0 && span > 0)
+    return span / n; // what the goal's chunk can be cut from
+  return std::max<int64_t>(1, size / n + (size % n != 0));
 }
 
 Layout Planner::gain(const Layout &layout, size_t d, const Digits &added, int64_t chunk) const {
@@ -285,7 +297,9 @@ ReshardStep Planner::makeStep(const Layout &before, const Layout &after, Reshard
 
 void Planner::relax(int node, const Layout &next, ReshardStepKind kind, const Digits &axes, int d, int other) {
   auto known = nodeOf.find(next);
-  if (known != nodeOf.end() && nodes[known->second].settled)
+  // No price is negative: what is reached already at no more than this node's total can't be reached cheaper from here.
+  if (known != nodeOf.end() && std::pair(nodes[known->second].total, nodes[known->second].steps) <=
+                                   std::pair(nodes[node].total, nodes[node].steps + 1))
     return;
   ReshardStep step = makeStep(nodes[node].layout, next, kind, axes, d, other);
   const double total = nodes[node].total + price(step, bytesOf(nodes[node].layout), bytesOf(next));
@@ -317,7 +331,7 @@ void Planner::expandReductions(int node) {
     relax(node, next, ReshardStepKind::AllReduce, axes);
   }
   for (size_t d = 0; d < cutDims.size(); ++d)
-    forEachSequence(extra & goal.dims[d].mask(), {}, [&](const Digits &added) {
+    forEachSequence(extra & mayGain[d], {}, [&](const Digits &added) {
       const int64_t chunk = chunkAfterGain(layout, d, waysOf(added));
       if (chunk == 0)
         return;
@@ -336,7 +350,7 @@ void Planner::expandGathers(int node) {
       const Layout without = lose(layout, d, keep);
       relax(node, without, ReshardStepKind::AllGather, moved, static_cast<int>(d));
       for (size_t other = 0; other < cutDims.size(); ++other) {
-        const int64_t chunk = (moved.mask() & ~goal.dims[other].mask()) || other == d ? 0 : chunkAfterGain(layout, other, waysOf(moved));
+        const int64_t chunk = other == d || (moved.mask() & ~mayGain[other]) ? 0 : chunkAfterGain(layout, other, waysOf(moved));
         if (chunk != 0)
           relax(node, gain(without, other, moved, chunk), ReshardStepKind::AllToAll, moved, static_cast<int>(d), static_cast<int>(other));
       }
@@ -347,7 +361,7 @@ void Planner::expandSlices(int node) {
   const Layout layout = nodes[node].layout;
   const uint32_t present = used(layout);
   for (size_t d = 0; d < cutDims.size(); ++d) {
-    forEachSequence(goal.dims[d].mask() & ~present, {}, [&](const Digits &added) {
+    forEachSequence(mayGain[d] & ~present, {}, [&](const Digits &added) {
       const int64_t chunk = clashes(added.mask(), present) ? 0 : chunkAfterGain(layout, d, waysOf(added));
       if (chunk != 0)
         relax(node, gain(layout, d, added, chunk), ReshardStepKind::LocalSlice, added, static_cast<int>(d));
@@ -369,7 +383,7 @@ void Planner::expandPermutes(int node, size_t d, Layout &next, uint32_t taken) {
     expandPermutes(node, d + 1, next, taken);
     return;
   }
-  uint32_t candidates = (goal.dims[d].mask() | now.mask(frozen[d])) & ~taken;
+  uint32_t candidates = (mayGain[d] | now.mask(frozen[d])) & ~taken;
   for (size_t a = 0; a < atoms.size(); ++a)
     if (overlaps[a])
       candidates &= ~(1u << a);
@@ -435,7 +449,8 @@ bool Planner::planDirectly(std::vector<ReshardStep> &steps) {
     return true;
   }
   const size_t d = differing.front();
-  if (differing.size() != 1 || start.dims[d].count != goal.dims[d].count + 1 || !isExtension(goal, start, d))
+  if (differing.size() != 1 || start.dims[d].count != goal.dims[d].count + 1 || !isExtension(goal, start, d) ||
+      goal.chunk[d] > shape[cutDims[d]]) // then gathering all and slicing moves less
     return false;
   add(goal, ReshardStepKind::AllGather, start.dims[d].part(goal.dims[d].count, start.dims[d].count), static_cast<int>(d));
   return true;
@@ -486,7 +501,7 @@ std::vector<ReshardStep> Planner::plan() {
   std::vector<ReshardStep> steps;
   if (!buildLayouts())
     return gatherThenSlice(mesh, from, to);
-  freeze();
+  limitMoves();
   if (planDirectly(steps))
     return steps;
   return search(gatherThenSlice(mesh, from, to));

@@ -52,9 +52,10 @@ double bytesReceived(const ReshardStep &step, int64_t bytesIn, int64_t bytesOut)
 /// step's `after` is `to` as given; it is empty when both place the same elements on every rank (equal canonical forms).
 /// Never dearer than all-reducing, gathering every dimension that differs, and slicing.
 ///
-/// The path stays within what can pay: axes that already lie where `to` wants them, major first and with its chunk, stay; a
-/// dimension gains only axes that it has in `to`, or exchanges its axes by a permute; a change that is only local slices, or is one
-/// all-gather or all-reduce over one axis, is taken without pricing alternatives.
+/// The path uses only axes and dimensions that `from` or `to` uses; among such paths it is the cheapest where the axes that move are at
+/// most three parts (any mesh of three whole axes) and each position's chunk divides. Axes that already lie where `to` wants them,
+/// major first and with its chunk, stay; where more parts move, a dimension gains only those that it has in `to`, or exchanges some by a
+/// permute. A change that is only local slices, or is one all-gather or all-reduce over one axis, is taken without pricing detours.
 /// A cut dimension of chunk c can gain n ways only where n divides c; an uncut one gets the chunk that leads to `to`'s.
 ///
 /// `from` may be partial. A partial `to` needs a `from` that is partial in the same kind over the same axes or more; the reverse

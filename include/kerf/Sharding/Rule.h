@@ -79,8 +79,8 @@ Status checkRule(const Rule &rule, std::span<const Shape> operandShapes, std::sp
 /// PartialSum factor named sum0, sum1, ...
 Rule elementwiseRule(const Shape &shape, int numOperands, int numResults, const std::vector<std::vector<int>> &linearOperandSets);
 /// Factors are the parts into which the two row-major shapes cut each other: 8x4 -> 2x16 gives ([ij, k]) -> ([i, jk]).
-/// Where the rest shares no boundary, each dimension's rest is Replicated: 6x4 -> 4x6 gives ([ij, k]) -> ([il, m]) with i=2 and
-/// j=3, k=4, l=2, m=6 replicated. Has no PartialSum factor: the op that knows that it is linear adds one.
+/// Where the rest shares no boundary, each dimension's rest is Replicated: 6x4 -> 4x6 gives ([ij, m]) -> ([ik, l]) with i=2 and
+/// j=3, k=2, l=6, m=4 replicated. Has no PartialSum factor: the op that knows that it is linear adds one.
 Rule reshapeRule(const Shape &from, const Shape &to);
 
 } // namespace kerf
