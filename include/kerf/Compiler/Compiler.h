@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way of a model through the rooms, as calls that a framework can embed: import a training step, plan it, lower it. They neither
+// print nor exit.
+#pragma once
+
+#include "kerf/CostModel/Cluster.h"
+#include "kerf/Frontend/Import.h"
+#include "kerf/Report/Report.h"
+#include "kerf/Search/Plan.h"
+#include "kerf/Search/Solver.h"
+#include "kerf/Transforms/Optimizer.h"
+
+namespace kerf {
+
+/// A context with the dialects that Kerf's IR needs, single-threaded (the same order of diagnostics on every run).
+std::unique_ptr<mlir::MLIRContext> createContext();
+
+struct StepOptions {
+  ImportOptions import;
+  OptimizerOptions optimizer;
+  bool recognizeComposites = true;
+};
+
+/// One training step over whole tensors, with what came with the model.
+struct TrainingStep {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  TensorMap weights;
+  std::vector<std::string> warnings;
+  std::string modelHash; // SHA-256 of graph, names and shapes, in hexadecimal
+};
+
+/// Imports the model and runs the passes up to one whole training step: composites, reshapes, layers, gradients, optimizer.
+Result<TrainingStep> importTrainingStep(mlir::MLIRContext &context, const std::string &path, const StepOptions &options);
+
+struct PlanOptions {
+  Plan constraints;
+  std::string constraintsFile = "the constraints"; // for messages
+  std::optional<int64_t> memoryLimitBytes;         // per rank; the device's own memory counts as well
+  int64_t workBudget = SolveOptions().workBudget;  // per mesh
+  int alternatives = 3;                            // runners-up that the report names
+};
+
+struct Planned {
+  Plan plan;
+  Report report;
+};
+
+/// The fastest plan that fits into the memory of every rank of `cluster`. Infeasible: ExitStatus::Infeasible, with the least memory
+/// that some plan needs.
+Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options);
+
+/// The device program of the step under a complete plan, and the report of what the plan does there. Checks that plan, model and
+/// cluster belong together. `cluster` prices reshards and predictions.
+struct Compiled {
+  package::Program program;
+  Report report;
+};
+Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile, const Cluster &cluster);
+
+/// Writes the package of all ranks: program.json and weights.safetensors in `folder`, each whole or not at all.
+Status writePackage(const Compiled &compiled, const TensorMap &weights, const std::string &folder);
+
+/// SHA-256 in hexadecimal.
+std::string sha256(std::string_view bytes);
+
+} // namespace kerf

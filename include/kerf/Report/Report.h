@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan does, why, and what it costs: plain data, and its text and JSON. Seconds are per step on one rank, bytes on one rank.
+#pragma once
+
+#include "kerf/Search/Plan.h"
+#include <nlohmann/json.hpp>
+
+namespace kerf {
+
+struct Report {
+  struct Op {
+    std::string key, strategy; // "data: b, model: n"; "" where nothing is cut
+    int64_t calls = 1;
+    double seconds = 0; // all calls together
+    bool operator==(const Op &) const = default;
+  };
+  struct Collective {
+    std::string kind, axes, cause, stream; // "all_reduce", "model"
+    int64_t calls = 1, bytes = 0;          // bytes of one call's operand
+    double seconds = 0;                    // all calls together
+  };
+  struct Memory {
+    int64_t parameters = 0, gradients = 0, states = 0, activations = 0, inputs = 0, total = 0;
+  };
+  /// Another mesh, or another strategy of one op: what it would cost.
+  struct Alternative {
+    std::string what, rejected; // "data 4 x model 1", "12 % slower"
+    double stepSeconds = 0;
+    int64_t peakBytes = 0;
+  };
+  struct Parameter {
+    std::string name;
+    Shape shape;
+  };
+
+  std::string model, cluster;
+  int64_t ranks = 1, usedRanks = 1;
+  Mesh mesh;
+  double stepSeconds = 0, lowerBoundSeconds = 0, computeSeconds = 0, collectiveSeconds = 0;
+  int64_t memoryLimitBytes = 0;
+  std::vector<Op> ops;
+  std::vector<Collective> collectives;
+  Memory memory;
+  std::vector<Alternative> alternatives;
+  std::vector<Parameter> trained;
+  std::vector<std::string> warnings;
+  /// After a run: mean seconds of a step (the first left out where there are more), and real bytes.
+  double measuredStepSeconds = 0;
+  std::optional<Memory> measuredMemory;
+};
+
+std::string toText(const Report &report);
+nlohmann::ordered_json toJson(const Report &report);
+/// A report that `toJson` wrote, as a plan file carries it.
+Result<Report> parseReport(const nlohmann::ordered_json &json, const std::string &where);
+/// "1.234 ms", "3.1 MB": for people.
+std::string secondsText(double seconds);
+std::string bytesText(int64_t bytes);
+
+} // namespace kerf

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step and its plan -> device program, with the report of what it does.
+#include "kerf/Compiler/Compiler.h"
+
+#include "Diagnostics.h"
+#include "kerf/Runtime/Executor.h"
+#include "kerf/Transforms/EmitPackage.h"
+#include "kerf/Transforms/DeviceAxes.h"
+#include "kerf/Transforms/OpKeys.h"
+#include "kerf/Transforms/Passes.h"
+#include "kerf/Transforms/Placement.h"
+#include "kerf/Transforms/Work.h"
+#include "mlir/Transforms/Passes.h"
+#include <filesystem>
+#include <fmt/format.h>
+#include <map>
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+namespace {
+
+std::string strategyText(DictionaryAttr strategy) {
+  std::string text;
+  for (NamedAttribute entry : strategy)
+    text += (text.empty() ? "" : ", ") + entry.getName().str() + ": " + cast<StringAttr>(entry.getValue()).str();
+  return text;
+}
+
+std::map<std::string, int64_t> callCounts(ModuleOp module) {
+  std::map<std::string, int64_t> calls{{KerfDialect::kEntryName.str(), 1}};
+  module.walk([&](CallOp call) { ++calls[call.getCallee().str()]; });
+  return calls;
+}
+
+/// Seconds of each planned op on one rank, before partitioning takes the strategies away.
+void reportOps(ModuleOp module, const CollectiveModel &collectives, Report &report) {
+  auto calls = callCounts(module);
+  for (auto &[op, key] : opKeys(module)) {
+    auto attr = op->getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr);
+    Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+    auto strategy = attr ? parseStrategyAttr(attr, collectives.mesh(), rule) : Result<Strategy>(Strategy{std::vector<int>(collectives.mesh().axes.size(), -1)});
+    auto sharding = strategy ? project(rule, collectives.mesh(), *strategy) : std::nullopt;
+    if (!sharding || cast<WorkOpInterface>(op).getKernelClass() == KernelClass::Nothing)
+      continue;
+    int64_t count = calls[op->getParentOfType<func::FuncOp>().getName().str()];
+    report.ops.push_back({key.key, attr ? strategyText(attr) : "", count, static_cast<double>(count) * opSeconds(op, rule, *strategy, *sharding, collectives)});
+  }
+}
+
+std::string axesText(const Mesh &mesh, ArrayRef<int64_t> flat) {
+  std::string text;
+  for (const AxisRef &axis : axesFromFlat(flat)) {
+    text += (text.empty() ? "" : ", ") + mesh.axes[axis.axis].name;
+    if (axis.size != mesh.axes[axis.axis].size)
+      text += fmt::format(":({}){}", axis.before, axis.size);
+  }
+  return text;
+}
+
+/// Every collective of the device program, alike ones together, and the whole program's seconds.
+void reportCollectives(ModuleOp module, const CollectiveModel &collectives, Report &report) {
+  auto calls = callCounts(module);
+  report.computeSeconds = report.collectiveSeconds = 0;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    int64_t count = calls[function.getName().str()];
+    for (Operation &op : function.getOps()) {
+      double seconds = static_cast<double>(count) * deviceOpSeconds(&op, collectives);
+      if (op.getNumResults() != 1 || !isa<PendingType>(op.getResult(0).getType())) {
+        report.computeSeconds += seconds;
+        continue;
+      }
+      report.collectiveSeconds += seconds;
+      auto axes = op.getAttrOfType<DenseI64ArrayAttr>("axes");
+      auto cause = op.getAttrOfType<StringAttr>("cause"), stream = op.getAttrOfType<StringAttr>("stream");
+      Shape shape = shapeOf(op.getOperand(0));
+      report.collectives.push_back({op.getName().stripDialect().str(), axesText(collectives.mesh(), axes.asArrayRef()), cause.str(), stream.str(),
+                                    count, elementsOf(shape) * bytesPerElement(op.getOperand(0).getType()), seconds});
+    }
+  }
+}
+
+Report::Memory memoryOf(const runtime::MemoryReport &memory) {
+  Report::Memory report;
+  report.parameters = memory.parametersBytes;
+  report.gradients = memory.gradientsBytes;
+  report.states = memory.statesBytes;
+  report.activations = memory.activationsBytes;
+  report.inputs = memory.inputsBytes;
+  report.total = memory.totalBytes();
+  return report;
+}
+
+Status checkBelongs(const TrainingStep &step, const Plan &plan, const std::string &file, const Cluster &cluster) {
+  if (!plan.modelHash.empty() && plan.modelHash != step.modelHash)
+    return Error{fmt::format("{} was made for another model: its inputs.model_sha256 is {:.16}..., this model's is {:.16}...; plan again", file,
+                             plan.modelHash, step.modelHash)};
+  std::string hash = sha256(toJson(cluster));
+  if (!plan.clusterHash.empty() && plan.clusterHash != hash)
+    return Error{fmt::format("{} was made for another cluster: its inputs.cluster_sha256 is {:.16}..., that of {} with {} ranks is {:.16}...; plan again",
+                             file, plan.clusterHash, cluster.name, cluster.ranks(), hash)};
+  int64_t ranks = 1;
+  for (const auto &[axis, size] : plan.meshSizes)
+    ranks *= size;
+  if (ranks > cluster.ranks())
+    return Error{fmt::format("{}: its mesh has {} ranks, {} has {}", file, ranks, cluster.name, cluster.ranks())};
+  return checkLowerable(plan, file);
+}
+
+} // namespace
+
+Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile, const Cluster &cluster) {
+  if (Status status = checkBelongs(step, plan, planFile, cluster); !status)
+    return status.error();
+  OwningOpRef<ModuleOp> module = cast<ModuleOp>(step.module->getOperation()->clone());
+  if (Status status = applyPlan(*module, plan); !status)
+    return Error{fmt::format("{}: {}", planFile, status.error().message)};
+  CollectiveModel collectives(plan.mesh(), cluster);
+  Collected collected(module->getContext());
+  {
+    PassManager passes(module->getContext());
+    passes.addPass(createInsertReshards());
+    if (Status status = collected.run(passes, *module); !status)
+      return status.error();
+  }
+  Compiled compiled;
+  Report &report = compiled.report;
+  report.cluster = cluster.name;
+  report.ranks = cluster.ranks();
+  report.mesh = plan.mesh();
+  report.usedRanks = report.mesh.ranks();
+  report.memoryLimitBytes = cluster.device.memoryBytes;
+  reportOps(*module, collectives, report);
+  {
+    PassManager passes(module->getContext());
+    passes.addPass(createPartition(priceOn(collectives)));
+    passes.addPass(createCSEPass());
+    passes.addPass(createScheduleCollectives());
+    if (Status status = collected.run(passes, *module); !status)
+      return status.error();
+  }
+  reportCollectives(*module, collectives, report);
+  auto program = emitPackage(*module);
+  if (!program)
+    return program.error();
+  compiled.program = std::move(*program);
+  if (Status status = package::checkProgram(compiled.program); !status)
+    return Error{fmt::format("the device program is wrong: {}", status.error().message), ExitStatus::InternalCheck};
+  auto memory = runtime::planMemory(compiled.program);
+  if (!memory)
+    return memory.error();
+  report.memory = memoryOf(*memory);
+  for (const package::Arg &arg : compiled.program.args)
+    if (arg.trainable)
+      report.trained.push_back({arg.name, arg.exportedShape});
+  if (plan.predicted) {
+    report.stepSeconds = plan.predicted->stepSeconds;
+    report.lowerBoundSeconds = plan.predicted->lowerBoundSeconds;
+  }
+  report.warnings = step.warnings;
+  return compiled;
+}
+
+Status writePackage(const Compiled &compiled, const TensorMap &weights, const std::string &folder) {
+  std::error_code code;
+  std::filesystem::create_directories(folder, code);
+  if (code)
+    return Error{fmt::format("cannot make the folder '{}': {}", folder, code.message())};
+  TensorMap needed;
+  for (const package::Arg &arg : compiled.program.args)
+    if (auto found = weights.find(arg.name); found != weights.end())
+      needed.insert(*found);
+  if (Status status = writeSafetensors(folder + "/" + package::kWeightsFile, needed); !status)
+    return status;
+  return writeFile(folder + "/" + package::kProgramFile, package::writeProgram(compiled.program));
+}
+
+} // namespace kerf

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search over meshes: for each way to factor the ranks into data x model (and what the constraints name), the placement problem is
+// built, solved and lowered; the fastest that really fits wins.
+#include "kerf/Compiler/Compiler.h"
+
+#include "kerf/Transforms/Placement.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <limits>
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+namespace {
+
+constexpr int kMemoryRounds = 6;
+
+/// Every plan frame that the constraints leave open: sizes of "data" and "model" whose product, with the pinned axes, is the ranks.
+Result<std::vector<Plan>> frames(const Plan &constraints, const std::string &where, int64_t ranks) {
+  int64_t fixed = 1;
+  for (const auto &[axis, size] : constraints.meshSizes)
+    fixed *= size;
+  bool freeData = !constraints.meshSizes.contains("data"), freeModel = !constraints.meshSizes.contains("model");
+  std::vector<std::string> sizes;
+  for (const auto &[axis, size] : constraints.meshSizes)
+    sizes.push_back(fmt::format("{} = {}", axis, size));
+  if (ranks % fixed != 0 || (!freeData && !freeModel && fixed != ranks))
+    return Error{fmt::format("{}: the mesh ({}) has {} ranks, which does not make {}; change a size or --ranks", where, fmt::join(sizes, ", "), fixed, ranks)};
+  int64_t open = ranks / fixed;
+  std::vector<Plan> list;
+  for (int64_t model = 1; model <= open; ++model) {
+    if (open % model != 0 || (!freeModel && model != 1) || (!freeData && model != open))
+      continue;
+    Plan plan;
+    plan.meshSizes = constraints.meshSizes;
+    if (freeData)
+      plan.meshSizes["data"] = open / model;
+    if (freeModel)
+      plan.meshSizes["model"] = model;
+    for (const char *axis : kPlanAxes)
+      plan.meshSizes.try_emplace(axis, 1);
+    plan.order = constraints.order;
+    for (const char *axis : kPlanAxes)
+      if (std::find(plan.order.begin(), plan.order.end(), axis) == plan.order.end())
+        plan.order.push_back(axis);
+    for (const auto &[axis, size] : plan.meshSizes)
+      if (std::find(plan.order.begin(), plan.order.end(), axis) == plan.order.end())
+        plan.order.push_back(axis);
+    list.push_back(std::move(plan));
+  }
+  return list;
+}
+
+int64_t globalBatch(ModuleOp module) {
+  auto main = SymbolTable(module).lookup<func::FuncOp>(KerfDialect::kEntryName);
+  for (BlockArgument argument : main.getArguments()) {
+    auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
+    if (kind && kind.getValue() == "input" && tensorType(argument).getRank() > 0)
+      return tensorType(argument).getDimSize(0);
+  }
+  return 1;
+}
+
+std::string meshText(const Mesh &mesh) {
+  std::vector<std::string> axes;
+  for (const MeshAxis &axis : mesh.axes)
+    axes.push_back(fmt::format("{} {}", axis.name, axis.size));
+  return axes.empty() ? "one rank" : fmt::format("{}", fmt::join(axes, " x "));
+}
+
+struct Candidate {
+  Plan plan;
+  Compiled compiled;
+  Placement placement;
+  Solution solution;
+  int64_t bytes() const { return compiled.report.memory.total; }
+};
+
+/// One mesh. The problem's memory leaves out the buffers of reshards and kernels; the program's real plan decides, and what it needs
+/// beyond the problem's estimate is taken off the limit of the next round. Nothing when no plan of this mesh fits; `leastBytes` then tells
+/// what one needs.
+class MeshSearch {
+public:
+  MeshSearch(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options, Plan frame, int64_t limit)
+      : step(step), cluster(cluster), options(options), frame(std::move(frame)), limit(limit), collectives(this->frame.mesh(), cluster) {}
+
+  Result<std::optional<Candidate>> run(int64_t &leastBytes);
+
+private:
+  Result<Candidate> lower(Placement placement, Solution solution);
+  const TrainingStep &step;
+  const Cluster &cluster;
+  const PlanOptions &options;
+  Plan frame;
+  int64_t limit;
+  CollectiveModel collectives;
+};
+
+Result<Candidate> MeshSearch::lower(Placement placement, Solution solution) {
+  Candidate candidate{frame, {}, std::move(placement), std::move(solution)};
+  Plan &plan = candidate.plan;
+  plan.globalBatch = globalBatch(*step.module);
+  int64_t data = plan.meshSizes.at("data");
+  plan.microbatch = (plan.globalBatch + data - 1) / data;
+  plan.others["recompute"] = "none";
+  plan.others["optimizer_sharding"] = 0;
+  plan.others["sequence_parallel"] = false;
+  writeChoice(*step.module, candidate.placement, candidate.solution.choice, plan);
+  plan.modelHash = step.modelHash;
+  plan.clusterHash = sha256(toJson(cluster));
+  Prediction predicted;
+  predicted.stepSeconds = candidate.solution.seconds;
+  predicted.lowerBoundSeconds = candidate.solution.lowerBoundSeconds;
+  plan.predicted = predicted;
+  auto compiled = compileStep(step, plan, "the plan found", cluster);
+  if (!compiled)
+    return compiled.error();
+  candidate.compiled = std::move(*compiled);
+  plan.predicted->peakBytes = {candidate.bytes()};
+  plan.predicted->fits = candidate.bytes() <= limit;
+  return candidate;
+}
+
+Result<std::optional<Candidate>> MeshSearch::run(int64_t &leastBytes) {
+  auto placement = buildProblem(*step.module, collectives, options.constraints, limit);
+  if (!placement)
+    return placement.error();
+  double bound = -1;
+  int64_t allowed = limit;
+  for (int round = 0; round < kMemoryRounds; ++round) {
+    bool last = round == kMemoryRounds - 1 || allowed <= 0;
+    placement->problem.memoryLimitBytes = last ? 0 : allowed; // the last try is for the least memory
+    SolveOptions solveOptions;
+    solveOptions.workBudget = options.workBudget;
+    auto solution = solve(placement->problem, solveOptions);
+    if (!solution)
+      return solution.error();
+    if (round == 0)
+      bound = solution->lowerBoundSeconds;
+    if (solution->choice.empty())
+      return Error{fmt::format("mesh {}: the pins contradict each other: no strategies go together", meshText(placement->mesh))};
+    auto candidate = lower(*placement, *solution);
+    if (!candidate)
+      return candidate.error();
+    leastBytes = std::min(leastBytes, candidate->bytes());
+    if (candidate->bytes() <= limit) {
+      candidate->solution.lowerBoundSeconds = std::min(bound, candidate->solution.seconds);
+      candidate->plan.predicted->lowerBoundSeconds = candidate->solution.lowerBoundSeconds;
+      return std::optional<Candidate>(std::move(*candidate));
+    }
+    if (last)
+      return std::optional<Candidate>();
+    int64_t beyond = candidate->bytes() - solution->peakBytes;
+    int64_t next = std::min(limit - std::max<int64_t>(beyond, 0), solution->peakBytes - 1);
+    allowed = solution->feasible ? std::min(next, allowed - 1) : 0;
+  }
+  return std::optional<Candidate>();
+}
+
+std::string strategyText(const PlacementNode &node, const Mesh &mesh, int choice) {
+  std::string text;
+  for (size_t axis = 0; axis < mesh.axes.size(); ++axis)
+    if (int factor = node.strategies[choice].factorOfAxis[axis]; factor >= 0)
+      text += (text.empty() ? "" : ", ") + mesh.axes[axis].name + ": " + node.rule.factors[factor].name;
+  return text.empty() ? "not cut" : text;
+}
+
+/// The dearest op that has another way: what the best plan with it changed would cost.
+std::optional<Report::Alternative> decisionRunnerUp(const Candidate &best, const PlanOptions &options) {
+  const Problem &problem = best.placement.problem;
+  int dearest = -1;
+  for (size_t i = 0; i < problem.nodes.size(); ++i)
+    if (best.placement.nodes[i].op && best.placement.nodes[i].strategies.size() > 1 &&
+        (dearest < 0 || problem.nodes[i].seconds[best.solution.choice[i]] > problem.nodes[dearest].seconds[best.solution.choice[dearest]]))
+      dearest = static_cast<int>(i);
+  if (dearest < 0)
+    return std::nullopt;
+  SolveOptions solveOptions;
+  solveOptions.workBudget = options.workBudget;
+  auto other = solveExcluding(problem, best.solution, dearest, solveOptions);
+  if (!other || !other->feasible)
+    return std::nullopt;
+  return Report::Alternative{fmt::format("{} with {}", problem.nodes[dearest].name,
+                                         strategyText(best.placement.nodes[dearest], best.placement.mesh, other->choice[dearest])),
+                             fmt::format("{:+.1f} % step time", 100 * (other->seconds / best.solution.seconds - 1)), other->seconds, other->peakBytes};
+}
+
+} // namespace
+
+Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options) {
+  if (Status status = checkLowerable(options.constraints, options.constraintsFile); !status)
+    return status.error();
+  int64_t batch = globalBatch(*step.module);
+  if (options.constraints.globalBatch && options.constraints.globalBatch != batch)
+    return Error{fmt::format("{}: global_batch is {}; the model was exported with a batch of {}", options.constraintsFile, options.constraints.globalBatch, batch)};
+  auto open = frames(options.constraints, options.constraintsFile, cluster.ranks());
+  if (!open)
+    return open.error();
+  int64_t limit = cluster.device.memoryBytes;
+  if (options.memoryLimitBytes)
+    limit = std::min(limit, *options.memoryLimitBytes);
+
+  std::vector<Candidate> fitting;
+  std::vector<Report::Alternative> rejected;
+  std::optional<Error> lastError;
+  int64_t leastBytes = std::numeric_limits<int64_t>::max();
+  double bound = std::numeric_limits<double>::infinity();
+  for (const Plan &frame : *open) {
+    int64_t leastOfMesh = std::numeric_limits<int64_t>::max();
+    auto candidate = MeshSearch(step, cluster, options, frame, limit).run(leastOfMesh);
+    if (!candidate) {
+      // A pin may suit some meshes only (it names an axis that has size 1 here).
+      if (candidate.error().status == ExitStatus::InternalCheck)
+        return candidate.error();
+      lastError = candidate.error();
+      continue;
+    }
+    leastBytes = std::min(leastBytes, leastOfMesh);
+    if (!*candidate) {
+      rejected.push_back({meshText(frame.mesh()), fmt::format("needs {} of memory, {} are there", leastOfMesh, limit), 0, leastOfMesh});
+      continue;
+    }
+    bound = std::min(bound, (*candidate)->solution.lowerBoundSeconds);
+    fitting.push_back(std::move(**candidate));
+  }
+  if (fitting.empty() && !rejected.empty())
+    return Error{fmt::format("no plan for {} ranks fits into {} bytes of memory per rank: the smallest found needs {} bytes; give --memory {} or more, "
+                             "or more ranks", cluster.ranks(), limit, leastBytes, leastBytes),
+                 ExitStatus::Infeasible};
+  if (fitting.empty())
+    return lastError ? *lastError : Error{"no mesh is left to try", ExitStatus::InternalCheck};
+
+  std::stable_sort(fitting.begin(), fitting.end(), [](const Candidate &a, const Candidate &b) { return a.solution.seconds < b.solution.seconds; });
+  Candidate &best = fitting.front();
+  best.plan.predicted->lowerBoundSeconds = bound;
+  Planned planned{best.plan, best.compiled.report};
+  Report &report = planned.report;
+  report.stepSeconds = best.plan.predicted->stepSeconds;
+  report.lowerBoundSeconds = bound;
+  report.memoryLimitBytes = limit;
+  if (auto other = decisionRunnerUp(best, options))
+    report.alternatives.push_back(std::move(*other));
+  for (size_t i = 1; i < fitting.size() && static_cast<int>(i) <= options.alternatives; ++i)
+    report.alternatives.push_back({"mesh " + meshText(fitting[i].placement.mesh),
+                                   fmt::format("{:+.1f} % step time", 100 * (fitting[i].solution.seconds / best.solution.seconds - 1)),
+                                   fitting[i].solution.seconds, fitting[i].bytes()});
+  for (Report::Alternative &other : rejected) {
+    other.what = "mesh " + other.what;
+    report.alternatives.push_back(std::move(other));
+  }
+  return planned;
+}
+
+} // namespace kerf

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Model file -> one training step over whole tensors.
+#include "kerf/Compiler/Compiler.h"
+
+#include "Diagnostics.h"
+#include "kerf/Transforms/Passes.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/SHA256.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace kerf {
+
+std::unique_ptr<MLIRContext> createContext() {
+  auto context = std::make_unique<MLIRContext>(MLIRContext::Threading::DISABLED);
+  context->loadDialect<ir::KerfDialect, func::FuncDialect>();
+  return context;
+}
+
+std::string sha256(std::string_view bytes) {
+  llvm::SHA256 hash;
+  hash.update(StringRef(bytes.data(), bytes.size()));
+  return llvm::toHex(hash.final(), /*LowerCase=*/true);
+}
+
+Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string &path, const StepOptions &options) {
+  auto model = importModel(context, path, options.import);
+  if (!model)
+    return model.error();
+  TrainingStep step{std::move(model->module), std::move(model->weights), std::move(model->warnings), ""};
+
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  step.module->getOperation()->removeAttr("kerf.weights"); // where the weights lie is not part of the model
+  step.module->print(stream);
+  step.modelHash = sha256(text);
+
+  Collected collected(&context);
+  PassManager passes(&context);
+  if (options.recognizeComposites)
+    passes.addPass(createRecognizeComposites());
+  passes.addPass(createFoldReshapes());
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  passes.addPass(createOutlineLayers());
+  passes.addPass(createDifferentiate());
+  passes.addPass(createAddOptimizer(options.optimizer));
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  if (Status status = collected.run(passes, *step.module); !status)
+    return status.error();
+  step.warnings.insert(step.warnings.end(), collected.warnings.begin(), collected.warnings.end());
+  return step;
+}
+
+} // namespace kerf

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report for people.
+#include "kerf/Report/Report.h"
+
+#include "kerf/Package/Package.h"
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace kerf {
+
+std::string secondsText(double seconds) {
+  double size = std::abs(seconds);
+  if (size >= 1)
+    return fmt::format("{:.3f} s", seconds);
+  if (size >= 1e-3)
+    return fmt::format("{:.3f} ms", seconds * 1e3);
+  return fmt::format("{:.1f} us", seconds * 1e6);
+}
+
+std::string bytesText(int64_t bytes) {
+  constexpr struct { double size; const char *unit; } units[] = {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
+  for (const auto &unit : units)
+    if (static_cast<double>(bytes) >= unit.size)
+      return fmt::format("{:.2f} {}", static_cast<double>(bytes) / unit.size, unit.unit);
+  return fmt::format("{} B", bytes);
+}
+
+namespace {
+
+constexpr size_t kMostLines = 24; // of ops and of collectives in the text; JSON has all
+
+std::string meshText(const Mesh &mesh) {
+  std::vector<std::string> axes;
+  for (const MeshAxis &axis : mesh.axes)
+    axes.push_back(fmt::format("{} {}", axis.name, axis.size));
+  return axes.empty() ? "one rank" : fmt::format("{}", fmt::join(axes, " x "));
+}
+
+std::string memoryLine(const char *what, const Report::Memory &m) {
+  return fmt::format("  {:<10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", what, bytesText(m.parameters), bytesText(m.gradients),
+                     bytesText(m.states), bytesText(m.activations), bytesText(m.inputs), bytesText(m.total));
+}
+
+template <typename T>
+std::vector<T> dearest(std::vector<T> list) {
+  std::stable_sort(list.begin(), list.end(), [](const T &a, const T &b) { return a.seconds > b.seconds; });
+  return list;
+}
+
+} // namespace
+
+std::string toText(const Report &report) {
+  std::string text;
+  auto line = [&](const std::string &s) { text += s + "\n"; };
+  line(fmt::format("Plan for {} on {}", report.model, report.cluster));
+  line(fmt::format("  mesh       {} ({} of {} ranks)", meshText(report.mesh), report.usedRanks, report.ranks));
+  line(fmt::format("  step time  {} predicted ({} compute, {} collectives; proven to be no less than {} for this mesh search)",
+                   secondsText(report.stepSeconds), secondsText(report.computeSeconds), secondsText(report.collectiveSeconds),
+                   secondsText(report.lowerBoundSeconds)));
+  if (report.measuredStepSeconds > 0)
+    line(fmt::format("             {} measured", secondsText(report.measuredStepSeconds)));
+  int64_t elements = 0;
+  for (const Report::Parameter &parameter : report.trained)
+    elements += elementsOf(parameter.shape);
+  line(fmt::format("  trained    {} parameters in {} tensors", elements, report.trained.size()));
+
+  line("\nMemory of one rank");
+  line(fmt::format("  {:<10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}", "", "parameters", "gradients", "states", "activations", "inputs", "total"));
+  text += memoryLine("predicted", report.memory);
+  if (report.measuredMemory)
+    text += memoryLine("measured", *report.measuredMemory);
+  line(fmt::format("  limit      {}", bytesText(report.memoryLimitBytes)));
+
+  line("\nStrategies (mesh axis: the factor that it cuts), by predicted time");
+  size_t shown = 0;
+  for (const Report::Op &op : dearest(report.ops))
+    if (shown++ < kMostLines)
+      line(fmt::format("  {:>11}  x{:<4} {:<58} {}", secondsText(op.seconds), op.calls, op.key, op.strategy.empty() ? "every rank the same" : op.strategy));
+  if (report.ops.size() > kMostLines)
+    line(fmt::format("  ... and {} more ops (--report FILE.json has all)", report.ops.size() - kMostLines));
+
+  line("\nCollectives, by predicted time");
+  if (report.collectives.empty())
+    line("  none");
+  shown = 0;
+  for (const Report::Collective &c : dearest(report.collectives))
+    if (shown++ < kMostLines)
+      line(fmt::format("  {:>11}  x{:<4} {:<18} over {:<12} {:>10} each   {}", secondsText(c.seconds), c.calls, c.kind, c.axes, bytesText(c.bytes), c.cause));
+  if (report.collectives.size() > kMostLines)
+    line(fmt::format("  ... and {} more (--report FILE.json has all)", report.collectives.size() - kMostLines));
+
+  if (!report.alternatives.empty()) {
+    line("\nRunners-up");
+    for (const Report::Alternative &other : report.alternatives)
+      line(fmt::format("  {:<60} {:>11} {:>11}  {}", other.what, std::isfinite(other.stepSeconds) ? secondsText(other.stepSeconds) : "-",
+                       bytesText(other.peakBytes), other.rejected));
+  }
+  for (const std::string &warning : report.warnings)
+    line("warning: " + warning);
+  return text;
+}
+
+} // namespace kerf

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// kerf explain: what a plan file says about itself, and how two plans differ.
+#include "Options.h"
+
+#include "kerf/Support/Glob.h"
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+namespace kerf::tool {
+
+namespace {
+
+struct Explained {
+  Plan plan;
+  Report report;
+};
+
+Result<Explained> load(const std::string &path) {
+  auto text = readFile(path);
+  if (!text)
+    return text.error();
+  auto plan = parsePlan(*text, path);
+  if (!plan)
+    return plan.error();
+  if (!plan->others.contains("report"))
+    return Error{fmt::format("{}: holds no report; plans that `kerf plan -o` writes do", path)};
+  auto report = parseReport(plan->others["report"], path);
+  if (!report)
+    return report.error();
+  return Explained{std::move(*plan), std::move(*report)};
+}
+
+std::map<std::string, Report::Op> byKey(const Report &report) {
+  std::map<std::string, Report::Op> ops;
+  for (const Report::Op &op : report.ops)
+    ops[op.key] = op;
+  return ops;
+}
+
+nlohmann::ordered_json differences(const Explained &a, const Explained &b) {
+  nlohmann::ordered_json json;
+  json["step_seconds"] = {a.report.stepSeconds, b.report.stepSeconds};
+  json["peak_bytes"] = {a.report.memory.total, b.report.memory.total};
+  json["mesh"] = {a.plan.meshSizes, b.plan.meshSizes};
+  json["strategies"] = nlohmann::ordered_json::object();
+  auto first = byKey(a.report), second = byKey(b.report);
+  for (const auto &[key, op] : first)
+    if (auto other = second.find(key); other == second.end() || other->second.strategy != op.strategy)
+      json["strategies"][key] = {op.strategy, other == second.end() ? "(not there)" : other->second.strategy};
+  for (const auto &[key, op] : second)
+    if (!first.contains(key))
+      json["strategies"][key] = {"(not there)", op.strategy};
+  return json;
+}
+
+struct ExplainCommand {
+  std::string plan, other, op;
+  bool json = false;
+
+  int run() {
+    auto first = load(plan);
+    if (!first)
+      return fail(first.error());
+    if (!other.empty()) {
+      auto second = load(other);
+      if (!second)
+        return fail(second.error());
+      auto difference = differences(*first, *second);
+      if (json) {
+        fmt::print("{}\n", difference.dump(2));
+        return 0;
+      }
+      fmt::print("step time  {} -> {}\nmemory     {} -> {}\n", secondsText(first->report.stepSeconds), secondsText(second->report.stepSeconds),
+                 bytesText(first->report.memory.total), bytesText(second->report.memory.total));
+      for (const auto &[axis, size] : first->plan.meshSizes)
+        if (auto there = second->plan.meshSizes.find(axis); there != second->plan.meshSizes.end() && there->second != size)
+          fmt::print("mesh.{}  {} -> {}\n", axis, size, there->second);
+      for (const auto &[key, pair] : difference["strategies"].items())
+        fmt::print("{}\n  {} -> {}\n", key, pair[0].get<std::string>(), pair[1].get<std::string>());
+      return 0;
+    }
+    if (!op.empty())
+      return explainOp(*first);
+    if (json)
+      fmt::print("{}\n", toJson(first->report).dump(2));
+    else
+      fmt::print("{}", toText(first->report));
+    return 0;
+  }
+
+  /// The ops that the name means, and the collectives that they cause or need.
+  int explainOp(const Explained &explained) {
+    nlohmann::ordered_json found = nlohmann::ordered_json::array();
+    for (const Report::Op &entry : explained.report.ops) {
+      if (!globMatch(op, entry.key) && !globMatch("*" + op + "*", entry.key))
+        continue;
+      found.push_back({{"op", entry.key}, {"strategy", entry.strategy}, {"calls", entry.calls}, {"seconds", entry.seconds}});
+      if (!json)
+        fmt::print("{}\n  strategy  {}\n  seconds   {} in {} calls\n", entry.key, entry.strategy.empty() ? "every rank the same" : entry.strategy,
+                   secondsText(entry.seconds), entry.calls);
+    }
+    if (found.empty())
+      return fail({fmt::format("{}: no op's name matches '{}'; `kerf explain {}` lists them", plan, op, plan)});
+    if (json)
+      fmt::print("{}\n", found.dump(2));
+    return 0;
+  }
+};
+
+} // namespace
+
+void addExplain(CLI::App &app, int &status) {
+  auto command = std::make_shared<ExplainCommand>();
+  CLI::App *sub = app.add_subcommand("explain", "Say why a plan is as it is, or how two plans differ.\n"
+                                                "Example: kerf explain plan.json --op attn.c_proj");
+  sub->callback([command, &status] { status = command->run(); });
+  sub->add_option("PLAN", command->plan, "plan.json that `kerf plan -o` wrote")->required();
+  sub->add_option("OTHER", command->other, "another one: the differences");
+  sub->add_option("--op", command->op, "only the ops whose name matches");
+  sub->add_flag("--json", command->json, "JSON instead of text");
+}
+
+} // namespace kerf::tool

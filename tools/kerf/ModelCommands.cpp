@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// kerf import, plan, compile: from a model to a package.
+#include "Options.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <fmt/core.h>
+#include "llvm/Support/raw_ostream.h"
+
+namespace kerf::tool {
+
+namespace {
+
+void warn(const std::vector<std::string> &warnings) {
+  for (const std::string &warning : warnings)
+    fmt::print(stderr, "warning: {}\n", warning);
+}
+
+bool endsWith(const std::string &text, std::string_view suffix) {
+  return text.size() >= suffix.size() && text.compare(text.size() - suffix.size(), suffix.size(), suffix) == 0;
+}
+
+} // namespace
+
+Status writeReport(const Report &report, const std::string &path) {
+  return writeFile(path, endsWith(path, ".json") ? toJson(report).dump(2) + "\n" : toText(report));
+}
+
+Result<PlannedStep> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile, const PlanFlags &flags,
+                                   bool clusterGiven) {
+  auto options = flags.toPlanOptions();
+  if (!options)
+    return options.error();
+  std::optional<Plan> loaded;
+  if (!planFile.empty()) {
+    auto text = readFile(planFile);
+    if (!text)
+      return text.error();
+    auto plan = parsePlan(*text, planFile);
+    if (!plan)
+      return plan.error();
+    if (!flags.constraints.empty())
+      return Error{fmt::format("--plan {} and --constraints {}: give one; a partial plan is a set of constraints", planFile, flags.constraints)};
+    loaded = std::move(*plan);
+  }
+  PlanFlags where = flags;
+  if (loaded && !where.ranks && where.cluster.empty())
+    where.ranks = loaded->mesh().ranks();
+  auto cluster = where.toCluster();
+  if (!cluster)
+    return cluster.error();
+  if (loaded && loaded->complete()) {
+    Plan plan = *loaded;
+    if (!clusterGiven)
+      plan.clusterHash.clear(); // nothing to compare it with: this machine stands in
+    auto compiled = compileStep(step, plan, planFile, *cluster);
+    if (!compiled)
+      return compiled.error();
+    compiled->report.model = model;
+    if (plan.others.contains("report"))
+      if (auto saved = parseReport(plan.others["report"], planFile); saved) {
+        compiled->report.alternatives = saved->alternatives;
+        compiled->report.memoryLimitBytes = saved->memoryLimitBytes;
+      }
+    return PlannedStep{std::move(*loaded), std::move(*compiled)};
+  }
+  if (loaded) {
+    options->constraints = std::move(*loaded);
+    options->constraintsFile = planFile;
+  }
+  auto planned = planStep(step, *cluster, *options);
+  if (!planned)
+    return planned.error();
+  planned->report.model = model;
+  planned->plan.others["report"] = toJson(planned->report);
+  auto compiled = compileStep(step, planned->plan, "the plan found", *cluster);
+  if (!compiled)
+    return compiled.error();
+  compiled->report = planned->report;
+  return PlannedStep{std::move(planned->plan), std::move(*compiled)};
+}
+
+namespace {
+
+struct ImportCommand {
+  ModelFlags model;
+  std::string output;
+  bool json = false;
+
+  int run() {
+    auto options = model.toStepOptions();
+    if (!options)
+      return fail(options.error());
+    auto context = createContext();
+    auto imported = importModel(*context, model.model, options->import);
+    if (!imported)
+      return fail(imported.error());
+    warn(imported->warnings);
+    if (!output.empty()) {
+      if (Status status = writeModel(*imported, model.model, output); !status)
+        return fail(status.error());
+      return 0;
+    }
+    if (!json) {
+      imported->module->print(llvm::outs());
+      llvm::outs() << "\n";
+      return 0;
+    }
+    nlohmann::ordered_json summary;
+    auto main = mlir::SymbolTable(*imported->module).lookup<mlir::func::FuncOp>("main");
+    for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+      auto name = main.getArgAttrOfType<mlir::StringAttr>(i, "kerf.name"), kind = main.getArgAttrOfType<mlir::StringAttr>(i, "kerf.kind");
+      auto type = mlir::cast<mlir::RankedTensorType>(main.getArgumentTypes()[i]);
+      summary["arguments"].push_back({{"name", name ? name.str() : ""}, {"kind", kind ? kind.str() : ""}, {"shape", Shape(type.getShape())},
+                                      {"trainable", static_cast<bool>(main.getArgAttr(i, "kerf.trainable"))}});
+    }
+    std::map<std::string, int64_t> ops;
+    main.walk([&](mlir::Operation *op) { ++ops[op->getName().getStringRef().str()]; });
+    summary["ops"] = ops;
+    summary["warnings"] = imported->warnings;
+    fmt::print("{}\n", summary.dump(2));
+    return 0;
+  }
+};
+
+struct PlanCommand {
+  ModelFlags model;
+  PlanFlags plan;
+  std::string output, report;
+  bool json = false;
+
+  int run() {
+    auto options = model.toStepOptions();
+    if (!options)
+      return fail(options.error());
+    auto context = createContext();
+    auto step = importTrainingStep(*context, model.model, *options);
+    if (!step)
+      return fail(step.error());
+    warn(step->warnings);
+    auto planned = planAndCompile(*step, model.model, "", plan, true);
+    if (!planned)
+      return fail(planned.error());
+    std::string text = toJson(planned->plan);
+    if (!output.empty())
+      if (Status status = writeFile(output, text); !status)
+        return fail(status.error());
+    if (!report.empty())
+      if (Status status = writeReport(planned->compiled.report, report); !status)
+        return fail(status.error());
+    fmt::print("{}", json ? text : toText(planned->compiled.report));
+    return 0;
+  }
+};
+
+struct CompileCommand {
+  ModelFlags model;
+  PlanFlags where;
+  std::string planFile, output;
+  bool json = false, gradientNorms = false;
+
+  int run() {
+    auto options = model.toStepOptions();
+    if (!options)
+      return fail(options.error());
+    options->optimizer.gradientNorms = gradientNorms;
+    auto context = createContext();
+    auto step = importTrainingStep(*context, model.model, *options);
+    if (!step)
+      return fail(step.error());
+    warn(step->warnings);
+    auto planned = planAndCompile(*step, model.model, planFile, where, !where.cluster.empty());
+    if (!planned)
+      return fail(planned->compiled.program.entry.empty() ? planned.error() : planned.error());
+    package::Program &program = planned->compiled.program;
+    program.info["model"] = model.model;
+    program.info["report"] = toJson(planned->compiled.report);
+    if (Status status = writePackage(planned->compiled, step->weights, output); !status)
+      return fail(status.error());
+    if (json)
+      fmt::print("{}\n", toJson(planned->compiled.report).dump(2));
+    else
+      fmt::print("{}: {} functions, {} instructions, for {} ranks\n", output, program.functions.size(),
+                 [&] { size_t n = 0; for (const auto &f : program.functions) n += f.body.size(); return n; }(), program.mesh.ranks());
+    return 0;
+  }
+};
+
+template <typename Command>
+std::shared_ptr<Command> start(CLI::App *&sub, CLI::App &app, const char *name, const char *text, int &status) {
+  auto command = std::make_shared<Command>();
+  sub = app.add_subcommand(name, text);
+  sub->callback([command, &status] { status = command->run(); });
+  return command;
+}
+
+} // namespace
+
+void addImport(CLI::App &app, int &status) {
+  CLI::App *sub;
+  auto command = start<ImportCommand>(sub, app, "import", "Read a model and show it as kerf IR.\nExample: kerf import model.onnx -o model.mlir", status);
+  command->model.addTo(*sub);
+  sub->add_option("-o,--output", command->output, "write the IR here instead of standard output");
+  sub->add_flag("--json", command->json, "arguments and op counts as JSON");
+}
+
+void addPlan(CLI::App &app, int &status) {
+  CLI::App *sub;
+  auto command = start<PlanCommand>(sub, app, "plan", "Find the fastest plan that fits.\nExample: kerf plan model.onnx --cluster clusters/dgx-a100.json --ranks 8 -o plan.json", status);
+  command->model.addTo(*sub);
+  command->plan.addTo(*sub);
+  sub->add_option("-o,--output", command->output, "write the plan: plan.json");
+  sub->add_option("--report", command->report, "write the report: F.txt or F.json");
+  sub->add_flag("--json", command->json, "print the plan instead of the report");
+}
+
+void addCompile(CLI::App &app, int &status) {
+  CLI::App *sub;
+  auto command = start<CompileCommand>(sub, app, "compile", "Lower a model and its plan to one package for all ranks.\nExample: kerf compile model.onnx --plan plan.json -o package", status);
+  command->model.addTo(*sub);
+  command->where.addTo(*sub);
+  sub->add_option("--plan", command->planFile, "plan.json; a partial one is completed by a search");
+  sub->add_option("-o,--output", command->output, "folder of the package")->required();
+  sub->add_flag("--gradient-norms", command->gradientNorms, "compute each gradient's norm, for `kerf run --gradient-norms`");
+  sub->add_flag("--json", command->json, "print the report as JSON");
+}
+
+} // namespace kerf::tool

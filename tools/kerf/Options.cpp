@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Options.h"
+
+#include <cmath>
+#include <fmt/core.h>
+#include <numbers>
+#include <thread>
+
+namespace kerf::tool {
+
+int fail(const Error &error) {
+  fmt::print(stderr, "error: {}\n", error.message);
+  return static_cast<int>(error.status);
+}
+
+void ModelFlags::addTo(CLI::App &command) {
+  command.add_option("MODEL", model, "model.onnx, or model.mlir (kerf IR)")->required();
+  command.add_option("--loss", loss, "name of the loss, or \"cross_entropy(LOGITS, LABELS)\" to build one (default: the first scalar output)");
+  command.add_option("--weights", weights, "initial weights by name instead of the model's own: .safetensors, .npz");
+  command.add_option("--trainable", trainable, "glob of initializers to train besides the exporter's parameters (repeatable)");
+  command.add_option("--frozen", frozen, "glob of parameters not to train (repeatable)");
+  command.add_option("--optimizer", optimizer, "sgd or adamw")->check(CLI::IsMember({"sgd", "adamw"}))->capture_default_str();
+  command.add_option("--momentum", momentum, "sgd: momentum")->capture_default_str();
+  command.add_option("--beta1", beta1, "adamw: decay of the first moment")->capture_default_str();
+  command.add_option("--beta2", beta2, "adamw: decay of the second moment")->capture_default_str();
+  command.add_option("--eps", epsilon, "adamw: added to the root of the second moment")->capture_default_str();
+  command.add_option("--weight-decay", weightDecay, "weight decay (default: 0; adamw 0.01)");
+  command.add_option("--no-decay", noDecay, "glob of parameters without weight decay (repeatable)");
+  command.add_option("--clip-norm", clipNorm, "largest global norm of the gradients (0: no clipping)")->capture_default_str();
+  command.add_option("--dtype", dtype, "floating type of the whole computation: f32 or f64")->check(CLI::IsMember({"f32", "f64"}))->capture_default_str();
+  command.add_option("--global-batch", globalBatch, "must be the exported batch: exports have fixed sizes");
+  command.add_option("--sequence", sequence, "must be the exported sequence: exports have fixed sizes");
+  command.add_flag("--no-recognition", noRecognition, "keep attention, normalization and GELU as the simple ops of the export");
+}
+
+Result<StepOptions> ModelFlags::toStepOptions() const {
+  StepOptions options;
+  options.import.floatType = dtype == "f64" ? DType::F64 : DType::F32;
+  options.import.loss = loss;
+  options.import.trainable = trainable;
+  options.import.frozen = frozen;
+  if (!weights.empty())
+    options.import.weights = weights;
+  OptimizerOptions &o = options.optimizer;
+  o.kind = optimizer == "adamw" ? OptimizerKind::AdamW : OptimizerKind::Sgd;
+  o.momentum = momentum;
+  o.beta1 = beta1;
+  o.beta2 = beta2;
+  o.epsilon = epsilon;
+  o.weightDecay = weightDecay.value_or(optimizer == "adamw" ? 0.01 : 0.0);
+  o.noDecayGlobs = noDecay;
+  o.clipNorm = clipNorm;
+  options.recognizeComposites = !noRecognition;
+  return options;
+}
+
+void PlanFlags::addTo(CLI::App &command) {
+  command.add_option("--cluster", cluster, "cluster.json (ready ones stand in clusters/); default: CPU ranks of this machine");
+  command.add_option("--ranks", ranks, "use the first N ranks (default: all of the cluster, 1 of this machine)")->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+  command.add_option("--constraints", constraints, "partial plan.json: what it says stays");
+  command.add_option("--memory", memory, "bytes that a rank may use, if less than its device has")->check(CLI::PositiveNumber);
+  command.add_option("--mode", mode, "auto (search everything), semi (the same, with pins), data (cut the batch only), stand-alone (one rank)")
+      ->check(CLI::IsMember({"auto", "semi", "data", "stand-alone"}))
+      ->capture_default_str();
+  command.add_option("--budget", budgetSeconds, "search effort, in seconds of a 2020s core; the answer does not depend on this machine's speed");
+  command.add_option("--top", top, "runners-up in the report")->capture_default_str();
+}
+
+Result<Cluster> PlanFlags::toCluster() const {
+  int64_t wanted = mode == "stand-alone" ? 1 : ranks;
+  if (mode == "stand-alone" && ranks > 1)
+    return Error{fmt::format("--mode stand-alone is one rank, --ranks is {}; drop one of them", ranks)};
+  if (cluster.empty())
+    return thisMachine(wanted ? wanted : 1);
+  auto all = readCluster(cluster);
+  if (!all || !wanted)
+    return all;
+  return firstRanks(*all, wanted);
+}
+
+Result<PlanOptions> PlanFlags::toPlanOptions() const {
+  PlanOptions options;
+  if (!constraints.empty()) {
+    auto text = readFile(constraints);
+    if (!text)
+      return text.error();
+    auto plan = parsePlan(*text, constraints);
+    if (!plan)
+      return plan.error();
+    options.constraints = std::move(*plan);
+    options.constraintsFile = constraints;
+  }
+  if (mode == "data" || mode == "stand-alone") {
+    auto [pinned, isNew] = options.constraints.meshSizes.try_emplace("model", 1);
+    if (pinned->second != 1)
+      return Error{fmt::format("--mode {} means mesh.model = 1; {} says {}", mode, constraints, pinned->second)};
+  }
+  if (memory)
+    options.memoryLimitBytes = memory;
+  if (budgetSeconds > 0) // the default budget is about half a second
+    options.workBudget = static_cast<int64_t>(std::min(1e18, 2 * budgetSeconds * static_cast<double>(SolveOptions().workBudget)));
+  options.alternatives = static_cast<int>(top);
+  return options;
+}
+
+void RunFlags::addTo(CLI::App &command) {
+  command.add_option("--data", data, ".npz or folder of .npy: for each model input an array with a leading axis of steps")->required();
+  command.add_option("--steps", steps, "training steps (default: as many as the data has)")->check(CLI::PositiveNumber);
+  command.add_option("--lr", lr, "learning rate")->capture_default_str();
+  command.add_option("--lr-schedule", schedule, "constant, linear (to 0) or cosine (to 0), after the warm-up")->check(CLI::IsMember({"constant", "linear", "cosine"}))->capture_default_str();
+  command.add_option("--warmup", warmup, "steps in which the learning rate rises to --lr")->check(CLI::NonNegativeNumber);
+  command.add_option("--total", total, "steps at which the schedule ends (default: --steps)")->check(CLI::PositiveNumber);
+  command.add_option("--seed", seed, "seed of the initial weights where the model has none (docs/runtime.md)")->capture_default_str();
+  command.add_option("--save", save, "write the trained weights: OUT.safetensors");
+  command.add_option("--log", log, "write one JSON object a step: losses.jsonl");
+  command.add_option("--gradient-norms", gradientNorms, "write the L2 norm of each gradient at the first step: F.json");
+  command.add_option("--threads", threads, "threads of one rank's kernels (default: this machine's cores over its ranks)")->check(CLI::PositiveNumber);
+}
+
+Result<runtime::RunOptions> RunFlags::toRunOptions() const {
+  runtime::RunOptions options;
+  options.steps = steps;
+  options.seed = seed;
+  options.savePath = save;
+  options.threadsPerRank = static_cast<int>(threads);
+  int64_t end = total ? total : steps;
+  options.learningRate = [lr = lr, warmup = warmup, end, schedule = schedule](int64_t step) {
+    if (step < warmup)
+      return lr * static_cast<double>(step + 1) / static_cast<double>(warmup);
+    double left = 1 - static_cast<double>(step - warmup) / static_cast<double>(std::max<int64_t>(1, end - warmup));
+    left = std::max(0.0, left);
+    if (schedule == "linear")
+      return lr * left;
+    if (schedule == "cosine")
+      return lr * 0.5 * (1 + std::cos(std::numbers::pi * (1 - left)));
+    return lr;
+  };
+  return options;
+}
+
+} // namespace kerf::tool

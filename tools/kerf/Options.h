@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options that several commands of `kerf` share, and what they become.
+#pragma once
+
+#include "kerf/Compiler/Compiler.h"
+#include "kerf/Runtime/Run.h"
+#include <CLI/CLI.hpp>
+
+namespace kerf::tool {
+
+/// MODEL and what says how it is trained.
+struct ModelFlags {
+  std::string model, loss, weights, optimizer = "sgd", dtype = "f32";
+  std::vector<std::string> trainable, frozen, noDecay;
+  double momentum = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, clipNorm = 0;
+  std::optional<double> weightDecay;
+  int64_t globalBatch = 0, sequence = 0;
+  bool noRecognition = false;
+
+  void addTo(CLI::App &command);
+  Result<StepOptions> toStepOptions() const;
+};
+
+/// Where it runs, and what is asked of the plan.
+struct PlanFlags {
+  std::string cluster, constraints, mode = "auto", from;
+  int64_t ranks = 0, memory = 0, top = 3;
+  double budgetSeconds = 0;
+
+  void addTo(CLI::App &command);
+  Result<Cluster> toCluster() const;
+  Result<PlanOptions> toPlanOptions() const;
+};
+
+/// What a run does.
+struct RunFlags {
+  std::string data, save, log, gradientNorms, schedule = "constant";
+  int64_t steps = 0, warmup = 0, total = 0, threads = 0;
+  double lr = 1e-3;
+  uint64_t seed = 0;
+
+  void addTo(CLI::App &command);
+  Result<runtime::RunOptions> toRunOptions() const;
+};
+
+/// Prints the error as the one message of a failed command and gives the exit status.
+int fail(const Error &error);
+
+// The commands; each returns the exit status. `register` functions add the subcommand and its options.
+void addImport(CLI::App &app, int &status);
+void addPlan(CLI::App &app, int &status);
+void addCompile(CLI::App &app, int &status);
+void addRun(CLI::App &app, int &status);
+void addTrain(CLI::App &app, int &status);
+void addExplain(CLI::App &app, int &status);
+
+/// Searches, or loads `planFile` when it is complete; the plan and its device program.
+struct PlannedStep {
+  Plan plan;
+  Compiled compiled;
+};
+Result<PlannedStep> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile, const PlanFlags &flags, bool rankGiven);
+Status writeReport(const Report &report, const std::string &path);
+
+/// Runs a program and writes what the flags ask for.
+Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags, bool quiet);
+
+} // namespace kerf::tool

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// kerf run and kerf train: a program on ranks that are threads, or processes under mpirun and srun.
+#include "Options.h"
+
+#include <cmath>
+#include <cstring>
+#include <fmt/core.h>
+#include <fstream>
+
+namespace kerf::tool {
+
+namespace {
+
+constexpr std::string_view kNormPrefix = "gradient_norm_squared/";
+
+Report::Memory memoryOf(const runtime::MemoryReport &memory) {
+  return {memory.parametersBytes, memory.gradientsBytes, memory.statesBytes, memory.activationsBytes, memory.inputsBytes, memory.totalBytes()};
+}
+
+double scalar(const Tensor &tensor) {
+  if (tensor.dtype == DType::F64) {
+    double value;
+    std::memcpy(&value, tensor.data, sizeof value);
+    return value;
+  }
+  auto wide = convertTensor(tensor, DType::F64);
+  return wide ? scalar(*wide) : std::nan("");
+}
+
+Status writeGradientNorms(const runtime::RunReport &report, const std::string &path) {
+  nlohmann::ordered_json norms = nlohmann::ordered_json::object();
+  for (const auto &[name, tensor] : report.firstResults)
+    if (name.starts_with(kNormPrefix))
+      norms[name.substr(kNormPrefix.size())] = std::sqrt(scalar(tensor));
+  if (norms.empty())
+    return Error{"--gradient-norms: this package does not compute them; compile it with --gradient-norms"};
+  return writeFile(path, norms.dump(2) + "\n");
+}
+
+/// Steps that the data holds: the leading axis of the first array.
+Result<int64_t> stepsOf(const TensorMap &data, const std::string &path) {
+  if (data.empty() || data.begin()->second.shape.empty())
+    return Error{fmt::format("{}: no array with a leading axis of steps in it", path)};
+  return data.begin()->second.shape[0];
+}
+
+void addMeasured(const runtime::RunReport &run, Report &report) {
+  double sum = 0;
+  size_t first = run.steps.size() > 1 ? 1 : 0; // the first step also warms up
+  for (size_t i = first; i < run.steps.size(); ++i)
+    sum += run.steps[i].seconds;
+  report.measuredStepSeconds = run.steps.empty() ? 0 : sum / static_cast<double>(run.steps.size() - first);
+  report.measuredMemory = memoryOf(run.memory);
+}
+
+nlohmann::ordered_json summaryJson(const runtime::RunReport &run, const Report *report) {
+  nlohmann::ordered_json summary;
+  summary["losses"] = nlohmann::ordered_json::array();
+  for (const runtime::StepResult &step : run.steps)
+    summary["losses"].push_back(step.loss);
+  if (report)
+    summary["report"] = toJson(*report);
+  return summary;
+}
+
+} // namespace
+
+Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags, bool quiet) {
+  auto data = readTensors(flags.data);
+  if (!data)
+    return data.error();
+  RunFlags complete = flags;
+  if (!complete.steps) {
+    auto steps = stepsOf(*data, flags.data);
+    if (!steps)
+      return steps.error();
+    complete.steps = *steps;
+  }
+  auto options = complete.toRunOptions();
+  if (!options)
+    return options.error();
+  std::unique_ptr<runtime::Communicator> communicator;
+  if (runtime::launchedByMpi()) {
+    auto made = runtime::createMpiCommunicator();
+    if (!made)
+      return made.error();
+    communicator = std::move(*made);
+    options->communicator = communicator.get();
+  }
+  bool isFirst = !communicator || communicator->rank() == 0;
+  std::ofstream log;
+  if (!flags.log.empty() && isFirst) {
+    log.open(flags.log, std::ios::trunc);
+    if (!log)
+      return Error{fmt::format("cannot write '{}': {}", flags.log, std::strerror(errno))};
+  }
+  options->onStep = [&](const runtime::StepResult &step) {
+    if (log.is_open()) {
+      log << nlohmann::ordered_json{{"step", step.step}, {"loss", step.loss}, {"seconds", step.seconds}}.dump() << std::endl;
+    }
+    if (!quiet)
+      fmt::print(stderr, "step {:>5}  loss {:.6f}  {:.1f} ms\n", step.step, step.loss, step.seconds * 1e3);
+  };
+  auto report = runtime::run(program, weights, *data, *options);
+  if (!report)
+    return report;
+  if (isFirst && !report->initialized.empty())
+    fmt::print(stderr, "note: {} parameters had no weights and were initialized from seed {} (docs/runtime.md)\n", report->initialized.size(), flags.seed);
+  if (isFirst && !flags.gradientNorms.empty())
+    if (Status status = writeGradientNorms(*report, flags.gradientNorms); !status)
+      return status.error();
+  return report;
+}
+
+namespace {
+
+struct RunCommand {
+  RunFlags flags;
+  std::string folder, weights, report;
+  int64_t ranks = 0;
+  bool json = false;
+
+  int run() {
+    auto loaded = runtime::loadPackage(folder);
+    if (!loaded)
+      return fail(loaded.error());
+    int64_t needed = loaded->program.mesh.ranks();
+    if (ranks && ranks != needed)
+      return fail({fmt::format("{} was compiled for {} ranks, --ranks is {}; compile it again for {}", folder, needed, ranks, ranks)});
+    if (!weights.empty()) {
+      auto given = readTensors(weights);
+      if (!given)
+        return fail(given.error());
+      for (auto &[name, tensor] : *given)
+        loaded->weights[name] = tensor;
+    }
+    auto done = runProgram(loaded->program, loaded->weights, flags, json);
+    if (!done)
+      return fail(done.error());
+    if (done->steps.empty())
+      return 0; // not the first process
+    std::optional<Report> saved;
+    if (loaded->program.info.contains("report"))
+      if (auto parsed = parseReport(loaded->program.info["report"], folder); parsed)
+        saved = std::move(*parsed);
+    if (saved)
+      addMeasured(*done, *saved);
+    if (!report.empty() && saved)
+      if (Status status = writeReport(*saved, report); !status)
+        return fail(status.error());
+    if (json)
+      fmt::print("{}\n", summaryJson(*done, saved ? &*saved : nullptr).dump(2));
+    return 0;
+  }
+};
+
+struct TrainCommand {
+  ModelFlags model;
+  PlanFlags where;
+  RunFlags flags;
+  std::string planFile, report, savePlan;
+  bool json = false;
+
+  int run() {
+    auto options = model.toStepOptions();
+    if (!options)
+      return fail(options.error());
+    options->optimizer.gradientNorms = !flags.gradientNorms.empty();
+    auto context = createContext();
+    auto step = importTrainingStep(*context, model.model, *options);
+    if (!step)
+      return fail(step.error());
+    if (runtime::launchedByMpi() && !where.ranks)
+      if (const char *size = std::getenv("OMPI_COMM_WORLD_SIZE"))
+        where.ranks = std::atoll(size);
+    auto planned = planAndCompile(*step, model.model, planFile, where, !where.cluster.empty());
+    if (!planned)
+      return fail(planned.error());
+    if (!savePlan.empty())
+      if (Status status = writeFile(savePlan, toJson(planned->plan)); !status)
+        return fail(status.error());
+    auto done = runProgram(planned->compiled.program, step->weights, flags, json);
+    if (!done)
+      return fail(done.error());
+    if (done->steps.empty())
+      return 0;
+    Report &full = planned->compiled.report;
+    addMeasured(*done, full);
+    if (!report.empty())
+      if (Status status = writeReport(full, report); !status)
+        return fail(status.error());
+    if (json)
+      fmt::print("{}\n", summaryJson(*done, &full).dump(2));
+    else
+      fmt::print("{}", toText(full));
+    return 0;
+  }
+};
+
+} // namespace
+
+void addRun(CLI::App &app, int &status) {
+  auto command = std::make_shared<RunCommand>();
+  CLI::App *sub = app.add_subcommand("run", "Run a package. Ranks are threads, or processes under mpirun and srun.\n"
+                                            "Example: kerf run package --data batches.npz --steps 20");
+  sub->callback([command, &status] { status = command->run(); });
+  sub->add_option("DIR", command->folder, "folder that `kerf compile` wrote")->required();
+  sub->add_option("--ranks", command->ranks, "must be the ranks that the package was compiled for");
+  sub->add_option("--weights", command->weights, "weights by name instead of the package's: .safetensors, .npz");
+  sub->add_option("--report", command->report, "write the report with what was measured: F.txt or F.json");
+  sub->add_flag("--json", command->json, "losses and report as JSON on standard output");
+  command->flags.addTo(*sub);
+}
+
+void addTrain(CLI::App &app, int &status) {
+  auto command = std::make_shared<TrainCommand>();
+  CLI::App *sub = app.add_subcommand("train", "Import, plan, compile and run in one.\n"
+                                              "Example: kerf train model.onnx --data batches.npz --steps 20 --ranks 4 --optimizer adamw --lr 1e-3");
+  sub->callback([command, &status] { status = command->run(); });
+  command->model.addTo(*sub);
+  command->where.addTo(*sub);
+  command->flags.addTo(*sub);
+  sub->add_option("--plan", command->planFile, "plan.json instead of a search; a partial one is completed");
+  sub->add_option("--save-plan", command->savePlan, "write the plan: plan.json");
+  sub->add_option("--report", command->report, "write the report: F.txt or F.json");
+  sub->add_flag("--json", command->json, "losses and report as JSON on standard output");
+}
+
+} // namespace kerf::tool

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line: thin over the libraries; the only place that prints and exits.
+#include "Options.h"
+
+#include <fmt/core.h>
+
+int main(int argc, char **argv) {
+  CLI::App app{"Kerf finds the fastest way to train a model on a cluster, says how good it is and why, and runs it.\n\n"
+               "Example: kerf train model.onnx --data batches.npz --steps 20 --ranks 4"};
+  app.name("kerf");
+  app.set_version_flag("--version", KERF_VERSION);
+  app.require_subcommand(1);
+  int status = 0;
+  kerf::tool::addTrain(app, status);
+  kerf::tool::addImport(app, status);
+  kerf::tool::addPlan(app, status);
+  kerf::tool::addCompile(app, status);
+  kerf::tool::addRun(app, status);
+  kerf::tool::addExplain(app, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    // Help and version are no errors; every fault of usage is status 1.
+    return app.exit(error) == 0 ? 0 : 1;
+  } catch (const std::exception &error) {
+    return kerf::tool::fail({fmt::format("an internal check failed: {}", error.what()), kerf::ExitStatus::InternalCheck});
+  }
+  return status;
+}
