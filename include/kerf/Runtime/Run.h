@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program run for some steps: what `kerf run` and `kerf train` do, as a call that a framework can embed. It neither prints nor exits,
+// but for a rank that fails during a step under MPI, which must end the job.
+#pragma once
+
+#include "kerf/Package/TensorFile.h"
+#include "kerf/Runtime/Executor.h"
+#include <functional>
+
+namespace kerf::runtime {
+
+struct StepResult {
+  int64_t step = 0;
+  double loss = 0, learningRate = 0, seconds = 0;
+};
+
+struct RunOptions {
+  int64_t firstStep = 0, steps = 1;
+  /// By the number of the step, counted from 0.
+  std::function<double(int64_t)> learningRate = [](int64_t) { return 0.0; };
+  /// On rank 0, after each step.
+  std::function<void(const StepResult &)> onStep;
+  /// This process is one rank of it. Without, all ranks are threads of this process.
+  Communicator *communicator = nullptr;
+  uint64_t seed = 0;
+  /// Written at the end, by rank 0: parameters and buffers under their exported names and shapes.
+  std::string savePath;
+  /// States of the optimizer too.
+  bool saveStates = false;
+  int threadsPerRank = 0; // 0: the machine's cores over its ranks
+  ExecutorOptions executor;
+};
+
+struct RunReport {
+  std::vector<StepResult> steps;
+  /// The first step's results that replace no argument ("loss", "gradient_norm_squared/NAME"), whole. On rank 0.
+  TensorMap firstResults;
+  MemoryReport memory; // of one rank; all ranks run one program
+  TimeReport times;    // of rank 0
+  double loadSeconds = 0;
+  std::vector<std::string> initialized; // parameters that no file gave
+  std::vector<std::string> unused;      // names in `weights` that the program doesn't have
+};
+
+/// `weights`: parameters, buffers, constants and, to go on with, states, under their names. `data`: for each input an array with one
+/// leading axis of steps, which starts again after its last. What is wrong with either is found before the first step, labels and
+/// indices out of range in the step that meets them.
+/// The same report is returned on every rank but for what says rank 0.
+Result<RunReport> run(const package::Program &program, const TensorMap &weights, const TensorMap &data, const RunOptions &options);
+
+/// program.json and, if there, weights.safetensors of a package's folder.
+struct LoadedPackage {
+  package::Program program;
+  TensorMap weights;
+};
+Result<LoadedPackage> loadPackage(const std::string &folder);
+
+/// Checks and converts, in the calling thread: what `run` does with `weights` and `data` before ranks start. For callers that want the
+/// message early.
+Status checkInputs(const package::Program &program, const TensorMap &weights, const TensorMap &data);
+
+} // namespace kerf::runtime
