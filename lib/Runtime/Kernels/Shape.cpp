@@ -198,7 +198,8 @@ Result<Planned> planPad(const BindRequest &request) {
   std::vector<CopyDim> dims;
   int64_t first = 0;
   for (size_t d = 0; d < rank && !check.failed(); ++d) {
-    check.require(low[d] >= 0 && high[d] >= 0 && interior[d] >= 0 && low[d] <= to[d] && high[d] <= to[d] && interior[d] <= to[d],
+    check.require(low[d] >= 0 && high[d] >= 0 && interior[d] >= 0 && low[d] <= to[d] && high[d] <= to[d] &&
+                      (from[d] < 2 || interior[d] <= to[d]),
                   "low {}, high {} and interior {} of dimension {} do not lie in 0 to {}", low[d], high[d], interior[d], d, to[d]);
     check.require(check.failed() || to[d] == low[d] + high[d] + from[d] + (from[d] > 0 ? (from[d] - 1) * interior[d] : 0),
                   "dimension {} of the result has size {}, which {} with {} before, {} after and {} between doesn't give", d, to[d], from[d],

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// dot_general and reduce against loops over index tuples in double, on random shapes and dimension orders.
+#include "KernelTestSupport.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kerf::runtime::test {
+namespace {
+
+/// A random dot_general: sizes of batching, free and contracting dimensions, and where they stand in both operands.
+struct DotCase {
+  Shape lhs, rhs, result;
+  std::vector<int64_t> lhsBatch, rhsBatch, lhsContracted, rhsContracted, lhsFree, rhsFree;
+  Json attrs() const {
+    return {{"lhs_batching", lhsBatch}, {"rhs_batching", rhsBatch}, {"lhs_contracting", lhsContracted}, {"rhs_contracting", rhsContracted}};
+  }
+};
+
+DotCase randomDot(Random &random, int64_t largest) {
+  DotCase c;
+  Shape batch = random.shape(random.integer(0, 2), 3), contracted = random.shape(random.integer(0, 2), largest);
+  Shape lhsFree = random.shape(random.integer(0, 2), largest), rhsFree = random.shape(random.integer(0, 2), largest);
+  auto place = [&](const Shape &free, Shape &shape, std::vector<int64_t> &batchDims, std::vector<int64_t> &freeDims,
+                   std::vector<int64_t> &contractedDims) {
+    size_t rank = batch.size() + free.size() + contracted.size();
+    std::vector<int64_t> places = random.permutation(rank);
+    if (random.integer(0, 1))
+      std::sort(places.begin(), places.end()); // the order in which nothing has to be packed
+    shape.resize(rank);
+    size_t next = 0;
+    for (int64_t size : batch)
+      shape[batchDims.emplace_back(places[next++])] = size;
+    std::vector<int64_t> sorted(places.begin() + next, places.begin() + next + free.size());
+    std::sort(sorted.begin(), sorted.end()); // free dimensions keep the operand's order
+    for (size_t i = 0; i < free.size(); ++i, ++next)
+      shape[freeDims.emplace_back(sorted[i])] = free[i];
+    for (int64_t size : contracted)
+      shape[contractedDims.emplace_back(places[next++])] = size;
+  };
+  place(lhsFree, c.lhs, c.lhsBatch, c.lhsFree, c.lhsContracted);
+  place(rhsFree, c.rhs, c.rhsBatch, c.rhsFree, c.rhsContracted);
+  c.result = batch;
+  c.result.insert(c.result.end(), lhsFree.begin(), lhsFree.end());
+  c.result.insert(c.result.end(), rhsFree.begin(), rhsFree.end());
+  return c;
+}
+
+std::vector<double> oracleDot(const DotCase &c, const HostTensor &x, const HostTensor &y) {
+  Shape contracted;
+  for (int64_t d : c.lhsContracted)
+    contracted.push_back(c.lhs[d]);
+  std::vector<double> z;
+  forEachIndex(c.result, [&](const std::vector<int64_t> &index) {
+    std::vector<int64_t> left(c.lhs.size()), right(c.rhs.size());
+    size_t next = 0;
+    for (size_t i = 0; i < c.lhsBatch.size(); ++i, ++next)
+      left[c.lhsBatch[i]] = right[c.rhsBatch[i]] = index[next];
+    for (int64_t d : c.lhsFree)
+      left[d] = index[next++];
+    for (int64_t d : c.rhsFree)
+      right[d] = index[next++];
+    double sum = 0;
+    forEachIndex(contracted, [&](const std::vector<int64_t> &k) {
+      for (size_t i = 0; i < k.size(); ++i) {
+        left[c.lhsContracted[i]] = k[i];
+        right[c.rhsContracted[i]] = k[i];
+      }
+      sum += x.values[flatIndex(c.lhs, left)] * y.values[flatIndex(c.rhs, right)];
+    });
+    z.push_back(sum);
+  });
+  return z;
+}
+
+TEST(Contraction, DotGeneralOfRandomShapes) {
+  const DType dtypes[] = {DType::F64, DType::F32, DType::BF16, DType::F16};
+  for (int seed = 0; seed < 160; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    DType dtype = dtypes[seed % 4];
+    DotCase c = randomDot(random, seed % 3 == 0 ? 13 : 6);
+    HostTensor x = random.normals(dtype, c.lhs), y = random.normals(dtype, c.rhs);
+    std::vector<double> expected = oracleDot(c, x, y);
+    double scale = 1;
+    for (int64_t d : c.lhsContracted)
+      scale *= std::sqrt(double(c.lhs[d]));
+    expectNear(runKernel("dot_general", c.attrs(), {x, y}, {{dtype, c.result}})[0], expected, scale * toleranceOf(dtype));
+  }
+}
+
+TEST(Contraction, MatricesOfAllOrdersPastTheBlockSizes) {
+  // Past one block of the depth (256), rows (96) and columns (768), and off the tiles' multiples.
+  const int64_t sizes[][3] = {{101, 50, 300}, {7, 800, 30}, {97, 25, 517}, {1, 64, 64}, {64, 1, 70}, {30, 40, 1}};
+  for (auto [m, n, k] : sizes)
+    for (int order = 0; order < 4; ++order)
+      for (DType dtype : {DType::F64, DType::F32}) {
+        SCOPED_TRACE(::testing::Message() << m << " x " << n << " x " << k << " order " << order);
+        Random random(order);
+        DotCase c;
+        c.lhsContracted = {order & 1 ? 0 : 1};
+        c.lhsFree = {order & 1 ? 1 : 0};
+        c.rhsContracted = {order & 2 ? 1 : 0};
+        c.rhsFree = {order & 2 ? 0 : 1};
+        c.lhs = order & 1 ? Shape{k, m} : Shape{m, k};
+        c.rhs = order & 2 ? Shape{n, k} : Shape{k, n};
+        c.result = {m, n};
+        HostTensor x = random.normals(dtype, c.lhs), y = random.normals(dtype, c.rhs);
+        expectNear(runKernel("dot_general", c.attrs(), {x, y}, {{dtype, c.result}})[0], oracleDot(c, x, y),
+                   std::sqrt(double(k)) * toleranceOf(dtype));
+      }
+}
+
+TEST(Contraction, AnEmptySumIsZero) {
+  for (DType dtype : {DType::F64, DType::F32}) {
+    DotCase c;
+    c.lhs = {3, 0};
+    c.rhs = {0, 4};
+    c.result = {3, 4};
+    c.lhsContracted = {1};
+    c.rhsContracted = {0};
+    HostTensor y = runKernel("dot_general", c.attrs(), {{dtype, {3, 0}, {}}, {dtype, {0, 4}, {}}}, {{dtype, {3, 4}}})[0];
+    EXPECT_EQ(y.values, std::vector<double>(12, 0));
+    EXPECT_EQ(runKernel("reduce", {{"kind", "max"}, {"dimensions", {1}}}, {{dtype, {2, 0}, {}}}, {{dtype, {2}}})[0].values,
+              std::vector<double>(2, -INFINITY));
+  }
+}
+
+TEST(Contraction, DotGeneralFaultsAreMessages) {
+  HostTensor x{DType::F32, {2, 3}, std::vector<double>(6)}, y{DType::F32, {4, 5}, std::vector<double>(20)};
+  Json attrs = {{"lhs_batching", Json::array()}, {"rhs_batching", Json::array()}, {"lhs_contracting", {1}}, {"rhs_contracting", {0}}};
+  EXPECT_EQ(errorOf("dot_general", attrs, {x, y}, {{DType::F32, {2, 5}}}),
+            "dot_general: contracting dimensions have 3 on the left and 4 on the right");
+  HostTensor z{DType::F64, {3, 5}, std::vector<double>(15)};
+  EXPECT_EQ(errorOf("dot_general", attrs, {x, z}, {{DType::F32, {2, 5}}}), "dot_general: the right side is f64, not f32");
+  z.dtype = DType::F32;
+  EXPECT_EQ(errorOf("dot_general", attrs, {x, z}, {{DType::F32, {5, 2}}}), "dot_general: the result has shape [5, 2], not [2, 5]");
+  attrs["lhs_batching"] = {1};
+  attrs["rhs_batching"] = {0};
+  EXPECT_EQ(errorOf("dot_general", attrs, {x, z}, {{DType::F32, {3, 2, 5}}}),
+            "dot_general: dimension 1 is both batching and contracting");
+}
+
+TEST(Contraction, ReduceOfRandomShapes) {
+  const DType dtypes[] = {DType::F64, DType::F32, DType::BF16, DType::I64, DType::I32, DType::Bool};
+  const char *kinds[] = {"sum", "max", "min"};
+  for (int seed = 0; seed < 180; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    DType dtype = dtypes[seed % 6];
+    std::string kind = kinds[seed / 6 % 3];
+    size_t rank = random.integer(0, 5);
+    Shape shape = random.shape(rank, rank < 3 ? 50 : 6), kept;
+    bool isFloat = dtype == DType::F64 || dtype == DType::F32 || dtype == DType::BF16;
+    HostTensor x = isFloat ? random.normals(dtype, shape) : random.integers(dtype, shape, dtype == DType::Bool ? 0 : -9, dtype == DType::Bool ? 1 : 9);
+    std::vector<int64_t> dims, keptDims;
+    for (size_t d = 0; d < rank; ++d)
+      (random.integer(0, 1) ? dims : keptDims).push_back(d);
+    for (int64_t d : keptDims)
+      kept.push_back(shape[d]);
+    std::vector<double> expected(elementsOf(kept), kind == "sum" ? 0 : kind == "max" ? -INFINITY : INFINITY);
+    forEachIndex(shape, [&](const std::vector<int64_t> &index) {
+      std::vector<int64_t> at;
+      for (int64_t d : keptDims)
+        at.push_back(index[d]);
+      double &y = expected[flatIndex(kept, at)], v = x.values[flatIndex(shape, index)];
+      y = kind == "sum" ? y + v : kind == "max" ? std::max(y, v) : std::min(y, v);
+      if (dtype == DType::Bool && kind == "sum")
+        y = y != 0;
+    });
+    expectNear(runKernel("reduce", {{"kind", kind}, {"dimensions", dims}}, {x}, {{dtype, kept}})[0], expected, toleranceOf(dtype));
+  }
+}
+
+TEST(Contraction, LongFloatSumsLoseNothing) {
+  // 100,000 times 0.1f: a running float sum is off by 1e-3 of itself.
+  HostTensor x{DType::F32, {100000, 2}, std::vector<double>(200000, 0.1f)};
+  HostTensor all = runKernel("reduce", {{"kind", "sum"}, {"dimensions", {0, 1}}}, {x}, {{DType::F32, {}}})[0];
+  EXPECT_NEAR(all.values[0], double(0.1f) * 200000, 2e-3);
+  HostTensor columns = runKernel("reduce", {{"kind", "sum"}, {"dimensions", {0}}}, {x}, {{DType::F32, {2}}})[0];
+  EXPECT_NEAR(columns.values[1], double(0.1f) * 100000, 1e-3);
+}
+
+TEST(Contraction, NanReachesMaximaAndSums) {
+  HostTensor x{DType::F32, {2, 40}, std::vector<double>(80, 1)};
+  x.values[17] = NAN;
+  for (const char *kind : {"sum", "max", "min"}) {
+    HostTensor y = runKernel("reduce", {{"kind", kind}, {"dimensions", {1}}}, {x}, {{DType::F32, {2}}})[0];
+    EXPECT_TRUE(std::isnan(y.values[0])) << kind;
+    EXPECT_FALSE(std::isnan(y.values[1])) << kind;
+    EXPECT_TRUE(std::isnan(runKernel("reduce", {{"kind", kind}, {"dimensions", {0}}}, {x}, {{DType::F32, {40}}})[0].values[17])) << kind;
+  }
+}
+
+} // namespace
+} // namespace kerf::runtime::test

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gather, embedding, their gradients, and optimizer updates, against loops in double.
+#include "KernelTestSupport.h"
+
+#include <cmath>
+
+namespace kerf::runtime::test {
+namespace {
+constexpr DType F64 = DType::F64, F32 = DType::F32;
+
+TEST(Gather, MatchesIndexArithmeticAndItsTranspose) {
+  for (int seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    size_t rank = random.integer(1, 3), axis = random.integer(0, rank - 1);
+    DType dtype = seed % 3 == 0 ? DType::BF16 : seed % 3 == 1 ? F32 : F64;
+    HostTensor x = random.normals(dtype, random.shape(rank, 6));
+    int64_t size = x.shape[axis];
+    HostTensor indices = random.integers(seed % 2 ? DType::I64 : DType::I32, random.shape(random.integer(0, 2), 5), -size, size - 1);
+    Shape to(x.shape.begin(), x.shape.begin() + axis);
+    to.insert(to.end(), indices.shape.begin(), indices.shape.end());
+    to.insert(to.end(), x.shape.begin() + axis + 1, x.shape.end());
+    HostTensor updates = random.normals(dtype, to);
+    std::vector<double> expected, sums(x.elements());
+    forEachIndex(to, [&](const std::vector<int64_t> &index) {
+      std::vector<int64_t> at(index.begin(), index.begin() + axis), lookup(index.begin() + axis, index.begin() + axis + indices.shape.size());
+      int64_t row = int64_t(indices.values[flatIndex(indices.shape, lookup)]);
+      at.push_back(row < 0 ? row + size : row);
+      at.insert(at.end(), index.begin() + axis + indices.shape.size(), index.end());
+      expected.push_back(x.values[flatIndex(x.shape, at)]);
+      sums[flatIndex(x.shape, at)] += updates.values[flatIndex(to, index)];
+    });
+    Json attrs = {{"axis", axis}};
+    EXPECT_EQ(runKernel("gather", attrs, {x, indices}, {{dtype, to}})[0].values, expected);
+    attrs["size"] = size;
+    expectNear(runKernel("scatter_add", attrs, {indices, updates}, {{dtype, x.shape}})[0], sums, toleranceOf(dtype));
+  }
+}
+
+TEST(Gather, IndicesOutOfRangeAreMessages) {
+  HostTensor x{F32, {3, 1}, {1, 2, 3}}, indices{DType::I64, {2, 2}, {0, 2, -3, 3}};
+  EXPECT_EQ(errorOf("gather", {{"axis", 0}}, {x, indices}, {{F32, {2, 2, 1}}}),
+            "index 3 at [1, 1] is outside of [-3, 3); check the input data");
+}
+
+TEST(Embedding, PiecesOfTheTableAddUpToTheWhole) {
+  Random random(7);
+  constexpr int64_t kRows = 11, kWidth = 3, kPieces = 3, kChunk = 4; // the last piece has one row of padding
+  HostTensor table = random.normals(F64, {kRows, kWidth}), ids = random.integers(DType::I64, {4, 5}, 0, kRows - 1);
+  HostTensor dy = random.normals(F64, {4, 5, kWidth});
+  Json attrs = {{"rows", kRows}};
+  HostTensor whole = runKernel("embedding", attrs, {table, ids}, {{F64, {4, 5, kWidth}}})[0];
+  HostTensor gradient = runKernel("embedding_backward", attrs, {ids, dy}, {{F64, {kRows, kWidth}}})[0];
+  std::vector<double> sum(whole.values.size()), rows(kRows * kWidth), expected;
+  for (int64_t i = 0; i < 20; ++i)
+    for (int64_t d = 0; d < kWidth; ++d) {
+      int64_t row = int64_t(ids.values[i]);
+      expected.push_back(table.values[row * kWidth + d]);
+      rows[row * kWidth + d] += dy.values[i * kWidth + d];
+    }
+  EXPECT_EQ(whole.values, expected);
+  expectNear(gradient, rows, 1e-14);
+  for (int64_t p = 0; p < kPieces; ++p) {
+    HostTensor piece{F64, {kChunk, kWidth}, std::vector<double>(kChunk * kWidth, NAN)}, offset = scalar(DType::I64, p * kChunk);
+    for (int64_t i = 0; i < kChunk * kWidth && p * kChunk * kWidth + i < kRows * kWidth; ++i)
+      piece.values[i] = table.values[p * kChunk * kWidth + i];
+    HostTensor y = runKernel("embedding", attrs, {piece, ids, offset}, {{F64, {4, 5, kWidth}}})[0];
+    for (size_t i = 0; i < sum.size(); ++i)
+      sum[i] += y.values[i];
+    HostTensor dTable = runKernel("embedding_backward", attrs, {ids, dy, offset}, {{F64, {kChunk, kWidth}}})[0];
+    for (int64_t i = 0; i < kChunk * kWidth; ++i) {
+      int64_t at = p * kChunk * kWidth + i;
+      EXPECT_NEAR(dTable.values[i], at < kRows * kWidth ? rows[at] : 0, 1e-14);
+    }
+  }
+  EXPECT_EQ(sum, expected);
+}
+
+TEST(Embedding, IndicesOutOfRangeAreMessages) {
+  HostTensor table{F32, {5, 1}, std::vector<double>(5)}, ids{DType::I32, {3}, {0, 4, 5}};
+  EXPECT_EQ(errorOf("embedding", {{"rows", 5}}, {table, ids}, {{F32, {3, 1}}}), "index 5 at [2] is outside of [0, 5); check the input data");
+  EXPECT_EQ(errorOf("embedding", {{"rows", 9}}, {table, ids}, {{F32, {3, 1}}}), "embedding: attribute 'rows' is 9, but the table has 5");
+  ids.values[2] = 8; // in another rank's piece
+  EXPECT_EQ(runKernel("embedding", {{"rows", 9}}, {table, ids, scalar(DType::I64, 0)}, {{F32, {3, 1}}})[0].values[2], 0);
+}
+
+TEST(Optimizer, UpdatesFollowTheirFormulas) {
+  for (DType dtype : {F64, F32, DType::BF16}) {
+    Random random(3);
+    HostTensor p = random.normals(dtype, {37}), m = random.normals(dtype, {37}), v = random.normals(dtype, {37}), g = random.normals(dtype, {37});
+    for (double &x : v.values)
+      x = std::fabs(x);
+    HostTensor lr = scalar(dtype == F64 ? F32 : dtype, 0.125), step = scalar(DType::I64, 3);
+    std::vector<double> sgdP, sgdV, adamP, adamM, adamV;
+    for (size_t i = 0; i < 37; ++i) {
+      double P = p.values[i], M = m.values[i], V = v.values[i], G = g.values[i];
+      sgdV.push_back(0.9 * M + G + 0.05 * P);
+      sgdP.push_back(P - 0.125 * sgdV.back());
+      adamM.push_back(0.8 * M + 0.2 * G);
+      adamV.push_back(0.95 * V + 0.05 * G * G);
+      double hatM = adamM.back() / (1 - std::pow(0.8, 4)), hatV = adamV.back() / (1 - std::pow(0.95, 4));
+      adamP.push_back(P * (1 - 0.125 * 0.1) - 0.125 * hatM / (std::sqrt(hatV) + 1e-3));
+    }
+    std::vector<ResultType> types(3, {dtype, {37}});
+    auto adam = runKernel("adamw", {{"beta1", 0.8}, {"beta2", 0.95}, {"epsilon", 1e-3}, {"weight_decay", 0.1}}, {p, m, v, g, lr, step}, types);
+    types.pop_back();
+    auto sgd = runKernel("sgd", {{"momentum", 0.9}, {"weight_decay", 0.05}}, {p, m, g, lr}, types);
+    expectNear(sgd[0], sgdP, toleranceOf(dtype));
+    expectNear(sgd[1], sgdV, toleranceOf(dtype));
+    expectNear(adam[0], adamP, toleranceOf(dtype));
+    expectNear(adam[1], adamM, toleranceOf(dtype));
+    expectNear(adam[2], adamV, toleranceOf(dtype));
+    types.pop_back();
+    EXPECT_EQ(runKernel("sync_gradient", {{"parameter", "w"}}, {g}, types)[0].values, g.values);
+  }
+}
+
+TEST(Optimizer, MayWriteOverItsOwnStateOnly) {
+  package::Instruction adamw{"adamw", {}, {}, {}, ""}, matmul{"dot_general", {}, {}, {}, ""}, add{"add", {}, {}, {}, ""};
+  for (int i = 0; i < 3; ++i)
+    for (int o = 0; o < 6; ++o)
+      EXPECT_EQ(mayOverwrite(adamw, o, i), o == i);
+  EXPECT_TRUE(mayOverwrite(add, 1, 0));
+  EXPECT_FALSE(mayOverwrite(matmul, 0, 0));
+  EXPECT_FALSE(mayOverwrite({"all_reduce", {}, {}, {}, ""}, 0, 0));
+}
+
+} // namespace
+} // namespace kerf::runtime::test
