@@ -9,10 +9,8 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <mutex>
-#include <omp.h>
 #include <optional>
 #include <thread>
-#include <unistd.h>
 
 namespace kerf::runtime {
 
@@ -174,7 +172,6 @@ private:
 
 class CpuDevice : public Device {
 public:
-  explicit CpuDevice(int threads) : threads(threads) {}
   std::string_view kind() const override { return "cpu"; }
 
   Result<std::shared_ptr<std::byte>> allocate(int64_t bytes) override {
@@ -195,22 +192,12 @@ public:
       return ok();
     };
   }
-  std::unique_ptr<Stream> createComputeStream() override {
-    omp_set_num_threads(threads); // of this thread, which is the one that computes
-    return std::make_unique<ComputeStream>();
-  }
+  std::unique_ptr<Stream> createComputeStream() override { return std::make_unique<ComputeStream>(); }
   std::unique_ptr<Stream> createStream() override { return std::make_unique<WorkerStream>(); }
   std::unique_ptr<Event> createEvent() override { return std::make_unique<CpuEvent>(); }
-
-private:
-  int threads;
 };
 } // namespace
 
-std::unique_ptr<Device> createCpuDevice(int threads) { return std::make_unique<CpuDevice>(threads); }
-
-int threadsPerRank(int64_t ranksOnThisMachine) {
-  return int(std::max<int64_t>(sysconf(_SC_NPROCESSORS_ONLN) / std::max<int64_t>(ranksOnThisMachine, 1), 1));
-}
+std::unique_ptr<Device> createCpuDevice() { return std::make_unique<CpuDevice>(); }
 
 } // namespace kerf::runtime

@@ -50,11 +50,6 @@ public:
     self = number;
     MPI_Comm_size(MPI_COMM_WORLD, &number);
     ranks = number;
-    MPI_Comm machine = MPI_COMM_NULL;
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
-    MPI_Comm_size(machine, &number);
-    neighbours = number;
-    MPI_Comm_free(&machine);
     // Errors come back as codes; the executor turns them into one message and ends the job.
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     void *bound = nullptr;
@@ -66,7 +61,6 @@ public:
 
   int64_t rank() const override { return self; }
   int64_t size() const override { return ranks; }
-  int64_t ranksOnThisMachine() const override { return neighbours; }
   int64_t maxTag() const override { return mostTag; }
 
   Status startSend(std::span<const std::byte> bytes, int64_t to, int64_t tag) override {
@@ -159,7 +153,7 @@ private:
 
   std::mutex mutex;
   std::vector<Send> sending;
-  int64_t self = 0, ranks = 1, neighbours = 1, mostTag = 0;
+  int64_t self = 0, ranks = 1, mostTag = 0;
 };
 } // namespace
 

@@ -60,9 +60,9 @@ public:
   RankRun(const package::Program &program, const Inputs &inputs, const RunOptions &options, Communicator &communicator)
       : program(program), inputs(inputs), options(options), communicator(communicator) {}
 
-  Result<RunReport> run(int threads) {
+  Result<RunReport> run() {
     Clock::time_point start = Clock::now();
-    device = createCpuDevice(threads);
+    device = createCpuDevice();
     Status loaded = load();
     if (Status status = agree(communicator, loaded); !status)
       return status.error();
@@ -205,9 +205,9 @@ private:
 };
 
 /// The rank's run; whatever it throws ends all ranks with a message.
-Result<RunReport> guarded(RankRun &rank, Communicator &communicator, int threads) {
+Result<RunReport> guarded(RankRun &rank, Communicator &communicator) {
   try {
-    return rank.run(threads);
+    return rank.run();
   } catch (const std::exception &exception) {
     Error error{fmt::format("rank {}: {}", communicator.rank(), exception.what()), ExitStatus::InternalCheck};
     communicator.abort(error);
@@ -215,7 +215,7 @@ Result<RunReport> guarded(RankRun &rank, Communicator &communicator, int threads
   }
 }
 
-Result<RunReport> runThreads(const package::Program &program, const Inputs &inputs, const RunOptions &options, int threads) {
+Result<RunReport> runThreads(const package::Program &program, const Inputs &inputs, const RunOptions &options) {
   auto communicators = createThreadCommunicators(program.mesh.ranks());
   std::vector<RankRun> ranks; // outlive the threads: one rank's messages are copied from another's memory
   for (auto &communicator : communicators)
@@ -224,10 +224,10 @@ Result<RunReport> runThreads(const package::Program &program, const Inputs &inpu
   std::vector<std::optional<Error>> failures(ranks.size());
   for (size_t r = 1; r < ranks.size(); ++r)
     workers.emplace_back([&, r] {
-      if (auto report = guarded(ranks[r], *communicators[r], threads); !report)
+      if (auto report = guarded(ranks[r], *communicators[r]); !report)
         failures[r] = report.error();
     });
-  auto report = guarded(ranks[0], *communicators[0], threads);
+  auto report = guarded(ranks[0], *communicators[0]);
   for (std::thread &worker : workers)
     worker.join();
   if (auto failure = communicators[0]->failure())
@@ -258,8 +258,6 @@ Status checkInputs(const package::Program &program, const TensorMap &weights, co
 
 Result<RunReport> run(const package::Program &program, const TensorMap &weights, const TensorMap &data, const RunOptions &options) {
   int64_t ranks = program.mesh.ranks();
-  int64_t neighbours = options.communicator ? options.communicator->ranksOnThisMachine() : ranks;
-  int threads = options.threadsPerRank > 0 ? options.threadsPerRank : threadsPerRank(neighbours);
   auto inputs = findInputs(program, weights, data);
   Status ready = inputs ? checkWritable(options.savePath) : Status(inputs.error());
   if (ready && options.communicator && options.communicator->size() != ranks)
@@ -267,12 +265,12 @@ Result<RunReport> run(const package::Program &program, const TensorMap &weights,
   if (!options.communicator) {
     if (!ready)
       return ready.error();
-    return runThreads(program, *inputs, options, threads);
+    return runThreads(program, *inputs, options);
   }
   if (Status status = agree(*options.communicator, ready); !status)
     return status.error();
   RankRun rank(program, *inputs, options, *options.communicator);
-  return guarded(rank, *options.communicator, threads);
+  return guarded(rank, *options.communicator);
 }
 
 Result<LoadedPackage> loadPackage(const std::string &folder) {

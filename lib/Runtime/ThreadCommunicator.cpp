@@ -44,7 +44,6 @@ public:
 
   int64_t rank() const override { return self; }
   int64_t size() const override { return int64_t(group->mailboxes.size()); }
-  int64_t ranksOnThisMachine() const override { return size(); }
   int64_t maxTag() const override { return INT64_MAX; }
 
   Status startSend(std::span<const std::byte> bytes, int64_t to, int64_t tag) override {

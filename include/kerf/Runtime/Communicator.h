@@ -19,8 +19,6 @@ public:
   virtual ~Communicator() = default;
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
-  /// Those that share this machine's cores.
-  virtual int64_t ranksOnThisMachine() const = 0;
 
   /// Begins to send. The bytes must stay as they are until `finishSends` of the tag has returned, with or without success.
   virtual Status startSend(std::span<const std::byte> bytes, int64_t to, int64_t tag) = 0;

@@ -50,11 +50,6 @@ public:
   static constexpr int64_t kAlignment = 64; // bytes: a cache line, and the widest vector register
 };
 
-/// `threads`: that one kernel may use on the calling thread's behalf.
-std::unique_ptr<Device> createCpuDevice(int threads);
-
-/// Cores of this machine over its ranks, at least one: the same for ranks that are threads and ranks that are processes, whatever cores a
-/// launcher binds them to, because a matrix product's bits may depend on its number of threads.
-int threadsPerRank(int64_t ranksOnThisMachine);
+std::unique_ptr<Device> createCpuDevice();
 
 } // namespace kerf::runtime

@@ -27,7 +27,6 @@ struct RunOptions {
   std::string savePath;
   /// States of the optimizer too.
   bool saveStates = false;
-  int threadsPerRank = 0; // 0: the machine's cores over its ranks
   ExecutorOptions executor;
 };
 
