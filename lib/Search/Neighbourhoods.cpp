@@ -3,6 +3,7 @@
 #include "Prices.h"
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 using namespace kerf;
 using namespace kerf::search;
@@ -12,6 +13,7 @@ namespace {
 constexpr int kFirstGroup = 12;          // variables freed at first; the size follows what the budget of a group proves
 constexpr int64_t kGroupCells = 1 << 14; // table limit inside a group
 constexpr int64_t kGroupSteps = 1 << 21; // budget of a group
+constexpr double kNarrowCells = 1 << 12; // messages of the groups that are almost everything
 constexpr int kPatience = 80;            // groups without improvement before it ends
 
 /// Steele, Lea & Flood's SplitMix64: a small generator whose sequence is the same everywhere.
@@ -51,6 +53,48 @@ std::vector<char> chooseGroup(const Network &network, int size, Random &random) 
   return in;
 }
 
+/// Almost everything: variables are eliminated in greedy order, and where a message would exceed `cellLimit` a random
+/// neighbour is held instead. What is left free is answered exactly by elimination.
+std::vector<char> chooseNarrow(const Network &network, double cellLimit, Random &random) {
+  std::vector<std::set<int>> neighbours(network.size());
+  for (const PairTable &pair : network.pairs)
+    neighbours[pair.u].insert(pair.v), neighbours[pair.v].insert(pair.u);
+  std::vector<char> in(network.size(), 1);
+  std::set<std::pair<double, int>> queue;
+  std::vector<double> keys(network.size());
+  auto place = [&](int variable) {
+    queue.erase({keys[variable], variable});
+    double cells = 1;
+    for (int other : neighbours[variable])
+      cells *= network.labels(other);
+    queue.insert({keys[variable] = cells, variable});
+  };
+  auto takeOut = [&](int variable) {
+    queue.erase({keys[variable], variable});
+    for (int other : neighbours[variable])
+      neighbours[other].erase(variable), place(other);
+  };
+  for (int i = 0; i < network.size(); ++i)
+    place(i);
+  while (!queue.empty()) {
+    auto [cells, variable] = *queue.begin();
+    if (cells > cellLimit) {
+      auto held = std::next(neighbours[variable].begin(), random.below(static_cast<int>(neighbours[variable].size())));
+      int other = *held;
+      in[other] = 0;
+      takeOut(other);
+      continue;
+    }
+    std::vector<int> scope(neighbours[variable].begin(), neighbours[variable].end());
+    takeOut(variable);
+    for (int a : scope)
+      neighbours[a].insert(scope.begin(), scope.end()), neighbours[a].erase(a);
+    for (int a : scope)
+      place(a);
+  }
+  return in;
+}
+
 } // namespace
 
 void kerf::search::improveByGroups(const Network &network, const std::vector<double> &secondsPerByte, double bound,
@@ -60,7 +104,9 @@ void kerf::search::improveByGroups(const Network &network, const std::vector<dou
   for (int idle = 0; idle < kPatience && steps > 0 && network.size() > 0; ++idle) {
     if (incumbent.seconds - bound <= 1e-9 * std::abs(bound))
       return;
-    std::vector<char> group = chooseGroup(network, size, random);
+    // Rows tie everything to everything: with them, small groups only.
+    bool narrow = network.rows.empty() && idle % 2 == 0;
+    std::vector<char> group = narrow ? chooseNarrow(network, kNarrowCells, random) : chooseGroup(network, size, random);
     KeepMask keep;
     for (int i = 0; i < network.size(); ++i) {
       keep.emplace_back(network.labels(i), group[i]);
@@ -76,8 +122,8 @@ void kerf::search::improveByGroups(const Network &network, const std::vector<dou
     std::vector<double> price;
     for (const Row &row : part.rows)
       price.push_back(secondsPerByte[row.parentRow]);
+    steps -= buckets.workPerRun();
     int64_t budget = std::min(steps, kGroupSteps), before = budget;
-    budget -= buckets.workPerRun();
     double root = buckets.run(pricedUnary(part, price), Buckets::PairSeconds::Counted) + part.constantSeconds +
                   priceOfSlack(part, price);
     Incumbent best;
@@ -88,6 +134,8 @@ void kerf::search::improveByGroups(const Network &network, const std::vector<dou
       incumbent = {expand(part, best.labels), best.seconds, incumbent.peakBytes};
       idle = -1;
     }
+    if (narrow)
+      continue;
     size = complete ? std::min(size + 1 + size / 8, network.size()) : std::max(size * 3 / 4, 4);
     if (complete && size == network.size())
       return; // the group was (almost) everything

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The solver against brute force on random small problems of every kind, and its speed on large ones.
 #include "kerf/Search/Solver.h"
-#include <chrono>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
@@ -268,23 +267,17 @@ TEST(Solver, TheBudgetEndsItWithAValidAnswer) {
   }
 }
 
-TEST(Solver, LargeLadderIsFastCloseAndDeterministic) {
-  for (int strategies : {12, 40}) {
-    Problem problem = ladder(strategies == 12 ? 12 : 2, strategies, 7); // 240 and 40 nodes
-    auto start = std::chrono::steady_clock::now();
+TEST(Solver, LargeLaddersAreCloseAndDeterministic) {
+  for (auto [layers, strategies] : {std::pair{12, 12}, {2, 40}}) { // 240 and 40 nodes
+    Problem problem = ladder(layers, strategies, 7);
     Result<Solution> free = solve(problem);
     ASSERT_TRUE(free->feasible);
-    double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    std::printf("%d strategies: %.3f s, cost %.4f, bound %.4f\n", strategies, seconds, free->seconds, free->lowerBoundSeconds);
-    EXPECT_LE(free->seconds, free->lowerBoundSeconds * 1.02);
+    EXPECT_LE(free->seconds, free->lowerBoundSeconds * 1.001);
     problem.memoryLimitBytes = free->peakBytes * 8 / 10;
-    start = std::chrono::steady_clock::now();
     Result<Solution> tight = solve(problem);
-    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     ASSERT_TRUE(tight->feasible);
-    std::printf("   with memory: %.3f s, cost %.4f, bound %.4f\n", seconds, tight->seconds, tight->lowerBoundSeconds);
     EXPECT_TRUE(static_cast<bool>(verify(problem, *tight)));
-    EXPECT_LE(tight->seconds, tight->lowerBoundSeconds * 1.03);
+    EXPECT_LE(tight->seconds, tight->lowerBoundSeconds * 1.01);
     EXPECT_GE(tight->seconds, free->lowerBoundSeconds * (1 - 1e-9));
     EXPECT_EQ(solve(problem)->choice, tight->choice);
   }
