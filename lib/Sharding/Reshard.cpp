@@ -317,7 +317,7 @@ void Planner::relax(int node, const Layout &next, ReshardStepKind kind, const Di
   open.push({total, steps, index});
 }
 
-/// All-reduce over any of the axes that `to` doesn't leave partial, and reduce-scatter of them into a dimension that `to` cuts so.
+/// All-reduce over any of the axes that `to` doesn't leave partial, and reduce-scatter of them into a dimension that may gain them.
 void Planner::expandReductions(int node) {
   const Layout layout = nodes[node].layout;
   const uint32_t extra = layout.partial & ~goal.partial;
@@ -341,7 +341,7 @@ void Planner::expandReductions(int node) {
     });
 }
 
-/// All-gather of the minor axes of a dimension, and all-to-all of them into a dimension that `to` cuts by them.
+/// All-gather of the minor axes of a dimension, and all-to-all of them into a dimension that may gain them.
 void Planner::expandGathers(int node) {
   const Layout layout = nodes[node].layout;
   for (size_t d = 0; d < cutDims.size(); ++d)

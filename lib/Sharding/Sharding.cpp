@@ -178,7 +178,7 @@ static bool areApart(const AxisRef &a, const AxisRef &b) {
   return a.axis != b.axis || b.before % (a.before * a.size) == 0 || a.before % (b.before * b.size) == 0;
 }
 
-static Status checkDim(const Mesh &mesh, int64_t size, const DimSharding &dim, size_t d) {
+static Status checkDim(int64_t size, const DimSharding &dim, size_t d) {
   if (dim.axes.empty() != (dim.chunk == 0))
     return Error{fmt::format("dimension {} is cut by {} axes and has chunk {}: the chunk is 0 exactly where nothing cuts", d,
                              dim.axes.size(), dim.chunk)};
@@ -208,7 +208,7 @@ Status checkSharding(const Mesh &mesh, const Shape &shape, const Sharding &shard
         return Error{fmt::format("{} and {} are the same ranks in part: an axis occurs once in a sharding", toString(mesh, used[j]),
                                  toString(mesh, used[i]))};
   for (size_t d = 0; d < shape.size(); ++d)
-    if (Status status = checkDim(mesh, shape[d], sharding.dims[d], d); !status)
+    if (Status status = checkDim(shape[d], sharding.dims[d], d); !status)
       return status;
   if (!std::is_sorted(sharding.partial.begin(), sharding.partial.end()))
     return Error{fmt::format("partial [{}] is not sorted by axis", toString(mesh, sharding.partial))};
