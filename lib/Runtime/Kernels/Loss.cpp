@@ -40,7 +40,7 @@ Status checkLabels(const I *labels, const LossSizes &s) {
 }
 
 template <typename T>
-[[gnu::always_inline]] inline T logSumExp(const T *x, int64_t n) {
+[[gnu::always_inline]] inline double logSumExp(const T *x, int64_t n) {
   T highest = -std::numeric_limits<T>::infinity();
 #pragma omp simd reduction(max : highest)
   for (int64_t i = 0; i < n; ++i)
@@ -51,7 +51,7 @@ template <typename T>
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i)
     sum += double(fastExp(T(x[i] - highest)));
-  return T(double(highest) + std::log(sum));
+  return double(highest) + std::log(sum);
 }
 } // namespace
 
@@ -67,17 +67,18 @@ Result<Planned> planCrossEntropy(const BindRequest &request) {
     using I = typename decltype(index)::type;
     return forFloat(request, logits.dtype, [&](auto type) -> Result<Planned> {
       using T = typename decltype(type)::type;
-      auto loop = [](auto, const T *x, T *lse, LossSizes s) {
-        for (int64_t i = 0; i < s.rows; ++i)
-          lse[i] = logSumExp(x + i * s.classes, s.classes);
+      auto loop = [](auto, const T *x, const I *label, T *nll, T *lse, LossSizes s) {
+        for (int64_t i = 0; i < s.rows; ++i, x += s.classes) {
+          double sum = logSumExp(x, s.classes);
+          lse[i] = T(sum);
+          nll[i] = label[i] == s.ignored ? T(0) : T(sum - double(x[label[i]])); // before rounding: the difference may be small
+        }
       };
       return Planned{[=, s = *sizes, x = dataOf<T>(logits), label = dataOf<I>(labels), nll = mutableDataOf<T>(request.results[0]),
                       lse = mutableDataOf<T>(request.results[1])]() -> Status {
         if (Status status = checkLabels(label, s); !status)
           return status;
-        dispatch(loop, x, lse, s);
-        for (int64_t i = 0; i < s.rows; ++i)
-          nll[i] = label[i] == s.ignored ? T(0) : lse[i] - x[i * s.classes + label[i]];
+        dispatch(loop, x, label, nll, lse, s);
         return ok();
       }};
     });
