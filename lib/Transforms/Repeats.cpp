@@ -27,6 +27,18 @@ struct Run {
   int64_t mostSaved() const { return (length + period) / period * period - period; }
 };
 
+/// The `kerf.trainable` mark of a parameter (null where it has none); nothing where `value` is no parameter.
+std::optional<Attribute> trainableMark(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto function = argument ? dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp()) : FunctionOpInterface();
+  if (!function)
+    return std::nullopt;
+  auto kind = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
+  if (!kind || kind.getValue() != "parameter")
+    return std::nullopt;
+  return function.getArgAttr(argument.getArgNumber(), KerfDialect::kTrainableAttr);
+}
+
 /// What makes one rotation better than another, in this order.
 struct Score {
   int64_t crossing, saved, scope;
@@ -90,18 +102,22 @@ std::vector<Run> Searcher::candidates() const {
   return runs;
 }
 
-/// Whether the segment at `segment` and the next one take every operand from the same place of themselves, or both from outside.
+/// Whether the segment at `segment` and the next one take every operand from the same place of themselves, or both from outside: then
+/// not a trainable parameter here and a frozen one there.
 bool Searcher::consistent(int64_t segment, int64_t period) const {
   int64_t next = segment + period;
   for (int64_t i = segment; i < next; ++i)
     for (size_t j = 0; j < producers[i].size(); ++j) {
-      int64_t here = producers[i][j] >= segment ? producers[i][j] - segment : -1;
-      int64_t there = producers[i + period][j] >= next ? producers[i + period][j] - next : -1;
-      if (here != there)
+      int64_t here = producers[i][j] - segment, there = producers[i + period][j] - next;
+      Value operand = sequence.ops[i]->getOperand(j), nextOperand = sequence.ops[i + period]->getOperand(j);
+      if (here < 0 && there < 0) {
+        std::optional<Attribute> mark = trainableMark(operand), nextMark = trainableMark(nextOperand);
+        if (mark && nextMark && *mark != *nextMark)
+          return false;
+      } else if (here != there ||
+                 cast<OpResult>(operand).getResultNumber() != cast<OpResult>(nextOperand).getResultNumber()) {
         return false;
-      if (here >= 0 && cast<OpResult>(sequence.ops[i]->getOperand(j)).getResultNumber() !=
-                           cast<OpResult>(sequence.ops[i + period]->getOperand(j)).getResultNumber())
-        return false;
+      }
     }
   return true;
 }
@@ -211,25 +227,11 @@ std::optional<Repeat> Searcher::search() const {
   return best;
 }
 
-bool isParameter(BlockArgument argument) {
-  auto function = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
-  auto kind = function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr) : StringAttr();
-  return kind && kind.getValue() == "parameter";
-}
-
-/// What must agree between two layers: uniqued pointers of name, attributes, types and the kinds of parameter operands.
+/// What must agree between two layers: uniqued pointers of name, attributes and types.
 std::vector<const void *> kindKey(Operation *op) {
   std::vector<const void *> key = {op->getName().getAsOpaquePointer(), op->getAttrDictionary().getAsOpaquePointer()};
-  for (Value operand : op->getOperands()) {
-    key.push_back(operand.getType().getAsOpaquePointer());
-    auto argument = dyn_cast<BlockArgument>(operand);
-    if (!argument || !isParameter(argument))
-      continue;
-    auto function = cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
-    key.push_back(function.getArgAttr(argument.getArgNumber(), KerfDialect::kKindAttr).getAsOpaquePointer());
-    Attribute trainable = function.getArgAttr(argument.getArgNumber(), KerfDialect::kTrainableAttr);
-    key.push_back(trainable ? trainable.getAsOpaquePointer() : nullptr);
-  }
+  for (Type type : op->getOperandTypes())
+    key.push_back(type.getAsOpaquePointer());
   for (Type type : op->getResultTypes())
     key.push_back(type.getAsOpaquePointer());
   return key;
@@ -250,8 +252,7 @@ OpSequence::OpSequence(Block &block) {
   for (Operation &op : block.without_terminator()) {
     bool isCall = isa<CallOp>(op);
     bool depends = isCall || llvm::any_of(op.getOperands(), [&](Value operand) {
-      auto argument = dyn_cast<BlockArgument>(operand);
-      return argument ? isParameter(argument) : dependent.contains(operand.getDefiningOp());
+      return trainableMark(operand) || dependent.contains(operand.getDefiningOp());
     });
     // A call is a layer found before: like nothing else, so that no segment contains one.
     int kind = isCall ? nextKind : kindNumbers.try_emplace(kindKey(&op), nextKind).first->second;

@@ -27,7 +27,7 @@ public:
   explicit OpSequence(mlir::Block &block);
 
   std::vector<mlir::Operation *> ops;
-  /// Equal for ops of equal name, attributes and types, whose parameter operands are of one kind and trainability.
+  /// Equal for ops of equal name, attributes and types.
   std::vector<int> kinds;
   /// scopes[i]: the components of op i's module scope ("transformer", "h", "0"), numbered; empty where it has none.
   std::vector<std::vector<int>> scopes;

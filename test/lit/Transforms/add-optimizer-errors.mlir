@@ -1,0 +1,42 @@
+// RUN: kerf-opt %s -split-input-file -kerf-add-optimizer -verify-diagnostics
+// RUN: not kerf-opt %s -kerf-add-optimizer="optimizer=adam" 2>&1 | FileCheck %s --check-prefix=NAME
+// RUN: not kerf-opt %s -kerf-add-optimizer="momentum=1.0" 2>&1 | FileCheck %s --check-prefix=MOMENTUM
+// RUN: not kerf-opt %s -kerf-add-optimizer="clip-norm=-1.0" 2>&1 | FileCheck %s --check-prefix=CLIP
+// RUN: not kerf-opt %s -kerf-add-optimizer="optimizer=adamw eps=0.0" 2>&1 | FileCheck %s --check-prefix=EPS
+
+// NAME: unknown optimizer 'adam'; there are sgd and adamw
+// MOMENTUM: optimizer option momentum is 1.000000e+00; it must be 0 or more and less than 1.000000e+00
+// CLIP: optimizer option clip-norm is -1.000000e+00; it must be 0 or more and finite
+// EPS: optimizer option eps is 0.000000e+00; it must be more than 0 and finite
+
+// expected-error @below {{no function @main with one block: import a model first}}
+module {
+}
+
+// -----
+
+module @gradients_are_missing {
+  // expected-error @below {{trainable parameter 'w' (argument 0) has no result 'gradient/w'; run kerf-differentiate first}}
+  func.func @main(%w: tensor<f32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable}) -> tensor<f32> {
+    return %w : tensor<f32>
+  }
+}
+
+// -----
+
+module @nothing_is_trained {
+  // expected-error @below {{has no trainable parameter; run kerf-differentiate first, or choose some with --trainable GLOB}}
+  func.func @main(%w: tensor<f32> {kerf.kind = "parameter", kerf.name = "w"}) -> tensor<f32> {
+    return %w : tensor<f32>
+  }
+}
+
+// -----
+
+module @an_optimizer_was_added_before {
+  // expected-error @below {{argument 0 is updated already: an optimizer was added before}}
+  func.func @main(%w: tensor<f32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable, kerf.updated_by = 1 : i64})
+      -> (tensor<f32>, tensor<f32> {kerf.name = "w"}) {
+    return %w, %w : tensor<f32>, tensor<f32>
+  }
+}

@@ -1,0 +1,117 @@
+// RUN: kerf-opt %s -split-input-file -kerf-differentiate -verify-diagnostics | FileCheck %s
+
+// Gradients in argument order; those of a value with two users (x, a tied parameter) are added; nothing for what isn't trained, and no
+// work for what leads nowhere.
+
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: %[[F:[a-z0-9]+]]: {{[^,]*}}, kerf.name = "frozen"}, %[[W:[a-z0-9]+]]: {{[^,]*}}, kerf.name = "w", kerf.trainable}
+// CHECK-SAME: -> (tensor<f32> {kerf.name = "loss"}, tensor<4xf32> {kerf.name = "gradient/w"})
+// CHECK: %[[X:.*]] = kerf.multiply %[[W]], %[[F]] :
+// CHECK: %[[T:.*]] = kerf.tanh %[[X]] :
+// CHECK: %[[Y:.*]] = kerf.multiply %[[T]], %[[W]] :
+// CHECK: %[[LOSS:.*]] = kerf.reduce %[[Y]]
+// CHECK: %[[ONE:.*]] = kerf.constant {kerf.backward} dense<1.000000e+00> : tensor<f32>
+// CHECK: %[[DY:.*]] = kerf.broadcast_in_dim %[[ONE]] {{.*}}kerf.backward
+// CHECK-DAG: %[[DT:.*]] = kerf.multiply %[[DY]], %[[W]] {kerf.backward}
+// CHECK-DAG: %[[DW1:.*]] = kerf.multiply %[[DY]], %[[T]] {kerf.backward}
+// CHECK: %[[DW2:.*]] = kerf.multiply %{{.*}}, %[[F]] {kerf.backward}
+// CHECK-NEXT: %[[DW:.*]] = kerf.add %[[DW1]], %[[DW2]] {kerf.backward}
+// CHECK-NEXT: return %[[LOSS]], %[[DW]]
+func.func @main(%f: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "frozen"},
+                %w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable}) -> (tensor<f32> {kerf.name = "loss"}, tensor<4xf32> {kerf.name = "y"}) {
+  %x = kerf.multiply %w, %f : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %t = kerf.tanh %x : (tensor<4xf32>) -> tensor<4xf32>
+  %dead = kerf.exponential %t : (tensor<4xf32>) -> tensor<4xf32>
+  %y = kerf.multiply %t, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %loss = kerf.reduce %y {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  return %loss, %y : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+// A parameter that the loss doesn't depend on is left out, with a warning. Ops without a gradient may stand beside the way.
+
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: kerf.name = "unused"}
+// CHECK-SAME: -> (tensor<f32>, tensor<f32> {kerf.name = "gradient/w"})
+// expected-warning @below {{parameter 'unused' is not trained: the loss does not depend on it}}
+func.func @main(%u: tensor<f32> {kerf.kind = "parameter", kerf.name = "unused", kerf.trainable},
+                %w: tensor<f32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable}) -> tensor<f32> {
+  %s = kerf.sign %u : (tensor<f32>) -> tensor<f32>
+  %z = kerf.compare %w, %s {direction = #kerf<comparison LT>} : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  %0 = kerf.constant dense<0.0> : tensor<f32>
+  %y = kerf.select %z, %0, %w : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %y : tensor<f32>
+}
+
+// -----
+
+// Two layers, one function: the forward one returns in addition what the backward one uses (tanh's result; not the broadcast bias, not
+// the product). The first layer's input needs no gradient, the second's does: one backward function gives it, the first call ignores it.
+
+// CHECK-LABEL: func.func private @layer(
+// CHECK-SAME: -> (tensor<4x8xf32>, tensor<4x8xf32>)
+// CHECK: %[[T:.*]] = kerf.tanh
+// CHECK: %[[Y:.*]] = kerf.multiply %[[T]]
+// CHECK: return %[[Y]], %[[T]]
+// CHECK-LABEL: func.func private @layer_backward(
+// CHECK-SAME: %[[T:[a-z0-9]+]]: tensor<4x8xf32>, %[[X:[a-z0-9]+]]: tensor<4x8xf32>, %[[W:[a-z0-9]+]]: tensor<8x8xf32>, %[[G:[a-z0-9]+]]: tensor<8xf32>, %[[DY:[a-z0-9]+]]: tensor<4x8xf32>)
+// CHECK-SAME: -> (tensor<4x8xf32>, tensor<8x8xf32>, tensor<8xf32>)
+// CHECK: kerf.broadcast_in_dim %[[G]] {{.*}}kerf.backward
+// CHECK-NOT: kerf.tanh
+// CHECK: return
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME: -> (tensor<f32>, tensor<8x8xf32> {kerf.name = "gradient/w0"}, tensor<8xf32> {kerf.name = "gradient/g"}, tensor<8x8xf32> {kerf.name = "gradient/w1"})
+// CHECK: %[[C0:.*]]:2 = kerf.call @layer(%[[IN:.*]], %[[W0:.*]], %[[GAIN:.*]]) :
+// CHECK: %[[C1:.*]]:2 = kerf.call @layer(%[[C0]]#0, %[[W1:.*]], %[[GAIN]]) :
+// CHECK: %[[B1:.*]]:3 = kerf.call @layer_backward(%[[C1]]#1, %[[C0]]#0, %[[W1]], %[[GAIN]], %{{.*}}) {kerf.backward}
+// CHECK: %[[B0:.*]]:3 = kerf.call @layer_backward(%[[C0]]#1, %[[IN]], %[[W0]], %[[GAIN]], %[[B1]]#0) {kerf.backward}
+// CHECK: %[[DG:.*]] = kerf.add %[[B1]]#2, %[[B0]]#2 {kerf.backward}
+// CHECK: return %{{.*}}, %[[B0]]#1, %[[DG]], %[[B1]]#1
+func.func private @layer(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %g: tensor<8xf32>) -> tensor<4x8xf32> {
+  %a = kerf.dot_general %x, %w {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %t = kerf.tanh %a : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %b = kerf.broadcast_in_dim %g {broadcast_dimensions = array<i64: 1>} : (tensor<8xf32>) -> tensor<4x8xf32>
+  %y = kerf.multiply %t, %b : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+func.func @main(%x: tensor<4x8xf32> {kerf.kind = "input", kerf.name = "x"},
+                %w0: tensor<8x8xf32> {kerf.kind = "parameter", kerf.name = "w0", kerf.trainable},
+                %g: tensor<8xf32> {kerf.kind = "parameter", kerf.name = "g", kerf.trainable},
+                %w1: tensor<8x8xf32> {kerf.kind = "parameter", kerf.name = "w1", kerf.trainable}) -> tensor<f32> {
+  %x1 = kerf.call @layer(%x, %w0, %g) : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %x2 = kerf.call @layer(%x1, %w1, %g) : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %loss = kerf.reduce %x2 {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// -----
+
+// Two carried values and a shared table. The last call's second result leads nowhere: its gradient is zeros there. The table has no
+// gradient; the backward function doesn't even take what it doesn't use.
+
+// CHECK-LABEL: func.func private @layer_backward(
+// CHECK-SAME: -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+// CHECK-LABEL: func.func @main(
+// CHECK: %[[C0:.*]]:{{[0-9]}} = kerf.call @layer(%{{.*}}, %{{.*}}, %[[W0:.*]], %[[TABLE:.*]]) :
+// CHECK: %[[C1:.*]]:{{[0-9]}} = kerf.call @layer(%[[C0]]#0, %[[C0]]#1, %[[W1:.*]], %[[TABLE]]) :
+// CHECK: %[[ZERO:.*]] = kerf.constant {kerf.backward} dense<0.000000e+00> : tensor<4xf32>
+// CHECK: %[[B1:.*]]:3 = kerf.call @layer_backward({{.*}}%[[ZERO]])
+// CHECK: %[[B0:.*]]:3 = kerf.call @layer_backward({{.*}}%[[B1]]#0, %[[B1]]#1)
+// CHECK: return %{{.*}}, %{{.*}}, %[[B0]]#2, %[[B1]]#2
+func.func private @layer(%a: tensor<4xf32>, %b: tensor<4xf32>, %w: tensor<4xf32>, %t: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = kerf.multiply %a, %t : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = kerf.multiply %b, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %2 = kerf.add %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %3 = kerf.multiply %2, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %2, %3 : tensor<4xf32>, tensor<4xf32>
+}
+func.func @main(%a: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "a", kerf.trainable},
+                %t: tensor<4xf32> {kerf.kind = "constant", kerf.name = "t"},
+                %w0: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w0", kerf.trainable},
+                %w1: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w1", kerf.trainable}) -> tensor<f32> {
+  %a1, %b1 = kerf.call @layer(%a, %a, %w0, %t) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %a2, %b2 = kerf.call @layer(%a1, %b1, %w1, %t) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %loss = kerf.reduce %a2 {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
