@@ -46,6 +46,8 @@ function(kerf_mlir_library name)
   target_link_libraries(${name} PUBLIC kerf_flags ${ARG_LINK})
   add_dependencies(${name} kerf-tablegen)
   mlir_target_link_libraries(${name} PUBLIC MLIRIR)
+  # MLIR's shared library does not pass on LLVM's, whose numbers (APFloat, APInt) our code uses.
+  target_link_libraries(${name} PUBLIC LLVM)
 endfunction()
 
 # kerf_unittest(SearchTests SOURCES a.cpp LINK KerfSearch): a GoogleTest program, run by ctest.

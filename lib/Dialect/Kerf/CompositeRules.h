@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kerf/Dialect/Kerf/Emit.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace kerf::ir {
@@ -24,9 +25,10 @@ struct RuleWriter {
       map.push_back({factor(std::string(prefix).append(std::to_string(i)), sizes[i], kind)});
     return map;
   }
-  /// The op is linear in `operands` taken together, for these results.
+  /// The op is linear in `operands` taken together, for these results. Plans name factors: sum0, sum1, ... as in elementwiseRule.
   void linear(std::vector<int> operands, std::vector<int> results) {
-    factor("partial", 0, FactorKind::PartialSum);
+    auto before = llvm::count_if(rule.factors, [](const Factor &other) { return other.kind == FactorKind::PartialSum; });
+    factor(std::string("sum").append(std::to_string(before)), 0, FactorKind::PartialSum);
     rule.factors.back().partialOperands = std::move(operands);
     rule.factors.back().partialResults = std::move(results);
   }

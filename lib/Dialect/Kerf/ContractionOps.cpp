@@ -123,7 +123,7 @@ struct ProductSide {
   Value operand, other;
   ArrayRef<int64_t> batching, otherBatching, contracting, otherContracting;
   SmallVector<int64_t> free, otherFree; // of the operand, of the other
-  int64_t firstFree, firstOtherFree;    // where these stand in the result
+  int64_t firstOtherFree;               // where the latter stand in the result
 };
 
 /// Dimension p of `order`'s tensor is dimension order[p] of the operand: the permutation that puts them in place.
@@ -164,10 +164,8 @@ LogicalResult DotGeneralOp::buildGradient(OpBuilder &builder, ArrayRef<Value> re
   operandGradients.assign(2, Value());
   SmallVector<int64_t> rows = lhsFree(*this), columns = rhsFree(*this);
   int64_t firstRow = getLhsBatching().size(), firstColumn = firstRow + rows.size();
-  ProductSide left{getLhs(),           getRhs(),           getLhsBatching(), getRhsBatching(), getLhsContracting(),
-                   getRhsContracting(), rows,              columns,          firstRow,         firstColumn};
-  ProductSide right{getRhs(),           getLhs(),          getRhsBatching(), getLhsBatching(), getRhsContracting(),
-                    getLhsContracting(), columns,          rows,             firstColumn,      firstRow};
+  ProductSide left{getLhs(), getRhs(), getLhsBatching(), getRhsBatching(), getLhsContracting(), getRhsContracting(), rows, columns, firstColumn};
+  ProductSide right{getRhs(), getLhs(), getRhsBatching(), getLhsBatching(), getRhsContracting(), getLhsContracting(), columns, rows, firstRow};
   if (wanted[0])
     operandGradients[0] = productGradient(emit, left, resultGradients[0]);
   if (wanted[1])

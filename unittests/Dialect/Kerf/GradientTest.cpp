@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of ops that are no composites: the built IR verifies, has the operands' types, and holds no op that a wanted gradient does not
+// need. (Their values are checked end to end, against finite differences and PyTorch.)
+#include "Samples.h"
+
+#include "mlir/IR/Verifier.h"
+#include <gtest/gtest.h>
+
+using namespace kerf;
+using namespace kerf::ir;
+using namespace kerf::ir::test;
+using mlir::Value;
+
+namespace {
+
+/// `present`: for each operand, 1 where it has a gradient. Sizes differ, so that dimensions in the wrong order don't verify.
+struct GradientRow {
+  const char *arguments, *op;
+  std::vector<int> present;
+};
+
+std::string unary(const std::string &name) { return "%y = kerf." + name + " %x : (tensor<4x8xf32>) -> tensor<4x8xf32>"; }
+std::string binary(const std::string &name) {
+  return "%z = kerf." + name + " %x, %y : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>";
+}
+std::string dot(const std::string &batch, const std::string &contract, const std::string &types) {
+  auto attribute = [](const std::string &name, const std::string &dims) { return name + " = array<i64" + dims + ">"; };
+  size_t half = batch.find('|'), middle = contract.find('|');
+  return "%z = kerf.dot_general %x, %y {" + attribute("lhs_batching", batch.substr(0, half)) + ", " +
+         attribute("rhs_batching", batch.substr(half + 1)) + ", " + attribute("lhs_contracting", contract.substr(0, middle)) + ", " +
+         attribute("rhs_contracting", contract.substr(middle + 1)) + "} : " + types;
+}
+
+/// Builds the gradient with `wanted`, and checks it.
+void checkGradient(Context &context, const std::string &arguments, const std::string &text, llvm::ArrayRef<bool> wanted,
+                   llvm::ArrayRef<bool> expected) {
+  Sample sample = parseSample(context, arguments, text);
+  ASSERT_TRUE(sample.op);
+  auto op = llvm::dyn_cast<GradientOpInterface>(sample.op);
+  ASSERT_TRUE(op);
+  mlir::SmallVector<Value> resultGradients, operandGradients;
+  for (Value result : sample.op->getResults())
+    resultGradients.push_back(sample.body->addArgument(result.getType(), sample.op->getLoc()));
+  mlir::OpBuilder builder(sample.body->getTerminator());
+  mlir::Operation *last = sample.op;
+  ASSERT_TRUE(succeeded(op.buildGradient(builder, resultGradients, wanted, operandGradients)));
+  ASSERT_EQ(operandGradients.size(), sample.op->getNumOperands());
+  for (size_t i = 0; i < operandGradients.size(); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_EQ(static_cast<bool>(operandGradients[i]), wanted[i] && expected[i]);
+    if (operandGradients[i]) {
+      EXPECT_EQ(operandGradients[i].getType(), sample.op->getOperand(i).getType());
+    }
+  }
+  for (mlir::Operation *made = last->getNextNode(); made != sample.body->getTerminator(); made = made->getNextNode()) {
+    EXPECT_TRUE(succeeded(mlir::verify(made)));
+    bool isGradient = llvm::any_of(made->getResults(), [&](Value value) { return llvm::is_contained(operandGradients, value); });
+    EXPECT_TRUE(isGradient || !made->use_empty()) << "nothing needs " << made->getName().getStringRef().str();
+  }
+}
+
+/// All operands wanted, then each alone.
+void checkRow(Context &context, const std::string &arguments, const std::string &text, llvm::ArrayRef<int> present) {
+  SCOPED_TRACE(text);
+  mlir::SmallVector<bool> expected(present.begin(), present.end());
+  checkGradient(context, arguments, text, mlir::SmallVector<bool>(present.size(), true), expected);
+  for (size_t i = 0; i < present.size(); ++i) {
+    mlir::SmallVector<bool> alone(present.size(), false);
+    alone[i] = true;
+    checkGradient(context, arguments, text, alone, expected);
+  }
+}
+
+TEST(GradientTest, ElementwiseOps) {
+  Context context;
+  const std::string one = "%x: tensor<4x8xf32>", two = "%x: tensor<4x8xf32>, %y: tensor<4x8xf32>";
+  for (const char *name :
+       {"negate", "abs", "exponential", "log", "sqrt", "rsqrt", "tanh", "logistic", "erf", "sine", "cosine"})
+    checkRow(context, one, unary(name), {1});
+  for (const char *name : {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power"})
+    checkRow(context, two, binary(name), {1, 1});
+  for (const char *exponent : {"1.0", "2.0", "3.0", "0.5", "-1.7"})
+    checkRow(context, one,
+             std::string("%n = kerf.constant dense<") + exponent + "> : tensor<f32>\n" +
+                 "%y = kerf.broadcast_in_dim %n {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4x8xf32>\n" + binary("power"),
+             {1, 1});
+  checkRow(context, one, "%y = kerf.constant dense<0.0> : tensor<4x8xf32>\n" + binary("power"), {0, 1});
+  checkRow(context, "%p: tensor<4x8xi1>, %x: tensor<4x8xf32>, %y: tensor<4x8xf32>",
+           "%z = kerf.select %p, %x, %y : (tensor<4x8xi1>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>", {0, 1, 1});
+  checkRow(context, one, "%y = kerf.convert %x : (tensor<4x8xf32>) -> tensor<4x8xbf16>", {1});
+  checkRow(context, "%x: tensor<4xi32>", "%y = kerf.convert %x : (tensor<4xi32>) -> tensor<4xf32>", {0});
+  checkRow(context, "%x: tensor<4xf64>", "%y = kerf.convert %x : (tensor<4xf64>) -> tensor<4xi1>", {0});
+  checkRow(context, "%x: tensor<4xi32>, %y: tensor<4xi32>", "%z = kerf.add %x, %y : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>", {0, 0});
+}
+
+TEST(GradientTest, ReluAndClampHaveNoSlopeAtTheBound) {
+  Context context;
+  // With a constant operand there is no share for ties; between two tensors there is: one comparison for equality.
+  for (bool isBound : {true, false}) {
+    Sample sample = parseSample(context, isBound ? "%x: tensor<4x8xf32>" : "%x: tensor<4x8xf32>, %y: tensor<4x8xf32>",
+                                (isBound ? "%y = kerf.constant dense<0.0> : tensor<4x8xf32>\n" : "") + binary("maximum"));
+    ASSERT_TRUE(sample.op);
+    Value gradient = sample.body->addArgument(sample.op->getResult(0).getType(), sample.op->getLoc());
+    mlir::OpBuilder builder(sample.body->getTerminator());
+    mlir::SmallVector<Value> gradients;
+    ASSERT_TRUE(succeeded(llvm::cast<GradientOpInterface>(sample.op).buildGradient(builder, gradient, {true, false}, gradients)));
+    int equal = 0, greater = 0;
+    sample.body->walk([&](CompareOp op) {
+      equal += op.getDirection() == Comparison::EQ;
+      greater += op.getDirection() == Comparison::GT;
+    });
+    EXPECT_EQ(equal, isBound ? 0 : 1);
+    EXPECT_EQ(greater, 1);
+  }
+}
+
+TEST(GradientTest, ShapeOps) {
+  Context context;
+  const GradientRow rows[] = {
+      {"%x: tensor<8xf32>", "%y = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64: 1>} : (tensor<8xf32>) -> tensor<4x8xf32>", {1}},
+      {"%x: tensor<4x1xf32>",
+       "%y = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64: 1, 2>} : (tensor<4x1xf32>) -> tensor<3x4x8xf32>", {1}},
+      {"%x: tensor<1x1xf32>",
+       "%y = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64: 1, 2>} : (tensor<1x1xf32>) -> tensor<1x1x8xf32>", {1}},
+      {"%x: tensor<f32>", "%y = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4x8xf32>", {1}},
+      {"%x: tensor<8x4xf32>", "%y = kerf.reshape %x : (tensor<8x4xf32>) -> tensor<2x16xf32>", {1}},
+      {"%x: tensor<2x3x4xf32>", "%y = kerf.transpose %x {permutation = array<i64: 1, 2, 0>} : (tensor<2x3x4xf32>) -> tensor<3x4x2xf32>", {1}},
+      {"%x: tensor<4x9xf32>",
+       "%y = kerf.slice %x {start = array<i64: 1, 2>, limit = array<i64: 4, 8>, strides = array<i64: 1, 4>} : (tensor<4x9xf32>) -> tensor<3x2xf32>",
+       {1}},
+      {"%x: tensor<4xf32>",
+       "%y = kerf.slice %x {start = array<i64: 2>, limit = array<i64: 2>, strides = array<i64: 1>} : (tensor<4xf32>) -> tensor<0xf32>", {0}},
+      {"%x: tensor<4x3xf32>, %v: tensor<f32>",
+       "%y = kerf.pad %x, %v {low = array<i64: 1, 0>, high = array<i64: 0, 2>, interior = array<i64: 0, 3>} : (tensor<4x3xf32>, tensor<f32>) -> tensor<5x11xf32>",
+       {1, 1}},
+      {"%x: tensor<2x8xf32>, %y: tensor<3x8xf32>",
+       "%z = kerf.concatenate %x, %y {dimension = 0 : i64} : (tensor<2x8xf32>, tensor<3x8xf32>) -> tensor<5x8xf32>", {1, 1}},
+  };
+  for (const GradientRow &row : rows)
+    checkRow(context, row.arguments, row.op, row.present);
+}
+
+TEST(GradientTest, Contractions) {
+  Context context;
+  // All sizes differ within a row.
+  const std::vector<std::array<std::string, 4>> products = {
+      {"%x: tensor<4x8xf32>, %y: tensor<8x16xf32>", "|", ": 1|: 0", "(tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>"},
+      {"%x: tensor<8x4xf32>, %y: tensor<16x8xf32>", "|", ": 0|: 1", "(tensor<8x4xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>"},
+      {"%x: tensor<2x4x3x8xf32>, %y: tensor<2x5x3x8xf32>", ": 0, 2|: 0, 2", ": 3|: 3",
+       "(tensor<2x4x3x8xf32>, tensor<2x5x3x8xf32>) -> tensor<2x3x4x5xf32>"},
+      {"%x: tensor<4x3x2x8xf32>, %y: tensor<2x8x5x3xf32>", ": 2, 1|: 0, 3", ": 3|: 1",
+       "(tensor<4x3x2x8xf32>, tensor<2x8x5x3xf32>) -> tensor<2x3x4x5xf32>"},
+      {"%x: tensor<2x3x4x5xf32>, %y: tensor<5x4x6x7xf32>", "|", ": 2, 3|: 1, 0", "(tensor<2x3x4x5xf32>, tensor<5x4x6x7xf32>) -> tensor<2x3x6x7xf32>"},
+      {"%x: tensor<5x2x4x3xf32>, %y: tensor<6x5x7x4xf32>", "|", ": 2, 0|: 3, 1", "(tensor<5x2x4x3xf32>, tensor<6x5x7x4xf32>) -> tensor<2x3x6x7xf32>"},
+      {"%x: tensor<8xf32>, %y: tensor<8xf32>", "|", ": 0|: 0", "(tensor<8xf32>, tensor<8xf32>) -> tensor<f32>"},
+      {"%x: tensor<4xf32>, %y: tensor<8xf32>", "|", "|", "(tensor<4xf32>, tensor<8xf32>) -> tensor<4x8xf32>"},
+  };
+  for (const auto &[arguments, batch, contract, types] : products)
+    checkRow(context, arguments, dot(batch, contract, types), {1, 1});
+  const GradientRow rows[] = {
+      {"%x: tensor<4x8x3xf32>", "%y = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0, 2>} : (tensor<4x8x3xf32>) -> tensor<8xf32>", {1}},
+      {"%x: tensor<4x8x3xf32>", "%y = kerf.reduce %x {kind = #kerf<reduce_kind max>, dimensions = array<i64: 1>} : (tensor<4x8x3xf32>) -> tensor<4x3xf32>", {1}},
+      {"%x: tensor<4x8xf64>", "%y = kerf.reduce %x {kind = #kerf<reduce_kind min>, dimensions = array<i64: 0, 1>} : (tensor<4x8xf64>) -> tensor<f64>", {1}},
+      {"%x: tensor<5x9x8xf32>, %i: tensor<2x3xi64>",
+       "%y = kerf.gather %x, %i {axis = 1 : i64} : (tensor<5x9x8xf32>, tensor<2x3xi64>) -> tensor<5x2x3x8xf32>", {1, 0}},
+  };
+  for (const GradientRow &row : rows)
+    checkRow(context, row.arguments, row.op, row.present);
+}
+
+TEST(GradientTest, ALinearLayerNeedsNoTranspose) {
+  Context context;
+  const std::array<std::array<std::string, 3>, 2> layers = {{
+      {"%x: tensor<4x8xf32>, %y: tensor<8x16xf32>", ": 1|: 0", "(tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>"},
+      {"%x: tensor<4x8xf32>, %y: tensor<16x8xf32>", ": 1|: 1", "(tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>"},
+  }};
+  for (const auto &[arguments, contract, types] : layers) {
+    Sample sample = parseSample(context, arguments, dot("|", contract, types));
+    ASSERT_TRUE(sample.op);
+    Value gradient = sample.body->addArgument(sample.op->getResult(0).getType(), sample.op->getLoc());
+    mlir::OpBuilder builder(sample.body->getTerminator());
+    mlir::SmallVector<Value> gradients;
+    ASSERT_TRUE(succeeded(llvm::cast<GradientOpInterface>(sample.op).buildGradient(builder, gradient, {true, true}, gradients)));
+    for (mlir::Operation &op : *sample.body)
+      EXPECT_FALSE(llvm::isa<TransposeOp>(op));
+  }
+}
+
+} // namespace

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The local forms of ops whose attributes speak of sizes or places: on a mesh <"x"=2, "y"=3>, by a strategy, with their local types.
+#include "Samples.h"
+
+#include "mlir/IR/Verifier.h"
+#include <gtest/gtest.h>
+
+using namespace kerf;
+using namespace kerf::ir;
+using namespace kerf::ir::test;
+
+namespace {
+
+const Mesh kMesh{{{"x", 2}, {"y", 3}}};
+
+mlir::RankedTensorType localType(mlir::Value value, const Sharding &sharding) {
+  return mlir::RankedTensorType::get(localShape(shapeOf(value), sharding), tensorType(value).getElementType());
+}
+
+/// The op that gives the local result when mesh axis a cuts factor strategy[a]; null where that fails or doesn't verify.
+mlir::Operation *localize(Sample &sample, const Strategy &strategy) {
+  auto op = llvm::dyn_cast<ShardingRuleOpInterface>(sample.op);
+  std::optional<OpSharding> sharding = op ? project(op.getShardingRule(), kMesh, strategy) : std::nullopt;
+  if (!sharding)
+    return nullptr;
+  mlir::SmallVector<mlir::Value> operands;
+  for (auto [i, operand] : llvm::enumerate(sample.op->getOperands()))
+    operands.push_back(sample.body->addArgument(localType(operand, sharding->operands[i]), sample.op->getLoc()));
+  mlir::SmallVector<mlir::Type> types;
+  for (auto [i, result] : llvm::enumerate(sample.op->getResults()))
+    types.push_back(localType(result, sharding->results[i]));
+  mlir::OpBuilder builder(sample.body->getTerminator());
+  auto results = op.localize(builder, operands, types, {kMesh, *sharding});
+  bool isWhole = succeeded(results) && results->size() == types.size() && results->front().getType() == types.front();
+  bool isValid = llvm::all_of(*sample.body, [](mlir::Operation &made) { return succeeded(mlir::verify(&made)); });
+  return isWhole && isValid ? results->front().getDefiningOp() : nullptr;
+}
+
+TEST(LocalizeTest, ASliceTakesAllOfWhatIsCut) {
+  Context context;
+  // 8 rows, 3 on each position of y (the last holds 2); of the columns, which are not cut, 2 to 6.
+  Sample sample = parseSample(context, "%x: tensor<8x8xf32>",
+                              "%y = kerf.slice %x {start = array<i64: 0, 2>, limit = array<i64: 8, 6>, strides = array<i64: 1, 2>} : "
+                              "(tensor<8x8xf32>) -> tensor<8x2xf32>");
+  ASSERT_TRUE(sample.op);
+  auto local = llvm::dyn_cast_or_null<SliceOp>(localize(sample, {{-1, 0}}));
+  ASSERT_TRUE(local);
+  EXPECT_EQ(local.getStart(), (llvm::ArrayRef<int64_t>{0, 2}));
+  EXPECT_EQ(local.getLimit(), (llvm::ArrayRef<int64_t>{3, 6}));
+  EXPECT_EQ(shapeOf(local.getResult()), (Shape{3, 2}));
+  EXPECT_FALSE(localize(sample, {{1, -1}})) << "the sliced dimension may not be cut";
+}
+
+TEST(LocalizeTest, AnIotaStartsAtTheRanksPiece) {
+  Context context;
+  for (bool hasOffset : {false, true}) {
+    Sample sample = parseSample(context, "%o: tensor<i32>",
+                                hasOffset ? "%y = kerf.iota %o {dimension = 1 : i64} : (tensor<i32>) -> tensor<4x8xi32>"
+                                          : "%y = kerf.iota {dimension = 1 : i64} : () -> tensor<4x8xi32>");
+    ASSERT_TRUE(sample.op);
+    auto local = llvm::dyn_cast_or_null<IotaOp>(localize(sample, {{0, 1}}));
+    ASSERT_TRUE(local);
+    EXPECT_EQ(shapeOf(local.getResult()), (Shape{2, 3}));
+    ASSERT_TRUE(local.getOffset());
+    mlir::Operation *offset = local.getOffset().getDefiningOp();
+    if (hasOffset) {
+      ASSERT_TRUE(llvm::isa_and_nonnull<AddOp>(offset));
+      offset = offset->getOperand(1).getDefiningOp();
+    }
+    auto begin = llvm::dyn_cast_or_null<ShardOffsetOp>(offset);
+    ASSERT_TRUE(begin);
+    EXPECT_EQ(begin.getAxes(), (llvm::ArrayRef<int64_t>{1, 1, 3})); // axis y, whole
+    EXPECT_EQ(begin.getChunk(), 3u);
+  }
+  // The other dimension alone: every piece counts from 0.
+  Sample sample = parseSample(context, "", "%y = kerf.iota {dimension = 1 : i64} : () -> tensor<4x8xi32>");
+  ASSERT_TRUE(sample.op);
+  auto local = llvm::dyn_cast_or_null<IotaOp>(localize(sample, {{0, -1}}));
+  ASSERT_TRUE(local);
+  EXPECT_FALSE(local.getOffset());
+}
+
+TEST(LocalizeTest, ASplatIsASplatOfTheLocalShape) {
+  Context context;
+  Sample sample = parseSample(context, "", "%y = kerf.constant dense<1.5> : tensor<4x8xf32>");
+  ASSERT_TRUE(sample.op);
+  auto local = llvm::dyn_cast_or_null<ConstantOp>(localize(sample, {{0, 1}}));
+  ASSERT_TRUE(local);
+  EXPECT_EQ(shapeOf(local.getResult()), (Shape{2, 3}));
+  EXPECT_EQ(llvm::cast<mlir::DenseElementsAttr>(local.getValue()).getSplatValue<float>(), 1.5f);
+  Sample other = parseSample(context, "", "%y = kerf.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>");
+  ASSERT_TRUE(other.op);
+  EXPECT_TRUE(localize(other, {{-1, -1}}));
+  EXPECT_FALSE(localize(other, {{0, -1}}));
+}
+
+TEST(LocalizeTest, OtherOpsAreTheSameOpOnPieces) {
+  Context context;
+  // ([ij, k]) -> ([i, jk]): x cuts i, y nothing.
+  Sample reshape = parseSample(context, "%x: tensor<8x4xf32>", "%y = kerf.reshape %x : (tensor<8x4xf32>) -> tensor<2x16xf32>");
+  ASSERT_TRUE(reshape.op);
+  EXPECT_TRUE(llvm::isa_and_nonnull<ReshapeOp>(localize(reshape, {{0, -1}})));
+  // Rows by x, the contraction by y: 8 columns in threes.
+  Sample dot = parseSample(context, "%x: tensor<4x8xf32>, %y: tensor<8x16xf32>",
+                           "%z = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, "
+                           "rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>");
+  ASSERT_TRUE(dot.op);
+  auto local = llvm::dyn_cast_or_null<DotGeneralOp>(localize(dot, {{0, 1}}));
+  ASSERT_TRUE(local);
+  EXPECT_EQ(shapeOf(local.getLhs()), (Shape{2, 3}));
+  EXPECT_EQ(shapeOf(local.getRhs()), (Shape{3, 16}));
+}
+
+} // namespace
