@@ -3,7 +3,10 @@
 #include "KernelTestSupport.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <filesystem>
+#include <thread>
 
 namespace kerf::runtime::test {
 namespace {
@@ -109,6 +112,40 @@ TEST(Contraction, MatricesOfAllOrdersPastTheBlockSizes) {
         expectNear(runKernel("dot_general", c.attrs(), {x, y}, {{dtype, c.result}})[0], oracleDot(c, x, y),
                    std::sqrt(double(k)) * toleranceOf(dtype));
       }
+}
+
+int64_t threadsOfThisProcess() {
+  auto tasks = std::filesystem::directory_iterator("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+TEST(Contraction, RanksAsThreadsAgreeAndStartNoThreadsOfTheirOwn) {
+  DotCase c;
+  c.lhs = {90, 120};
+  c.rhs = {120, 110};
+  c.result = {90, 110};
+  c.lhsContracted = {1};
+  c.rhsContracted = {0};
+  Random random(9);
+  HostTensor x = random.normals(DType::F32, c.lhs), y = random.normals(DType::F32, c.rhs);
+  constexpr int kRanks = 4;
+  std::vector<std::vector<double>> results(kRanks);
+  std::vector<std::thread> ranks;
+  std::atomic<int> finished = 0;
+  int64_t before = threadsOfThisProcess(), most = 0;
+  for (int rank = 0; rank < kRanks; ++rank)
+    ranks.emplace_back([&, rank] {
+      for (int i = 0; i < 5; ++i)
+        results[rank] = runKernel("dot_general", c.attrs(), {x, y}, {{DType::F32, c.result}})[0].values;
+      ++finished;
+    });
+  while (finished < kRanks)
+    most = std::max(most, threadsOfThisProcess());
+  for (std::thread &rank : ranks)
+    rank.join();
+  EXPECT_LE(most, before + kRanks);
+  for (int rank = 1; rank < kRanks; ++rank)
+    EXPECT_EQ(results[rank], results[0]);
 }
 
 TEST(Contraction, AnEmptySumIsZero) {
