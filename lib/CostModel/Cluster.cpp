@@ -18,7 +18,8 @@ constexpr int64_t kMaxRanks = int64_t(1) << 31; // rank numbers must fit everywh
 /// Reads members of one JSON object; the first thing that is wrong is kept as the message.
 class Reader {
 public:
-  Reader(const Json &object, std::string path, std::string &message) : object(object), path(std::move(path)), message(message) {
+  Reader(const Json &object, std::string path, std::string &message)
+      : object(object), path(std::move(path)), message(message) {
     if (!object.is_object())
       fail("must be an object");
   }
@@ -141,8 +142,9 @@ std::string readInto(const Json &json, Cluster &cluster) {
     if (!groups->is_array() || groups->empty())
       return "groups must be a list of {\"device\", \"levels\"}";
     if (groups->size() > 1)
-      return fmt::format("has {} groups: plans for mixed clusters are not supported yet; give a file with one of the groups",
-                         groups->size());
+      return fmt::format(
+          "has {} groups: plans for mixed clusters are not supported yet; give a file with one of the groups",
+          groups->size());
     body = &groups->front();
   }
   Reader bodyReader(*body, body == &json ? "" : "groups[0]", message);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring and tree costs over a hierarchy of links: alpha-beta as in Thakur, Rabenseifner & Gropp, "Optimization of collective
-// communication operations in MPICH" (2005); bus bandwidth as nccl-tests' PERFORMANCE.md defines it.
+// Ring and tree costs over a hierarchy of links: alpha-beta as in Thakur, Rabenseifner & Gropp, "Optimization of
+// collective communication operations in MPICH" (2005); bus bandwidth as nccl-tests' PERFORMANCE.md defines it.
 #include "kerf/CostModel/Collectives.h"
 #include "kerf/CostModel/Compute.h"
 #include <algorithm>
@@ -12,9 +12,9 @@ using namespace kerf;
 
 namespace {
 
-// Share of a link's figure that large messages reach. NCCL, against the spec sheet: A100 NVLink 230 of 300 GB/s, H100 370 of
-// 450, V100 134 of 150, DGX A100 over 8 x HDR 192 of 200, DGX H100 over 8 x NDR 380 of 400: 0.77-0.96. Threads on one
-// machine: the constant of ThisMachine.cpp is what a copy reaches already.
+// Share of a link's figure that large messages reach. NCCL, against the spec sheet: A100 NVLink 230 of 300 GB/s, H100
+// 370 of 450, V100 134 of 150, DGX A100 over 8 x HDR 192 of 200, DGX H100 over 8 x NDR 380 of 400: 0.77-0.96. Threads
+// on one machine: the constant of ThisMachine.cpp is what a copy reaches already.
 constexpr double kLinkEfficiency = 0.85;
 constexpr double kThreadLinkEfficiency = 1.0;
 // All-gather of 512 bytes between two devices, less one hop: A100 7.9 us, H100 4.6 us (aiconfigurator's NCCL tables).
@@ -46,8 +46,10 @@ std::map<int64_t, int64_t> countPerUnit(const std::vector<int64_t> &group, int64
   return counts;
 }
 
-/// How the groups cross the border between units of `below` devices inside units of `within` devices: the worst group's.
-GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_t below, int64_t within, double efficiency) {
+/// How the groups cross the border between units of `below` devices inside units of `within` devices: the worst
+/// group's.
+GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_t below, int64_t within,
+                                double efficiency) {
   GroupShape::Crossing worst;
   worst.innermost = below == 1;
   worst.latency = level.latency;
@@ -115,8 +117,8 @@ double ringBandwidth(const GroupShape &group) {
   return least;
 }
 
-/// Hops, one after the other, times their latency: a ring passes all parts of each level once. `throughTree`: over levels
-/// of nodes a tree's depth does (NCCL's double binary trees, Jeaugey 2019).
+/// Hops, one after the other, times their latency: a ring passes all parts of each level once. `throughTree`: over
+/// levels of nodes a tree's depth does (NCCL's double binary trees, Jeaugey 2019).
 enum class Hops { Ring, Tree };
 double hopSeconds(const GroupShape &group, Hops hops) {
   double seconds = 0;
@@ -175,7 +177,8 @@ double kerf::collectiveSeconds(Collective collective, const GroupShape &group, d
   return 0;
 }
 
-CollectiveModel::CollectiveModel(Mesh mesh, Cluster cluster) : theMesh(std::move(mesh)), theCluster(std::move(cluster)) {
+CollectiveModel::CollectiveModel(Mesh mesh, Cluster cluster)
+    : theMesh(std::move(mesh)), theCluster(std::move(cluster)) {
   assert(theMesh.ranks() <= theCluster.ranks());
 }
 

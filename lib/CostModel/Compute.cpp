@@ -13,17 +13,18 @@ struct Shares {
   double flops, bytes;
 };
 
-// GPUs. Products: the median of public bf16 GEMM tables above 32 GFLOP is 0.80 of peak on A100 and 0.73 on H100. Attention:
-// FlashAttention-2 (Dao 2023) reports 0.5-0.7 forward and backward on A100. Bytes: 0.8 of the spec sheet is what copy kernels
-// reach (aiconfigurator's empirical factor); a gather reads rows in no order: half of that.
+// GPUs. Products: the median of public bf16 GEMM tables above 32 GFLOP is 0.80 of peak on A100 and 0.73 on H100.
+// Attention: FlashAttention-2 (Dao 2023) reports 0.5-0.7 forward and backward on A100. Bytes: 0.8 of the spec sheet is
+// what copy kernels reach (aiconfigurator's empirical factor); a gather reads rows in no order: half of that.
 constexpr std::array<Shares, 7> kAccelerator = {
     {{0.77, 0.8}, {0.55, 0.8}, {0.1, 0.8}, {0.1, 0.7}, {0.1, 0.4}, {0.1, 0.7}, {1, 1}}};
-// CPUs, of one core: oneDNN's products are what peak_flops states; the reference kernels of the other classes are loops that
-// the compiler vectorizes in part.
-constexpr std::array<Shares, 7> kCpu = {{{0.9, 0.8}, {0.3, 0.6}, {0.02, 0.6}, {0.01, 0.5}, {0.01, 0.3}, {0.02, 0.5}, {1, 1}}};
+// CPUs, of one core: oneDNN's products are what peak_flops states; the reference kernels of the other classes are loops
+// that the compiler vectorizes in part.
+constexpr std::array<Shares, 7> kCpu = {
+    {{0.9, 0.8}, {0.3, 0.6}, {0.02, 0.6}, {0.01, 0.5}, {0.01, 0.3}, {0.02, 0.5}, {1, 1}}};
 
-// From the call to the first element. GPU: 4-5 us is the usual figure for a kernel in a stream. CPU: a function call and its
-// descriptors.
+// From the call to the first element. GPU: 4-5 us is the usual figure for a kernel in a stream. CPU: a function call
+// and its descriptors.
 constexpr double kAcceleratorLaunchSeconds = 4.5e-6;
 constexpr double kCpuLaunchSeconds = 1e-6;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cluster that stands for this machine when no file does. Speed is constants and not a measurement, so that a plan made
-// twice is the same plan; `kerf profile` is what measures.
+// The cluster that stands for this machine when no file does. Speed is constants and not a measurement, so that a plan
+// made twice is the same plan; `kerf profile` is what measures.
 #include "kerf/CostModel/Cluster.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -13,8 +13,8 @@ namespace {
 // One core with AVX-512 in oneDNN's sgemm, n = 512, measured on an EPYC of 2023: 246 GFLOP/s; f64 half of it.
 constexpr double kCorePeakFlops32 = 240e9;
 constexpr double kCorePeakFlops64 = 120e9;
-// One core streams about this much (STREAM triad, one thread, servers of 2019-2023: 10-14 GB/s); four saturate a socket of a
-// virtual machine.
+// One core streams about this much (STREAM triad, one thread, servers of 2019-2023: 10-14 GB/s); four saturate a socket
+// of a virtual machine.
 constexpr double kCoreMemoryBandwidth = 12e9;
 constexpr double kMachineMemoryBandwidth = 48e9;
 // A message between two threads is a copy through memory: read and written once, by the receiver.
@@ -29,7 +29,8 @@ constexpr int64_t kMaxThreadRanks = 4096;
 
 Result<Cluster> kerf::thisMachine(int64_t ranks) {
   if (ranks < 1 || ranks > kMaxThreadRanks)
-    return Error{fmt::format("{} ranks on this machine; give --ranks from 1 to {}, or --cluster", ranks, kMaxThreadRanks)};
+    return Error{
+        fmt::format("{} ranks on this machine; give --ranks from 1 to {}, or --cluster", ranks, kMaxThreadRanks)};
   int64_t cores = std::max<long>(1, sysconf(_SC_NPROCESSORS_ONLN));
   int64_t memory = std::max<int64_t>(kMemoryStep, int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE)));
   // A rank computes on one core; where ranks outnumber cores they take turns.
@@ -46,7 +47,8 @@ Result<Cluster> kerf::thisMachine(int64_t ranks) {
   cluster.device.cores = 1;
   double bandwidth = std::min(kThreadBandwidth, memoryBandwidth / 2);
   cluster.levels = {{"threads", ranks, bandwidth, kThreadLatency, bandwidth}};
-  cluster.source = {{"device", "lib/CostModel/ThisMachine.cpp: constants per core; cores and memory as the system says"}};
+  cluster.source = {
+      {"device", "lib/CostModel/ThisMachine.cpp: constants per core; cores and memory as the system says"}};
   cluster.usedRanks = ranks;
   return cluster;
 }

@@ -32,7 +32,8 @@ double leastOf(const double *values, const double *shift, int count) {
 /// Greedy order: the variable whose message is the smallest goes next (ties: the lowest variable).
 class OrderQueue {
 public:
-  OrderQueue(const Network &network, std::vector<std::set<int>> &neighbours) : network(network), neighbours(neighbours) {
+  OrderQueue(const Network &network, std::vector<std::set<int>> &neighbours)
+      : network(network), neighbours(neighbours) {
     keys.resize(network.size());
     for (int i = 0; i < network.size(); ++i)
       queue.insert({keys[i] = key(i), i});
@@ -128,7 +129,7 @@ void Buckets::planOrder(int64_t cellLimit) {
       parts.emplace_back(), scopes.emplace_back();
     parts.front().tables.push_back(unaryTable[variable]);
     if (parts.size() > 1)
-      ++splits, firstSplit = std::min(firstSplit, k);
+      firstSplit = std::min(firstSplit, k);
     for (int member : members)
       for (int other : tables[member].scope)
         tablesOf[other].erase(member);
@@ -179,8 +180,7 @@ void Buckets::fillPair(Table &table, PairSeconds pairSeconds) const {
 }
 
 /// visit(cell of the message, seconds[label of variable]): the sum of the part's tables, for every cell in order.
-template <typename Visit>
-void Buckets::forEachCell(int variable, const Part &part, Visit visit) const {
+template <typename Visit> void Buckets::forEachCell(int variable, const Part &part, Visit visit) const {
   int labels = network.labels(variable), dims = static_cast<int>(part.scope.size());
   size_t count = part.tables.size();
   std::vector<int64_t> strides(count * dims, 0), offsets(count, 0);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Variable elimination with a bound on table size ("mini-bucket elimination", Dechter & Rish 2003). Private to Search.
 //
-// Variables are eliminated one by one; a variable's bucket holds every table that mentions it and no variable eliminated
-// before. Its message is  min over the variable of the sum of the bucket, a table over the other variables. Where that
-// table would exceed the limit the bucket is split: the sum of the parts' minima is a lower bound, made tighter by first
-// shifting the parts so that they agree on their min-marginals of the variable (Ihler et al. 2012, "moment matching").
-// With no split bucket the bound is the exact minimum.
+// Variables are eliminated one by one; a variable's bucket holds every table that mentions it and no variable
+// eliminated before. Its message is  min over the variable of the sum of the bucket, a table over the other variables.
+// Where that table would exceed the limit the bucket is split: the sum of the parts' minima is a lower bound, made
+// tighter by first shifting the parts so that they agree on their min-marginals of the variable (Ihler et al. 2012,
+// "moment matching"). With no split bucket the bound is the exact minimum.
 //
-// Read backwards, from the last eliminated variable to the first, the buckets are an admissible heuristic: given labels of
-// all later variables, `bucketSum - messages` is by how much each label of the next one raises the bound.
+// Read backwards, from the last eliminated variable to the first, the buckets are an admissible heuristic: given labels
+// of all later variables, `bucketSum - messages` is by how much each label of the next one raises the bound.
 #pragma once
 
 #include "Network.h"
@@ -23,7 +23,6 @@ public:
   /// Cells computed by one `run`.
   int64_t workPerRun() const { return work; }
   int64_t totalCells() const { return cells; }
-  bool exact() const { return splits == 0; }
 
   /// Eliminates with these node seconds in place of the network's; the lower bound (without network.constantSeconds).
   /// `forbiddenOnly`: pair tables count 0 where they are finite.
@@ -61,8 +60,7 @@ private:
   void planOrder(int64_t cellLimit);
   int addTable(std::vector<int> scope, int pair);
   void fillPair(Table &table, PairSeconds pairSeconds) const;
-  template <typename Visit>
-  void forEachCell(int variable, const Part &part, Visit visit) const;
+  template <typename Visit> void forEachCell(int variable, const Part &part, Visit visit) const;
   double runBucket(int k);
   int64_t offset(const Table &table, const Labels &labels) const;
 
@@ -72,7 +70,7 @@ private:
   std::vector<int> unaryTable; // [variable]
   std::vector<Bucket> buckets; // [k]
   int64_t work = 0, cells = 0;
-  int splits = 0, firstSplit = 0;
+  int firstSplit = 0; // the first k whose bucket is split
 };
 
 } // namespace kerf::search

@@ -147,7 +147,7 @@ private:
 
 } // namespace
 
-bool kerf::search::depthFirst(const Network &network, const Buckets &buckets, double rootBound, Goal goal, Incumbent &incumbent,
-                              int64_t &steps) {
+bool kerf::search::depthFirst(const Network &network, const Buckets &buckets, double rootBound, Goal goal,
+                              Incumbent &incumbent, int64_t &steps) {
   return Explorer(network, buckets, goal, incumbent, steps).explore(rootBound);
 }

@@ -21,8 +21,10 @@ enum class Goal {
   PeakBytes,     // least peak, seconds only need to be finite; ends early at a peak within the limit
 };
 
-/// Explores with the tables of the last `buckets.run`. `rootBound` is what that run returned plus all constants, so that it
-/// bounds the goal from below. Counts `steps` down; true when the space was exhausted: nothing beats the incumbent.
-bool depthFirst(const Network &network, const Buckets &buckets, double rootBound, Goal goal, Incumbent &incumbent, int64_t &steps);
+/// Explores with the tables of the last `buckets.run`. `rootBound` is what that run returned plus all constants, so
+/// that it bounds the goal from below. Counts `steps` down; true when the space was exhausted: nothing beats the
+/// incumbent.
+bool depthFirst(const Network &network, const Buckets &buckets, double rootBound, Goal goal, Incumbent &incumbent,
+                int64_t &steps);
 
 } // namespace kerf::search

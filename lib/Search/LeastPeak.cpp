@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // min_x max_r bytes_r(x) >= max over weights w >= 0, sum w = 1, of min_x sum_r w_r bytes_r(x): the inner minimum is an
-// elimination with forbidden pairs only. Weights follow the rows that are largest at the minimizer (multiplicative update).
+// elimination with forbidden pairs only. Weights follow the rows that are largest at the minimizer (multiplicative
+// update).
 #include "LeastPeak.h"
 #include <algorithm>
 #include <cmath>
@@ -49,7 +50,8 @@ LeastPeak kerf::search::findLeastPeak(const Network &network, int64_t cellLimit,
     std::vector<int64_t> extra = extraBytesOf(network, labels);
     double total = 0;
     for (size_t r = 0; r < count; ++r) {
-      double share = static_cast<double>(network.rows[r].floorBytes + extra[r]) / static_cast<double>(std::max<int64_t>(peak, 1));
+      double share =
+          static_cast<double>(network.rows[r].floorBytes + extra[r]) / static_cast<double>(std::max<int64_t>(peak, 1));
       total += weight[r] *= std::exp(8 * (share - 1));
     }
     for (double &w : weight)

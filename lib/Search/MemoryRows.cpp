@@ -8,7 +8,8 @@ using namespace kerf::search;
 
 namespace {
 
-// Above this many comparisons of live sets only neighbours in time are compared: more rows than needed, the same answer.
+// Above this many comparisons of live sets only neighbours in time are compared: more rows than needed, the same
+// answer.
 constexpr size_t kMaxComparisons = 20'000'000;
 
 bool contains(const LiveSet &big, const LiveSet &small) {

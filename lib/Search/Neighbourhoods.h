@@ -7,9 +7,9 @@
 
 namespace kerf::search {
 
-/// `secondsPerByte` guides the bounds. Ends when `steps` run out, the incumbent reaches `bound`, or many groups in a row
-/// brought nothing. Deterministic.
-void improveByGroups(const Network &network, const std::vector<double> &secondsPerByte, double bound, Incumbent &incumbent,
-                     int64_t &steps);
+/// `secondsPerByte` guides the bounds. Ends when `steps` run out, the incumbent reaches `bound`, or many groups in a
+/// row brought nothing. Deterministic.
+void improveByGroups(const Network &network, const std::vector<double> &secondsPerByte, double bound,
+                     Incumbent &incumbent, int64_t &steps);
 
 } // namespace kerf::search

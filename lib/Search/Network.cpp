@@ -194,7 +194,8 @@ struct Pruner {
       bool first = pair.u == variable, found = false;
       int other = first ? pair.v : pair.u, columns = network.labels(pair.v);
       for (int t = 0; t < network.labels(other) && !found; ++t)
-        found = keep[other][t] && !std::isinf(first ? pair.seconds[label * columns + t] : pair.seconds[t * columns + label]);
+        found = keep[other][t] &&
+                !std::isinf(first ? pair.seconds[label * columns + t] : pair.seconds[t * columns + label]);
       if (!found)
         return false;
     }
@@ -336,7 +337,9 @@ std::vector<int64_t> kerf::search::extraBytesOf(const Network &network, const La
   return extra;
 }
 
-bool kerf::search::fits(const Network &network, const Labels &labels) { return peakBytesOf(network, labels) <= network.limitBytes; }
+bool kerf::search::fits(const Network &network, const Labels &labels) {
+  return peakBytesOf(network, labels) <= network.limitBytes;
+}
 
 int64_t kerf::search::peakBytesOf(const Network &network, const Labels &labels) {
   int64_t peak = 0;

@@ -59,15 +59,15 @@ using KeepMask = std::vector<std::vector<char>>; // [variable][label]
 /// `variableOf[node]`.
 Network buildNetwork(const Problem &problem, std::vector<int> &variableOf);
 
-/// The network of the labels that `keep` leaves; variables with one label are folded into their neighbours, rows that can
-/// no longer exceed the limit are dropped.
+/// The network of the labels that `keep` leaves; variables with one label are folded into their neighbours, rows that
+/// can no longer exceed the limit are dropped.
 Network restrictTo(const Network &parent, const KeepMask &keep);
 /// A choice for the parent from a choice for the restricted one.
 Labels expand(const Network &network, const Labels &labels);
 
-/// Takes out labels that can't be part of any answer (a forbidden pair with every label of a neighbour), and labels that
-/// another one beats whatever the neighbours do, in seconds and in bytes of every row: at least one optimum is kept.
-/// `steps` is counted down by the work.
+/// Takes out labels that can't be part of any answer (a forbidden pair with every label of a neighbour), and labels
+/// that another one beats whatever the neighbours do, in seconds and in bytes of every row: at least one optimum is
+/// kept. `steps` is counted down by the work.
 Network removeDominated(const Network &network, int64_t &steps);
 
 double secondsOf(const Network &network, const Labels &labels);

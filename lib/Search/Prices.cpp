@@ -22,13 +22,15 @@ struct Evaluation {
 
 class Ascent {
 public:
-  Ascent(const Network &network, Buckets &buckets, const std::vector<double> &start, Incumbent &incumbent, int64_t &steps)
+  Ascent(const Network &network, Buckets &buckets, const std::vector<double> &start, Incumbent &incumbent,
+         int64_t &steps)
       : network(network), buckets(buckets), incumbent(incumbent), steps(steps), price(start) {}
 
   Prices run() {
     Evaluation here = evaluate(price);
     keep(price, here);
-    double start = std::max(std::abs(here.bound), 1e-30) / static_cast<double>(std::max<int64_t>(network.limitBytes, 1));
+    double start =
+        std::max(std::abs(here.bound), 1e-30) / static_cast<double>(std::max<int64_t>(network.limitBytes, 1));
     int rounds = 3 * static_cast<int>(network.rows.size()) + 8;
     for (int round = 0; round < rounds && steps > 0; ++round) {
       double before = here.bound;
@@ -80,8 +82,8 @@ private:
     return worst;
   }
 
-  /// Maximizes L along one price, exactly when the buckets are: between a point that exceeds the row and one that does not,
-  /// the next point is where their two tangents meet.
+  /// Maximizes L along one price, exactly when the buckets are: between a point that exceeds the row and one that does
+  /// not, the next point is where their two tangents meet.
   Evaluation searchRow(int row, const Evaluation &start, double firstPrice) {
     struct Point {
       double at;
@@ -171,7 +173,8 @@ private:
 
 } // namespace
 
-std::vector<std::vector<double>> kerf::search::pricedUnary(const Network &network, const std::vector<double> &secondsPerByte) {
+std::vector<std::vector<double>> kerf::search::pricedUnary(const Network &network,
+                                                           const std::vector<double> &secondsPerByte) {
   std::vector<std::vector<double>> unary = network.unary;
   for (size_t r = 0; r < network.rows.size(); ++r)
     if (secondsPerByte[r] > 0)

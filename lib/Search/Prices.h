@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lagrange multipliers of the memory rows. Private to Search.
 //
-//   L(price) = min_x [ seconds(x) + sum_r price_r * (extraBytes_r(x) - slack_r) ]  <=  the optimum, for every price >= 0
+//   L(price) = min_x [ seconds(x) + sum_r price_r * (extraBytes_r(x) - slack_r) ]  <=  the optimum, for every price >=
+//   0
 //
 // is concave in the prices; extraBytes_r(x) - slack_r of a minimizer x is a supergradient.
 #pragma once

@@ -25,8 +25,8 @@ Status checkNodes(const Problem &problem) {
       return problemError(fmt::format("node {} ('{}') has no strategy; every node needs at least one", i, node.name));
     for (size_t s = 0; s < node.seconds.size(); ++s)
       if (!isPrice(node.seconds[s]))
-        return problemError(fmt::format("node {} ('{}'): strategy {} costs {} seconds; must be 0 or more", i, node.name, s,
-                                        node.seconds[s]));
+        return problemError(fmt::format("node {} ('{}'): strategy {} costs {} seconds; must be 0 or more", i, node.name,
+                                        s, node.seconds[s]));
   }
   return ok();
 }
@@ -36,15 +36,17 @@ Status checkEdges(const Problem &problem) {
   for (size_t e = 0; e < problem.edges.size(); ++e) {
     const ProblemEdge &edge = problem.edges[e];
     if (edge.u < 0 || edge.u >= count || edge.v < 0 || edge.v >= count)
-      return problemError(fmt::format("edge {} joins nodes {} and {}, but there are {} nodes", e, edge.u, edge.v, count));
+      return problemError(
+          fmt::format("edge {} joins nodes {} and {}, but there are {} nodes", e, edge.u, edge.v, count));
     if (edge.u == edge.v)
-      return problemError(fmt::format("edge {} joins node {} ('{}') with itself; add its table to the node's seconds", e,
-                                      edge.u, problem.nodes[edge.u].name));
+      return problemError(fmt::format("edge {} joins node {} ('{}') with itself; add its table to the node's seconds",
+                                      e, edge.u, problem.nodes[edge.u].name));
     size_t cells = problem.nodes[edge.u].seconds.size() * problem.nodes[edge.v].seconds.size();
     if (edge.seconds.size() != cells)
-      return problemError(fmt::format("edge {} ('{}' - '{}') has a table of {} entries; its nodes have {} x {} strategies", e,
-                                      problem.nodes[edge.u].name, problem.nodes[edge.v].name, edge.seconds.size(),
-                                      problem.nodes[edge.u].seconds.size(), problem.nodes[edge.v].seconds.size()));
+      return problemError(
+          fmt::format("edge {} ('{}' - '{}') has a table of {} entries; its nodes have {} x {} strategies", e,
+                      problem.nodes[edge.u].name, problem.nodes[edge.v].name, edge.seconds.size(),
+                      problem.nodes[edge.u].seconds.size(), problem.nodes[edge.v].seconds.size()));
     for (double seconds : edge.seconds)
       if (!isPrice(seconds))
         return problemError(fmt::format("edge {} ('{}' - '{}') has an entry of {} seconds; must be 0 or more", e,
@@ -68,11 +70,12 @@ Status checkUsages(const Problem &problem) {
                                       usage.bytes.size(), node.seconds.size()));
     for (int64_t bytes : usage.bytes)
       if (bytes < 0)
-        return problemError(fmt::format("usage {} of node '{}' has an entry of {} bytes; must be 0 or more", i, node.name, bytes));
+        return problemError(
+            fmt::format("usage {} of node '{}' has an entry of {} bytes; must be 0 or more", i, node.name, bytes));
     for (const LiveInterval &live : usage.live)
       if (live.end < live.begin)
-        return problemError(fmt::format("usage {} of node '{}' is live from {} to {}; it must not end before it begins", i,
-                                        node.name, live.begin, live.end));
+        return problemError(fmt::format("usage {} of node '{}' is live from {} to {}; it must not end before it begins",
+                                        i, node.name, live.begin, live.end));
     total += static_cast<__int128>(*std::max_element(usage.bytes.begin(), usage.bytes.end())) * usage.live.size();
     if (total > kMaxTotalBytes)
       return problemError(fmt::format("the usages up to {} ('{}') sum to more than 2^61 bytes", i, node.name));
@@ -90,8 +93,8 @@ Status checkTiesAndPins(const Problem &problem) {
         return problemError(fmt::format("tie {} names node {}, but there are {} nodes", t, node, count));
       const ProblemNode &first = problem.nodes[problem.ties[t].front()], &other = problem.nodes[node];
       if (first.seconds.size() != other.seconds.size())
-        return problemError(fmt::format("tie {}: '{}' has {} strategies and '{}' has {}; tied nodes need as many", t, first.name,
-                                        first.seconds.size(), other.name, other.seconds.size()));
+        return problemError(fmt::format("tie {}: '{}' has {} strategies and '{}' has {}; tied nodes need as many", t,
+                                        first.name, first.seconds.size(), other.name, other.seconds.size()));
     }
   for (const Pin &pin : problem.pins) {
     if (pin.node < 0 || pin.node >= count)
@@ -113,12 +116,13 @@ Status checkTiesAndPinsOf(const Problem &problem, const std::vector<int> &choice
   for (const std::vector<int> &tie : problem.ties)
     for (int node : tie)
       if (choice[node] != choice[tie.front()])
-        return mismatch(fmt::format("tied nodes '{}' and '{}' take strategies {} and {}", problem.nodes[tie.front()].name,
-                                    problem.nodes[node].name, choice[tie.front()], choice[node]));
+        return mismatch(fmt::format("tied nodes '{}' and '{}' take strategies {} and {}",
+                                    problem.nodes[tie.front()].name, problem.nodes[node].name, choice[tie.front()],
+                                    choice[node]));
   for (const Pin &pin : problem.pins)
     if (choice[pin.node] != pin.strategy)
-      return mismatch(fmt::format("node '{}' is pinned to strategy {} but takes {}", problem.nodes[pin.node].name, pin.strategy,
-                                  choice[pin.node]));
+      return mismatch(fmt::format("node '{}' is pinned to strategy {} but takes {}", problem.nodes[pin.node].name,
+                                  pin.strategy, choice[pin.node]));
   return ok();
 }
 

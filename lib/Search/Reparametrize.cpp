@@ -12,7 +12,8 @@ constexpr int kIterations = 24; // forward and backward each; later ones move li
 
 class Messages {
 public:
-  Messages(const Network &network, const std::vector<std::vector<double>> &extraUnary) : network(network), belief(network.unary) {
+  Messages(const Network &network, const std::vector<std::vector<double>> &extraUnary)
+      : network(network), belief(network.unary) {
     for (size_t i = 0; i < extraUnary.size(); ++i)
       for (size_t s = 0; s < extraUnary[i].size(); ++s)
         belief[i][s] += extraUnary[i][s];
@@ -104,7 +105,8 @@ private:
 
 } // namespace
 
-Network kerf::search::reparametrize(const Network &network, const std::vector<std::vector<double>> &extraUnary, int64_t &steps) {
+Network kerf::search::reparametrize(const Network &network, const std::vector<std::vector<double>> &extraUnary,
+                                    int64_t &steps) {
   Messages messages(network, extraUnary);
   for (int i = 0; i < kIterations && steps > messages.workPerIteration(); ++i) {
     messages.iterate();

@@ -6,8 +6,9 @@
 
 namespace kerf::search {
 
-/// Every choice costs what it cost in `network`; pair tables and unary are shifted by sequential tree-reweighted message
-/// passing (Kolmogorov 2006). `extraUnary` (prices of bytes, or empty) guides the messages but is not part of the result.
+/// Every choice costs what it cost in `network`; pair tables and unary are shifted by sequential tree-reweighted
+/// message passing (Kolmogorov 2006). `extraUnary` (prices of bytes, or empty) guides the messages but is not part of
+/// the result.
 Network reparametrize(const Network &network, const std::vector<std::vector<double>> &extraUnary, int64_t &steps);
 
 } // namespace kerf::search

@@ -21,7 +21,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kMaxCells = int64_t(1) << 23; // all tables of one elimination: 64 MB
 constexpr int kPricePasses = 2;                 // prices, tables shifted under them, prices again
-constexpr int64_t kLeastPeakCells = 1 << 14;     // table limit where only forbidden pairs matter
+constexpr int64_t kLeastPeakCells = 1 << 14;    // table limit where only forbidden pairs matter
 
 /// The largest table limit with which one elimination costs at most `steps` and fits in memory.
 Buckets planBuckets(const Network &network, int64_t steps) {
@@ -35,7 +35,7 @@ Buckets planBuckets(const Network &network, int64_t steps) {
 struct Answer {
   Incumbent incumbent;
   double bound = 0;
-  bool exhausted = false; // nothing beats the incumbent, or nothing exists when there is none
+  bool exhausted = false;             // nothing beats the incumbent, or nothing exists when there is none
   std::optional<LeastPeak> leastPeak; // looked for only when no choice that fits turned up
 };
 
@@ -227,7 +227,8 @@ Result<Solution> kerf::solve(const Problem &problem, const SolveOptions &options
   return solution;
 }
 
-Result<Solution> kerf::solveExcluding(const Problem &problem, const Solution &solution, int node, const SolveOptions &options) {
+Result<Solution> kerf::solveExcluding(const Problem &problem, const Solution &solution, int node,
+                                      const SolveOptions &options) {
   if (node < 0 || node >= static_cast<int>(problem.nodes.size()) || solution.choice.size() != problem.nodes.size())
     return Error{fmt::format("runner-up: node {} of {}, with a solution of {} choices", node, problem.nodes.size(),
                              solution.choice.size())};

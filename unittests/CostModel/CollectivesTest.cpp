@@ -71,7 +71,8 @@ TEST(Collectives, GroupsShareTheNodesWayOut) {
 }
 
 TEST(Collectives, ANodeThatIsPartFull) {
-  // 12 of 8 x 16 ranks as 3 x 4: the middle group of axis 1 is ranks 4-7, no group crosses nodes; axis 0 does: 0, 4 | 8.
+  // 12 of 8 x 16 ranks as 3 x 4: the middle group of axis 1 is ranks 4-7, no group crosses nodes; axis 0 does: 0, 4
+  // | 8.
   Mesh m = mesh({3, 4});
   CollectiveModel model(m, *firstRanks(load("dgx-a100"), 12));
   EXPECT_EQ(model.group(axes(m, {1})).levels.size(), 1u);
@@ -136,8 +137,9 @@ TEST(Collectives, FasterLinksAndFewerBytesNeverTakeLonger) {
       EXPECT_GE(slow.seconds(kind, group, bytes), 0);
     }
     double bytes = 1e6;
-    EXPECT_LE(slow.seconds(Collective::AllReduce, group, bytes),
-              slow.seconds(Collective::ReduceScatter, group, bytes) + slow.seconds(Collective::AllGather, group, bytes) + 1e-12);
+    EXPECT_LE(slow.seconds(Collective::AllReduce, group, bytes), slow.seconds(Collective::ReduceScatter, group, bytes) +
+                                                                     slow.seconds(Collective::AllGather, group, bytes) +
+                                                                     1e-12);
   }
 }
 

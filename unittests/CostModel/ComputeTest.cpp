@@ -6,7 +6,9 @@
 using namespace kerf;
 
 namespace {
-Device device(const std::string &file) { return readCluster(std::string(KERF_CLUSTERS) + "/" + file + ".json")->device; }
+Device device(const std::string &file) {
+  return readCluster(std::string(KERF_CLUSTERS) + "/" + file + ".json")->device;
+}
 } // namespace
 
 TEST(Compute, TheSlowerSideBinds) {

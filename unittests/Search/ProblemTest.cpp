@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a problem must look like, what verify finds, and the maximal live sets.
-#include "../../lib/Search/MemoryRows.h"
 #include "kerf/Search/Problem.h"
+#include "../../lib/Search/MemoryRows.h"
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
@@ -144,6 +144,4 @@ TEST(MemoryRows, OnlyMaximalLiveSetsRemain) {
   EXPECT_EQ(sets[1], (LiveSet{{2, 1}, {3, 1}}));
 }
 
-TEST(MemoryRows, EmptyIntervalsDoNotCount) {
-  EXPECT_TRUE(search::maximalLiveSets({{0, {{3, 3}}, {1}}}).empty());
-}
+TEST(MemoryRows, EmptyIntervalsDoNotCount) { EXPECT_TRUE(search::maximalLiveSets({{0, {{3, 3}}, {1}}}).empty()); }

@@ -13,7 +13,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct BruteForce {
-  double seconds = kInfinity;                             // the optimum
+  double seconds = kInfinity;                              // the optimum
   int64_t leastPeak = std::numeric_limits<int64_t>::max(); // over all choices that meet a.-d.
 };
 
@@ -143,9 +143,9 @@ void sweep(const Shape &shape, unsigned seeds) {
   }
 }
 
-/// A transformer's train step in outline: a forward and a backward chain of `layers` x 10 ops, each backward op tied by an
-/// edge to its forward op, skips over the blocks, strategies as splits of a 2-D mesh, activations alive from forward to
-/// backward.
+/// A transformer's train step in outline: a forward and a backward chain of `layers` x 10 ops, each backward op tied by
+/// an edge to its forward op, skips over the blocks, strategies as splits of a 2-D mesh, activations alive from forward
+/// to backward.
 Problem ladder(int layers, int strategies, unsigned seed) {
   std::mt19937 random(seed);
   auto uniform = [&] { return static_cast<double>(random() % 1000) / 1000; };

@@ -38,7 +38,8 @@ struct Cluster {
   std::vector<Level> levels; // inside out
   double pricePerHour = 0;   // per device; 0: not said
   std::map<std::string, std::string> source;
-  /// The ranks that are used: the first ones. At most the product of the sizes; the last unit of a level may be part full.
+  /// The ranks that are used: the first ones. At most the product of the sizes; the last unit of a level may be part
+  /// full.
   int64_t usedRanks = 1;
 
   int64_t ranks() const { return usedRanks; }
@@ -46,8 +47,8 @@ struct Cluster {
   int64_t devicesPerUnit(size_t level) const;
 };
 
-/// `where` is the file name, for messages. Refuses what is missing, not positive, not finite or overflows, and (for now)
-/// mixed clusters of more than one group.
+/// `where` is the file name, for messages. Refuses what is missing, not positive, not finite or overflows, and (for
+/// now) mixed clusters of more than one group.
 Result<Cluster> parseCluster(std::string_view json, const std::string &where);
 Result<Cluster> readCluster(const std::string &path);
 /// The text that parseCluster reads back to an equal cluster; the same bytes for equal clusters.

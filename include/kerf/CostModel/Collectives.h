@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds of a collective between ranks of a mesh on a cluster: latency and bandwidth at the levels that the group crosses,
-// with all groups of the mesh running at once and sharing each node's way out. Formulas: docs/cost.md.
+// Seconds of a collective between ranks of a mesh on a cluster: latency and bandwidth at the levels that the group
+// crosses, with all groups of the mesh running at once and sharing each node's way out. Formulas: docs/cost.md.
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"
@@ -30,15 +30,15 @@ struct GroupShape {
   std::vector<Crossing> levels; // only those that the group crosses, inside out
 };
 
-/// Prices collectives of one mesh on one cluster. Keeps the shape of each group it has seen: a call is a map look-up and
-/// some arithmetic. One per thread.
+/// Prices collectives of one mesh on one cluster. Keeps the shape of each group it has seen: a call is a map look-up
+/// and some arithmetic. One per thread.
 class CollectiveModel {
 public:
   /// `mesh.ranks()` must be at most `cluster.ranks()`: rank r of the mesh is rank r of the cluster.
   CollectiveModel(Mesh mesh, Cluster cluster);
 
-  /// `bytes` on one rank: all-reduce and reduce-scatter the input, all-gather the *output*, all-to-all, permute and send
-  /// what one rank holds before. A group of one costs nothing.
+  /// `bytes` on one rank: all-reduce and reduce-scatter the input, all-gather the *output*, all-to-all, permute and
+  /// send what one rank holds before. A group of one costs nothing.
   double seconds(Collective collective, std::span<const AxisRef> axes, double bytes) const;
   /// The price of a reshard step (fits StepPrice). LocalSlice costs a copy of what is kept.
   double seconds(const ReshardStep &step, double bytesIn, double bytesOut) const;

@@ -8,7 +8,8 @@
 //   d.  seconds_uv(x_u, x_v) < inf                         a pair whose entry is +inf is forbidden
 //   e.  sum over usages u live at t, count_u(t) * bytes_u(x_node(u)) <= memoryLimitBytes     for every moment t
 //
-// How often a node runs (a folded layer, a microbatch) is already multiplied into its seconds by who builds the problem.
+// How often a node runs (a folded layer, a microbatch) is already multiplied into its seconds by who builds the
+// problem.
 #pragma once
 
 #include "kerf/Support/Result.h"
@@ -25,8 +26,8 @@ struct ProblemNode {
   std::vector<double> seconds;
 };
 
-/// `seconds[a * strategies(v) + b]` is what u in a and v in b cost together, >= 0 or +inf. u != v; several edges between
-/// a pair add up, in either direction.
+/// `seconds[a * strategies(v) + b]` is what u in a and v in b cost together, >= 0 or +inf. u != v; several edges
+/// between a pair add up, in either direction.
 struct ProblemEdge {
   int u = 0, v = 0;
   std::vector<double> seconds;
@@ -38,8 +39,8 @@ struct LiveInterval {
 };
 
 /// Memory that depends on one node's strategy. A node may own several (a parameter, its gradient, its states). A usage
-/// with several intervals is several buffers of one size (a layer that is called many times): where they overlap in time
-/// they add up.
+/// with several intervals is several buffers of one size (a layer that is called many times): where they overlap in
+/// time they add up.
 struct MemoryUsage {
   int node = 0;
   std::vector<LiveInterval> live;
