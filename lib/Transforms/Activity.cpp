@@ -13,7 +13,9 @@ static bool isFloat(Value value) {
   return type && isa<FloatType>(type.getElementType());
 }
 
-static func::FuncOp calleeOf(CallOp call, SymbolTable &symbols) { return symbols.lookup<func::FuncOp>(call.getCallee()); }
+static func::FuncOp calleeOf(CallOp call, SymbolTable &symbols) {
+  return symbols.lookup<func::FuncOp>(call.getCallee());
+}
 
 static Operation *returnOf(func::FuncOp function) { return function.getBody().front().getTerminator(); }
 
@@ -28,7 +30,8 @@ LogicalResult Activity::order(func::FuncOp function, SymbolTable &symbols, Small
     return success();
   open.push_back(function);
   if (!function.getBody().hasOneBlock())
-    return function.emitOpError() << "has " << function.getBody().getBlocks().size() << " blocks, differentiation needs one";
+    return function.emitOpError() << "has " << function.getBody().getBlocks().size()
+                                  << " blocks, differentiation needs one";
   for (CallOp call : function.getBody().front().getOps<CallOp>()) {
     func::FuncOp callee = calleeOf(call, symbols);
     if (llvm::is_contained(open, callee))
@@ -48,8 +51,9 @@ LogicalResult Activity::checkLoss(func::FuncOp main) const {
   Value loss = terminator->getOperand(0);
   auto type = dyn_cast<RankedTensorType>(loss.getType());
   if (!type || type.getRank() != 0 || !isFloat(loss))
-    return emitError(loss.getLoc()) << "the loss has type " << loss.getType()
-                                    << ", not that of a floating scalar (tensor<f32>); choose another output with --loss";
+    return emitError(loss.getLoc())
+           << "the loss has type " << loss.getType()
+           << ", not that of a floating scalar (tensor<f32>); choose another output with --loss";
   if (active.contains(loss))
     return success();
   int64_t trainable = 0;
@@ -130,10 +134,10 @@ LogicalResult Activity::checkGradients(func::FuncOp main) const {
     return success();
   Operation *first = missing.front();
   std::string names = parametersBefore(first, main);
-  InFlightDiagnostic error = emitError(first->getLoc())
-                             << first->getName() << " at node '" << nodeOf(first)
-                             << "' has no gradient, but stands between trainable parameters"
-                             << (names.empty() ? "" : " (" + names + ")") << " and the loss; freeze them with --frozen GLOB";
+  InFlightDiagnostic error = emitError(first->getLoc()) << first->getName() << " at node '" << nodeOf(first)
+                                                        << "' has no gradient, but stands between trainable parameters"
+                                                        << (names.empty() ? "" : " (" + names + ")")
+                                                        << " and the loss; freeze them with --frozen GLOB";
   for (Operation *op : ArrayRef(missing).drop_front())
     error.attachNote(op->getLoc()) << "so does " << op->getName() << " at node '" << nodeOf(op) << "'";
   return error;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values have a gradient worth computing: floating ones that depend on a trainable parameter (active) and lead to the loss
-// through active values. Over calls both are the union of all calls, so that one backward function serves them all.
+// Which values have a gradient worth computing: floating ones that depend on a trainable parameter (active) and lead to
+// the loss through active values. Over calls both are the union of all calls, so that one backward function serves them
+// all.
 #pragma once
 
 #include "kerf/Dialect/Kerf/KerfDialect.h"
@@ -11,8 +12,8 @@ namespace kerf {
 
 class Activity {
 public:
-  /// Reports what can't be differentiated: no entry, no floating scalar as loss, a loss without trainable parameters, ops without a
-  /// gradient on the way (all of them in one error).
+  /// Reports what can't be differentiated: no entry, no floating scalar as loss, a loss without trainable parameters,
+  /// ops without a gradient on the way (all of them in one error).
   static mlir::FailureOr<Activity> compute(mlir::ModuleOp module);
 
   bool isUseful(mlir::Value value) const { return useful.contains(value); }

@@ -4,7 +4,8 @@
 #include "kerf/Transforms/Optimizer.h"
 #include "kerf/Transforms/Passes.h"
 
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+#include <limits>
 
 using namespace mlir;
 using namespace kerf;
@@ -38,6 +39,7 @@ private:
   LogicalResult findGradients();
   void addArguments();
   unsigned addArgument(Type type, StringRef kind, StringRef name, DictionaryAttr more);
+  void sync(Trained &trained);
   void sumSquares();
   void clip();
   void update(Trained &trained);
@@ -96,7 +98,8 @@ LogicalResult StepBuilder::findGradients() {
     trained.push_back({index, name.str(), argument, gradient, {}, {}});
   }
   if (trained.empty())
-    return main.emitOpError() << "has no trainable parameter; run kerf-differentiate first, or choose some with --trainable GLOB";
+    return main.emitOpError()
+           << "has no trainable parameter; run kerf-differentiate first, or choose some with --trainable GLOB";
   return success();
 }
 
@@ -105,7 +108,8 @@ unsigned StepBuilder::addArgument(Type type, StringRef kind, StringRef name, Dic
   NamedAttrList attributes(more);
   attributes.set(KerfDialect::kKindAttr, builder.getStringAttr(kind));
   attributes.set(KerfDialect::kNameAttr, builder.getStringAttr(name));
-  (void)main.insertArgument(index, type, attributes.getDictionary(main.getContext()), NameLoc::get(builder.getStringAttr(name)));
+  (void)main.insertArgument(index, type, attributes.getDictionary(main.getContext()),
+                            NameLoc::get(builder.getStringAttr(name)));
   return index;
 }
 
@@ -117,12 +121,21 @@ void StepBuilder::addArguments() {
     if (Attribute exported = main.getArgAttr(one.argument, KerfDialect::kExportedShapeAttr))
       shape.set(KerfDialect::kExportedShapeAttr, exported);
     for (const std::string &state : stateNames())
-      one.states.push_back(
-          addArgument(one.parameter.getType(), "state", state + "/" + one.name, shape.getDictionary(main.getContext())));
+      one.states.push_back(addArgument(one.parameter.getType(), "state", state + "/" + one.name,
+                                       shape.getDictionary(main.getContext())));
   }
   Type rate = isDouble ? builder.getF64Type() : Type(builder.getF32Type());
   learningRate = addArgument(RankedTensorType::get({}, rate), "learning_rate", "learning_rate", {});
   step = addArgument(RankedTensorType::get({}, builder.getI64Type()), "step", "step", {});
+}
+
+/// As soon as the gradient is complete, so that communication may run beside the rest of the backward ops.
+void StepBuilder::sync(Trained &one) {
+  builder.setInsertionPointAfterValue(one.gradient);
+  while (isa<SyncGradientOp>(*builder.getInsertionPoint()))
+    builder.setInsertionPoint(builder.getInsertionBlock(), std::next(builder.getInsertionPoint()));
+  one.gradient = SyncGradientOp::create(builder, location(one), one.gradient.getType(), one.gradient,
+                                        builder.getStringAttr(one.name));
 }
 
 void StepBuilder::sumSquares() {
@@ -134,11 +147,10 @@ void StepBuilder::sumSquares() {
     Value gradient = convert(loc, one.gradient, wide);
     Value square = MultiplyOp::create(builder, loc, gradient.getType(), gradient, gradient);
     auto all = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
-    squaredNorms.push_back(type.getRank() == 0
-                               ? square
-                               : ReduceOp::create(builder, loc, RankedTensorType::get({}, wide), square, ReduceKindIR::sum,
-                                                  builder.getDenseI64ArrayAttr(all))
-                                     .getResult());
+    squaredNorms.push_back(type.getRank() == 0 ? square
+                                               : ReduceOp::create(builder, loc, RankedTensorType::get({}, wide), square,
+                                                                  ReduceKindIR::sum, builder.getDenseI64ArrayAttr(all))
+                                                     .getResult());
   }
 }
 
@@ -200,7 +212,8 @@ void StepBuilder::setResults() {
     attributes.push_back(builder.getDictionaryAttr(named));
   };
   auto update = [&](unsigned argument, Value value, StringRef name) {
-    main.setArgAttr(argument, KerfDialect::kUpdatedByAttr, builder.getI64IntegerAttr(static_cast<int64_t>(results.size())));
+    main.setArgAttr(argument, KerfDialect::kUpdatedByAttr,
+                    builder.getI64IntegerAttr(static_cast<int64_t>(results.size())));
     append(value, name);
   };
   for (Trained &one : trained)
@@ -222,8 +235,8 @@ LogicalResult StepBuilder::run() {
     return failure();
   addArguments();
   for (Trained &one : trained)
-    one.gradient = SyncGradientOp::create(builder, location(one), one.gradient.getType(), one.gradient,
-                                          builder.getStringAttr(one.name));
+    sync(one);
+  builder.setInsertionPoint(main.getBody().front().getTerminator());
   if (options.gradientNorms || options.clipNorm > 0)
     sumSquares();
   if (options.clipNorm > 0)
@@ -242,12 +255,16 @@ LogicalResult checkOptions(ModuleOp module, const OptimizerOptions &options) {
   };
   constexpr double kAny = std::numeric_limits<double>::infinity();
   constexpr double kPositive = std::numeric_limits<double>::min();
-  const Row rows[] = {{"momentum", options.momentum, 0.0, 1.0},        {"beta1", options.beta1, 0.0, 1.0},
-                      {"beta2", options.beta2, 0.0, 1.0},              {"eps", options.epsilon, kPositive, kAny},
-                      {"weight-decay", options.weightDecay, 0.0, kAny}, {"clip-norm", options.clipNorm, 0.0, kAny}};
+  const Row rows[] = {{"momentum", options.momentum, 0.0, 1.0},
+                      {"beta1", options.beta1, 0.0, 1.0},
+                      {"beta2", options.beta2, 0.0, 1.0},
+                      {"eps", options.epsilon, kPositive, kAny},
+                      {"weight-decay", options.weightDecay, 0.0, kAny},
+                      {"clip-norm", options.clipNorm, 0.0, kAny}};
   for (const Row &row : rows)
     if (!(row.value >= row.least && row.value < row.below)) {
-      InFlightDiagnostic error = module.emitError() << "optimizer option " << row.name << " is " << row.value << "; it must be ";
+      InFlightDiagnostic error = module.emitError()
+                                 << "optimizer option " << row.name << " is " << row.value << "; it must be ";
       error << (row.least > 0 ? "more than 0" : "0 or more");
       return row.below < kAny ? error << " and less than " << row.below : error << " and finite";
     }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Calls are rebuilt rather than changed: an op has a fixed number of results.
 #include "Calls.h"
 
 using namespace mlir;

@@ -19,8 +19,8 @@ ir::CallOp rebuildCall(ir::CallOp call, mlir::ValueRange operands, mlir::TypeRan
 /// Erases pure ops and calls whose results have no use, last first. True when there were some.
 bool eraseDeadOps(mlir::Block &block);
 
-/// Until nothing changes: drops results of private functions that no call uses, the ops that made them, and arguments that the
-/// function doesn't use; then functions that nobody calls.
+/// Until nothing changes: drops results of private functions that no call uses, the ops that made them, and arguments
+/// that the function doesn't use; then functions that nobody calls.
 void pruneCalls(mlir::ModuleOp module);
 
 } // namespace kerf

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-differentiate: reverse-mode gradients of the loss. Activity.h says for which values; each op tells how (GradientOpInterface);
-// here the gradients of all users meet, and a called function becomes a forward and a backward one.
+// kerf-differentiate: reverse-mode gradients of the loss. Activity.h says for which values; each op tells how
+// (GradientOpInterface); here the gradients of all users meet, and a called function becomes a forward and a backward
+// one.
 #include "Activity.h"
 #include "Calls.h"
 #include "kerf/Transforms/Passes.h"
@@ -44,8 +45,8 @@ private:
   SmallVector<Operation *> inserted;
 };
 
-/// Cheaper to make again in the backward function than to keep from the forward one: no arithmetic, and less to read than to write
-/// (or nothing to do: a reshape).
+/// Cheaper to make again in the backward function than to keep from the forward one: no arithmetic, and less to read
+/// than to write (or nothing to do: a reshape).
 bool isMadeAgain(Operation *op) { return isa<ConstantOp, IotaOp, BroadcastInDimOp, ReshapeOp>(op); }
 
 Value constantOf(OpBuilder &builder, Location location, Type type, double number) {
@@ -90,7 +91,8 @@ private:
 
 LogicalResult Differentiator::accumulate(Operation *user, Value value, Value gradient) {
   if (gradient.getType() != value.getType())
-    return user->emitOpError() << "its gradient for an operand of type " << value.getType() << " has type " << gradient.getType();
+    return user->emitOpError() << "its gradient for an operand of type " << value.getType() << " has type "
+                               << gradient.getType();
   Value &sum = gradients[value];
   sum = sum ? AddOp::create(builder, user->getLoc(), value.getType(), sum, gradient).getResult() : gradient;
   return success();
@@ -157,8 +159,8 @@ SmallVector<Operation *> opsOf(Block &block) {
   return ops;
 }
 
-/// The gradients are first built behind the forward ops, so that each op sees its own operands and results; then they move into a
-/// function of their own, and what they use of the forward ops becomes results of the forward function.
+/// The gradients are first built behind the forward ops, so that each op sees its own operands and results; then they
+/// move into a function of their own, and what they use of the forward ops becomes results of the forward function.
 LogicalResult Differentiator::differentiateCallee(func::FuncOp function) {
   Block &block = function.getBody().front();
   BackwardFunction info;
@@ -199,10 +201,11 @@ LogicalResult Differentiator::differentiateCallee(func::FuncOp function) {
   return success();
 }
 
-/// @layer_backward(saved values, forward arguments, gradients of results) -> gradients of arguments. Arguments that it doesn't use
-/// go when calls are pruned.
+/// @layer_backward(saved values, forward arguments, gradients of results) -> gradients of arguments. Arguments that it
+/// doesn't use go when calls are pruned.
 func::FuncOp Differentiator::outlineBackward(func::FuncOp function, ArrayRef<Operation *> backwardOps,
-                                             ArrayRef<BlockArgument> seeds, ArrayRef<Value> results, BackwardFunction &info) {
+                                             ArrayRef<BlockArgument> seeds, ArrayRef<Value> results,
+                                             BackwardFunction &info) {
   DenseSet<Operation *> own(backwardOps.begin(), backwardOps.end());
   DenseSet<Operation *> live;
   for (Value result : results)
@@ -313,12 +316,14 @@ LogicalResult Differentiator::differentiateMain() {
     auto name = main.getArgAttrOfType<StringAttr>(index, KerfDialect::kNameAttr);
     Value gradient = gradients.lookup(argument);
     if (!gradient) {
-      emitWarning(argument.getLoc()) << "parameter '" << name.getValue() << "' is not trained: the loss does not depend on it";
+      emitWarning(argument.getLoc()) << "parameter '" << name.getValue()
+                                     << "' is not trained: the loss does not depend on it";
       main.removeArgAttr(index, KerfDialect::kTrainableAttr);
       continue;
     }
     returned.push_back(gradient);
-    NamedAttribute named(builder.getStringAttr(KerfDialect::kNameAttr), builder.getStringAttr("gradient/" + name.getValue()));
+    NamedAttribute named(builder.getStringAttr(KerfDialect::kNameAttr),
+                         builder.getStringAttr("gradient/" + name.getValue()));
     attributes.push_back(builder.getDictionaryAttr(named));
   }
   terminator->setOperands(returned);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-outline-layers: one function for each repeated layer. Repeats.h finds them; here they become a function and its calls.
+// kerf-outline-layers: one function for each repeated layer. Repeats.h finds them; here they become a function and its
+// calls.
 #include "Calls.h"
 #include "Repeats.h"
 #include "kerf/Transforms/Passes.h"
@@ -85,7 +86,8 @@ private:
     return known;
   }
 
-  /// Constants, and invariants that each layer computes in the same way from other arguments (a mask of its own), belong into it.
+  /// Constants, and invariants that each layer computes in the same way from other arguments (a mask of its own),
+  /// belong into it.
   Value cloneInvariant(const Slot &slot) {
     Operation *first = slot[0].getDefiningOp();
     if (!first || !sequence.isInvariant(first))
@@ -135,7 +137,8 @@ private:
           returned.push_back(mapping.lookup(segment(0)[i]->getResult(r)));
         }
     func::ReturnOp::create(builder, layer.getLoc(), returned);
-    layer.setFunctionType(builder.getFunctionType(layer.getBody().front().getArgumentTypes(), ValueRange(returned).getTypes()));
+    layer.setFunctionType(
+        builder.getFunctionType(layer.getBody().front().getArgumentTypes(), ValueRange(returned).getTypes()));
   }
 
   bool usedOutside(int64_t index, unsigned result) const {
@@ -190,7 +193,8 @@ struct OutlineLayersPass : kerf::impl::OutlineLayersBase<OutlineLayersPass> {
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>(KerfDialect::kEntryName);
     if (!main || !main.getBody().hasOneBlock()) {
-      getOperation().emitError() << "no function @" << KerfDialect::kEntryName << " with one block: import a model first";
+      getOperation().emitError() << "no function @" << KerfDialect::kEntryName
+                                 << " with one block: import a model first";
       return signalPassFailure();
     }
     SymbolTable symbols(getOperation());

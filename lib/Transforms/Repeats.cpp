@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search for tandem repeats: candidates from equal kinds at equal distance, then, for every rotation, a check of the dataflow.
+// The search for tandem repeats: candidates from equal kinds at equal distance, then, for every rotation, a check of
+// the dataflow.
 #include "Repeats.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -102,8 +103,8 @@ std::vector<Run> Searcher::candidates() const {
   return runs;
 }
 
-/// Whether the segment at `segment` and the next one take every operand from the same place of themselves, or both from outside: then
-/// not a trainable parameter here and a frozen one there.
+/// Whether the segment at `segment` and the next one take every operand from the same place of themselves, or both from
+/// outside: then not a trainable parameter here and a frozen one there.
 bool Searcher::consistent(int64_t segment, int64_t period) const {
   int64_t next = segment + period;
   for (int64_t i = segment; i < next; ++i)
@@ -137,8 +138,9 @@ Repeat Searcher::longestConsistent(Repeat repeat) const {
   return best;
 }
 
-/// The values that cross the border of a segment: those of it that others use, and those it takes that the segment before it did
-/// not take too. Nothing where some segment uses no result of its predecessor: these are no layers but parallel branches.
+/// The values that cross the border of a segment: those of it that others use, and those it takes that the segment
+/// before it did not take too. Nothing where some segment uses no result of its predecessor: these are no layers but
+/// parallel branches.
 std::optional<int64_t> Searcher::crossing(const Repeat &repeat) const {
   std::set<std::pair<int64_t, int64_t>> results;
   size_t taken = 0;
@@ -153,7 +155,8 @@ std::optional<int64_t> Searcher::crossing(const Repeat &repeat) const {
             results.insert({i - segment, static_cast<int64_t>(r)});
       for (size_t j = 0; k > 0 && j < producers[i].size(); ++j) {
         Value value = sequence.ops[i]->getOperand(j);
-        if (producers[i][j] < 0 || producers[i][j] >= segment || value == sequence.ops[i - repeat.period]->getOperand(j))
+        if (producers[i][j] < 0 || producers[i][j] >= segment ||
+            value == sequence.ops[i - repeat.period]->getOperand(j))
           continue;
         usesPredecessor |= producers[i][j] >= segment - repeat.period;
         values.insert({producers[i][j], cast<OpResult>(value).getResultNumber()});
@@ -252,8 +255,8 @@ OpSequence::OpSequence(Block &block) {
   for (Operation &op : block.without_terminator()) {
     bool isCall = isa<CallOp>(op);
     bool depends = isCall || llvm::any_of(op.getOperands(), [&](Value operand) {
-      return trainableMark(operand) || dependent.contains(operand.getDefiningOp());
-    });
+                     return trainableMark(operand) || dependent.contains(operand.getDefiningOp());
+                   });
     // A call is a layer found before: like nothing else, so that no segment contains one.
     int kind = isCall ? nextKind : kindNumbers.try_emplace(kindKey(&op), nextKind).first->second;
     nextKind += kind == nextKind;

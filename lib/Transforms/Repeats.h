@@ -2,8 +2,9 @@
 // Finds the layers of a straight-line function by structure: the longest tandem repeat in its sequence of ops.
 //
 //   sequence   e a | l q m a f a | l q m a f a | l q m a f a | l h        (e: embedding, l: norm, a: add, h: head)
-//   kinds repeat with period 6 from the first `a` to the last `l`: 18 + 2 ops, so three segments may start at `a` or at `l`.
-//   Starting at `a`, two values cross each border (the residual stream and `f`'s result); starting at `l`, one: taken.
+//   kinds repeat with period 6 from the first `a` to the last `l`: 18 + 2 ops, so three segments may start at `a` or at
+//   `l`. Starting at `a`, two values cross each border (the residual stream and `f`'s result); starting at `l`, one:
+//   taken.
 #pragma once
 
 #include "kerf/Dialect/Kerf/KerfDialect.h"
@@ -19,9 +20,10 @@ struct Repeat {
   int64_t savedOps() const { return (count - 1) * period; }
 };
 
-/// The ops of a block that depend on a parameter, in program order, and what decides whether two of them may be the same op of two
-/// layers. Ops that depend on no parameter (masks, position tables, constants) are *invariant*: they stand outside the sequence, so
-/// that one computed in the first layer and used in all doesn't break its likeness to the others.
+/// The ops of a block that depend on a parameter, in program order, and what decides whether two of them may be the
+/// same op of two layers. Ops that depend on no parameter (masks, position tables, constants) are *invariant*: they
+/// stand outside the sequence, so that one computed in the first layer and used in all doesn't break its likeness to
+/// the others.
 class OpSequence {
 public:
   explicit OpSequence(mlir::Block &block);

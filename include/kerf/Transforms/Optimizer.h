@@ -12,7 +12,8 @@ namespace kerf {
 
 enum class OptimizerKind { Sgd, AdamW };
 
-/// The learning rate is not here: it is an input of the step. Defaults are PyTorch's, but that AdamW's weight decay is 0.01 there.
+/// The learning rate is not here: it is an input of the step. Defaults are PyTorch's, but that AdamW's weight decay is
+/// 0.01 there.
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::Sgd;
   double momentum = 0.0;                 // sgd, in [0, 1)
@@ -24,7 +25,8 @@ struct OptimizerOptions {
   bool gradientNorms = false;            // also return each gradient's squared norm, before clipping
 };
 
-/// Makes @main, which returns the loss and gradients, the training step (Passes.td says how it looks). Reports options out of range.
+/// Makes @main, which returns the loss and gradients, the training step (Passes.td says how it looks). Reports options
+/// out of range.
 mlir::LogicalResult addOptimizer(mlir::ModuleOp module, const OptimizerOptions &options);
 
 /// kerf-add-optimizer with these options.

@@ -140,7 +140,7 @@ def AddOptimizer : Pass<"kerf-add-optimizer", "::mlir::ModuleOp"> {
     (from 0); results are the loss, the new parameters and the new states. `kerf.updated_by` on a parameter or state is the index
     of the result that replaces it. SGD without momentum has no state.
 
-    Each gradient passes one `kerf.sync_gradient` first: where and how it is summed over ranks is decided later. Clipping scales all
+    Each gradient passes one `kerf.sync_gradient`, as soon as it is complete: how it is summed over ranks is decided later. Clipping scales all
     gradients by min(1, clip-norm / (norm + 1e-6)) of their global norm (torch.nn.utils.clip_grad_norm_); squares of 16-bit
     gradients are summed in f32. `gradient-norms` adds results "gradient_norm_squared/NAME", of gradients before clipping.
 

@@ -13,10 +13,11 @@
 // SGD-SAME: %[[LR:[a-z0-9]+]]: tensor<f32> {kerf.kind = "learning_rate", kerf.name = "learning_rate"}
 // SGD-SAME: %[[STEP:[a-z0-9]+]]: tensor<i64> {kerf.kind = "step", kerf.name = "step"}
 // SGD-SAME: -> (tensor<f32> {kerf.name = "loss"}, tensor<4xf32> {kerf.name = "a.weight"}, tensor<f32> {kerf.name = "a.bias"}, tensor<4xf32> {kerf.name = "momentum/a.weight"}, tensor<f32> {kerf.name = "momentum/a.bias"})
-// SGD: %[[L:.*]] = kerf.reduce
-// SGD: %[[GW:.*]] = kerf.sync_gradient %{{.*}} {parameter = "a.weight"}
+// SGD: kerf.negate
+// SGD-NEXT: %[[GW:.*]] = kerf.sync_gradient %{{.*}} {parameter = "a.weight"}
 // SGD: %[[GB:.*]] = kerf.sync_gradient %{{.*}} {parameter = "a.bias"}
-// SGD: %[[W1:.*]], %[[VW1:.*]] = kerf.sgd %[[W]], %[[VW]], %[[GW]], %[[LR]] {momentum = 9.000000e-01 : f64, weight_decay = 1.000000e-01 : f64}
+// SGD-NEXT: %[[L:.*]] = kerf.exponential
+// SGD-NEXT: %[[W1:.*]], %[[VW1:.*]] = kerf.sgd %[[W]], %[[VW]], %[[GW]], %[[LR]] {momentum = 9.000000e-01 : f64, weight_decay = 1.000000e-01 : f64}
 // SGD: %[[B1:.*]], %[[VB1:.*]] = kerf.sgd %[[B]], %[[VB]], %[[GB]], %[[LR]] {momentum = 9.000000e-01 : f64, weight_decay = 0.000000e+00 : f64}
 // SGD: return %[[L]], %[[W1]], %[[B1]], %[[VW1]], %[[VB1]]
 
@@ -63,5 +64,8 @@ func.func @main(%i: tensor<4xf32> {kerf.kind = "input", kerf.name = "i"},
     -> (tensor<f32> {kerf.name = "loss"}, tensor<4xf32> {kerf.name = "gradient/a.weight"}, tensor<f32> {kerf.name = "gradient/a.bias"}) {
   %0 = kerf.multiply %w, %i : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %loss = kerf.reduce %0 {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
-  return %loss, %i, %b : tensor<f32>, tensor<4xf32>, tensor<f32>
+  %g = kerf.negate %i : (tensor<4xf32>) -> tensor<4xf32>
+  %h = kerf.tanh %b : (tensor<f32>) -> tensor<f32>
+  %late = kerf.exponential %loss : (tensor<f32>) -> tensor<f32>
+  return %late, %g, %h : tensor<f32>, tensor<4xf32>, tensor<f32>
 }
