@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model file becomes kerf IR: one function @main over whole tensors whose first result is the loss. Weights stay in their
+// mapped files. What the function's arguments say of themselves is described with the dialect (KerfBase.td).
+#pragma once
+
+#include "kerf/Package/TensorFile.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace kerf {
+
+struct ImportOptions {
+  /// F32 or F64: every floating tensor of the model is computed in it, explicit casts to another floating type included.
+  DType floatType = DType::F32;
+  /// "": the first scalar output. A value's name, or "cross_entropy(LOGITS, LABELS)": the mean over labels that aren't -100.
+  std::string loss;
+  /// Globs over initializer names. Trained are: the exporter's parameters, less `frozen`, and `trainable` whatever else holds.
+  std::vector<std::string> trainable, frozen;
+  /// Tensors that replace the model's own by name: .safetensors, .npz or a folder of .npy.
+  std::optional<std::string> weights;
+};
+
+struct ImportedModel {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  /// Parameters and buffers as they lie in their file (their dtype, mapped where possible), constants as the program sees them,
+  /// all by `kerf.name`. A name is absent where the model came without that tensor's data.
+  TensorMap weights;
+  std::vector<std::string> warnings;
+};
+
+/// By suffix: .onnx, or .mlir (kerf IR as `writeModel` writes it).
+Result<ImportedModel> importModel(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options);
+
+/// Writes the IR as text to `path`. Weights stay outside: the module's `kerf.weights` names the files that hold them, later ones
+/// first: `source` (the model file it was imported from; "" for none), and a .safetensors beside `path` for what isn't there by name.
+Status writeModel(const ImportedModel &model, const std::string &source, const std::string &path);
+
+} // namespace kerf

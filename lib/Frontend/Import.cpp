@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// One door for every kind of model file.
+#include "kerf/Frontend/Import.h"
+#include "KerfFile.h"
+#include "OnnxGraph.h"
+#include "kerf/Dialect/Kerf/KerfDialect.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace kerf {
+
+using namespace frontend;
+
+/// The tensors of `--weights` that the model has, with a message about the others.
+static Result<TensorMap> replacements(const OnnxFile &file, const std::string &path, std::vector<std::string> &warnings) {
+  Result<TensorMap> given = readWeights(path);
+  if (!given)
+    return given.error();
+  std::vector<std::string> unknown;
+  for (const auto &[name, tensor] : *given)
+    if (!file.find(name))
+      unknown.push_back(name);
+  if (unknown.size() == given->size())
+    return Error{fmt::format("--weights '{}' holds none of the model's tensors; it has: {}", path, fmt::join(unknown, ", "))};
+  if (!unknown.empty())
+    warnings.push_back(fmt::format("--weights '{}': {} of its {} tensors are not in the model: {}", path, unknown.size(), given->size(),
+                                   fmt::join(unknown, ", ")));
+  for (const std::string &name : unknown)
+    given->erase(name);
+  return given;
+}
+
+static Result<ImportedModel> importOnnxFile(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options) {
+  Result<OnnxFile> file = readOnnx(path);
+  if (!file)
+    return file.error();
+  std::vector<std::string> warnings;
+  TensorMap replaced;
+  if (options.weights) {
+    Result<TensorMap> given = replacements(*file, *options.weights, warnings);
+    if (!given)
+      return given.error();
+    replaced = std::move(*given);
+  }
+  Result<ImportedModel> model = importOnnx(context, std::move(*file), options, replaced);
+  if (!model)
+    return Error{fmt::format("'{}': {}", path, model.error().message), model.error().status};
+  model->warnings.insert(model->warnings.begin(), warnings.begin(), warnings.end());
+  if (Status status = verifyModule(*model->module); !status)
+    return Error{fmt::format("'{}': the imported program is not valid: {}", path, status.error().message), ExitStatus::InternalCheck};
+  return model;
+}
+
+Result<ImportedModel> importModel(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options) {
+  context.loadDialect<mlir::func::FuncDialect, ir::KerfDialect>();
+  if (options.floatType != DType::F32 && options.floatType != DType::F64)
+    return Error{fmt::format("a model is imported in f32 or f64, not in {}", toString(options.floatType))};
+  std::filesystem::path file(path);
+  if (file.extension() == ".onnx")
+    return importOnnxFile(context, path, options);
+  if (file.extension() == ".mlir")
+    return readKerf(context, path, options);
+  if (file.extension() == ".json")
+    return Error{fmt::format("'{}': models from a Hugging Face configuration are not supported yet; export the model to ONNX", path)};
+  return Error{fmt::format("'{}' is no model file that Kerf reads: .onnx, or .mlir as 'kerf import' writes it", path)};
+}
+
+} // namespace kerf

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that are composites of the dialect: softmax, GELU, norms, attention, cross entropy.
+#include "OnnxNode.h"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+
+namespace kerf::frontend {
+
+/// An operand that a composite takes as it is: in the IR, floating.
+static Result<mlir::Value> floating(TermBuilder &b, const Term &x, const Shape &shape) {
+  if (!isFloat(x.dtype))
+    return Error{fmt::format("an operand of {}, a floating type is needed", toString(x.dtype))};
+  return b.emitAs(x, shape);
+}
+
+Status importSoftmax(OnnxNode &node) {
+  const Term &x = node.input(0);
+  KERF_TRY(axis, normalizeAxis(node.integer("axis", -1), x.rank()));
+  KERF_TRY(operand, floating(node.b, x, x.shape));
+  return node.set(0, node.b.fromValue(ir::SoftmaxOp::create(node.b.builder, node.b.loc, operand.getType(), operand,
+                                                            node.b.builder.getI64IntegerAttr(axis))));
+}
+
+Status importGelu(OnnxNode &node) {
+  const Term &x = node.input(0);
+  std::string approximate = node.text("approximate", "none");
+  if (approximate != "none" && approximate != "tanh")
+    return Error{fmt::format("approximate '{}' is not supported, only 'none' and 'tanh'", approximate)};
+  KERF_TRY(operand, floating(node.b, x, x.shape));
+  mlir::UnitAttr byTanh = approximate == "tanh" ? node.b.builder.getUnitAttr() : mlir::UnitAttr();
+  return node.set(0, node.b.fromValue(ir::GeluOp::create(node.b.builder, node.b.loc, operand.getType(), operand, byTanh)));
+}
+
+namespace {
+
+/// A norm's operands with the normalized dimensions as one, the last.
+struct NormOperands {
+  mlir::Value operand, scale, bias;
+  Shape statistics; // the shape of what there is one of for each row, in ONNX
+};
+
+Result<NormOperands> normOperands(OnnxNode &node) {
+  const Term &x = node.input(0);
+  KERF_TRY(axis, normalizeAxis(node.integer("axis", -1), x.rank()));
+  Shape rows(x.shape.begin(), x.shape.begin() + axis), row(x.shape.begin() + axis, x.shape.end());
+  NormOperands result;
+  result.statistics = rows;
+  result.statistics.resize(x.rank(), 1);
+  int64_t width = elementsOf(row);
+  rows.push_back(width);
+  KERF_TRY(flat, node.b.reshape(x, rows));
+  KERF_TRY(operand, floating(node.b, flat, rows));
+  result.operand = operand;
+  auto vector = [&](const Term &given) -> Result<mlir::Value> {
+    KERF_TRY(whole, node.b.broadcast(given, row));
+    KERF_TRY(line, node.b.reshape(whole, {width}));
+    return floating(node.b, line, {width});
+  };
+  KERF_TRY(scale, vector(node.input(1)));
+  result.scale = scale;
+  KERF_TRY(bias, vector(node.hasInput(2) ? node.input(2) : node.b.scalar(x.dtype, 0)));
+  result.bias = bias;
+  return result;
+}
+
+} // namespace
+
+Status importLayerNormalization(OnnxNode &node) {
+  const Term &x = node.input(0);
+  KERF_TRY(from, normOperands(node));
+  TermBuilder &b = node.b;
+  Shape rows = ir::shapeOf(from.operand);
+  rows.pop_back();
+  mlir::RankedTensorType statistic = b.type(x.dtype, rows);
+  auto op = ir::LayerNormOp::create(b.builder, b.loc, mlir::TypeRange{from.operand.getType(), statistic, statistic}, from.operand, from.scale,
+                                    from.bias, b.builder.getF64FloatAttr(node.number("epsilon", 1e-5f)));
+  KERF_CHECK(node.set(0, b.reshape(b.fromValue(op.getResult()), x.shape)));
+  if (node.wants(1))
+    KERF_CHECK(node.set(1, b.reshape(b.fromValue(op.getMean()), from.statistics)));
+  if (node.wants(2))
+    KERF_CHECK(node.set(2, b.reshape(b.fromValue(op.getRstd()), from.statistics)));
+  return ok();
+}
+
+Status importRmsNormalization(OnnxNode &node) {
+  const Term &x = node.input(0);
+  KERF_TRY(from, normOperands(node));
+  TermBuilder &b = node.b;
+  Shape rows = ir::shapeOf(from.operand);
+  rows.pop_back();
+  auto op = ir::RmsNormOp::create(b.builder, b.loc, mlir::TypeRange{from.operand.getType(), b.type(x.dtype, rows)}, from.operand, from.scale,
+                                  b.builder.getF64FloatAttr(node.number("epsilon", 1e-5f)));
+  return node.set(0, b.reshape(b.fromValue(op.getResult()), x.shape));
+}
+
+namespace {
+
+/// Query, key or value as [batch, sequence, heads, width].
+Result<Term> attentionOperand(OnnxNode &node, int input, const char *headsAttribute) {
+  const Term &x = node.input(input);
+  if (x.rank() == 4)
+    return node.b.transpose(x, {0, 2, 1, 3});
+  int64_t heads = node.integer(headsAttribute, 0);
+  if (x.rank() != 3 || heads < 1 || x.shape[2] % heads != 0)
+    return Error{fmt::format("operand {} of shape {} with {} heads", input, shapeText(x.shape), heads)};
+  return node.b.reshape(x, {x.shape[0], x.shape[1], heads, x.shape[2] / heads});
+}
+
+struct AttentionMask {
+  mlir::Value mask; // null: none
+  bool causal = false;
+};
+
+Result<AttentionMask> attentionMask(OnnxNode &node, const Shape &scores) {
+  AttentionMask result;
+  result.causal = node.integer("is_causal", 0) != 0;
+  if (!node.hasInput(3))
+    return result;
+  const Term &mask = node.input(3);
+  KERF_TRY(fits, broadcastShapes(mask.shape, scores));
+  if (fits != scores || (mask.dtype != DType::Bool && !isFloat(mask.dtype)))
+    return Error{fmt::format("a mask of {} {} on scores of shape {}", toString(mask.dtype), shapeText(mask.shape), shapeText(scores))};
+  if (mask.isConstant()) {
+    if (isAll(*mask.literal, mask.dtype == DType::Bool ? 1 : 0))
+      return result;
+    std::optional<CausalMask> found = findCausalMask(*mask.literal);
+    if (found && found->size == scores[2] && found->size == scores[3]) {
+      result.causal = true;
+      return result;
+    }
+  }
+  // Batch and heads stay 1 where the mask is the same for all.
+  Term given = mask;
+  if (mask.isConstant()) {
+    Literal one = compress(*mask.literal);
+    given = node.b.fromLiteral(Literal{one.stored, one.stored.shape}, mask.name);
+  }
+  Shape shape = given.shape;
+  shape.insert(shape.begin(), 4 - shape.size(), 1);
+  shape[2] = scores[2];
+  shape[3] = scores[3];
+  result.mask = node.b.emitAs(given, shape);
+  return result;
+}
+
+} // namespace
+
+Status importAttention(OnnxNode &node) {
+  TermBuilder &b = node.b;
+  if (node.hasInput(4) || node.hasInput(5) || node.wants(1) || node.wants(2) || node.wants(3) || node.number("softcap", 0) != 0)
+    return Error{"past keys and values, their outputs, the scores' output and softcap are not supported"};
+  KERF_TRY(query, attentionOperand(node, 0, "q_num_heads"));
+  KERF_TRY(key, attentionOperand(node, 1, "kv_num_heads"));
+  KERF_TRY(value, attentionOperand(node, 2, "kv_num_heads"));
+  const Shape &q = query.shape, &k = key.shape, &v = value.shape;
+  if (k[0] != q[0] || v[0] != q[0] || v[1] != k[1] || v[2] != k[2] || k[3] != q[3] || k[2] == 0 || q[2] % k[2] != 0)
+    return Error{fmt::format("query, key and value of shapes {}, {} and {}", shapeText(node.input(0).shape), shapeText(node.input(1).shape),
+                             shapeText(node.input(2).shape))};
+  KERF_TRY(mask, attentionMask(node, {q[0], q[2], q[1], k[1]}));
+  if (mask.causal && q[1] != k[1])
+    return Error{fmt::format("causal attention of {} queries on {} keys", q[1], k[1])};
+  double scale = node.has("scale") ? node.number("scale", 0) : 1 / std::sqrt(double(q[3]));
+  KERF_TRY(qValue, floating(b, query, q));
+  KERF_TRY(kValue, floating(b, key, k));
+  KERF_TRY(vValue, floating(b, value, v));
+  mlir::UnitAttr causal = mask.causal ? b.builder.getUnitAttr() : mlir::UnitAttr();
+  auto op = ir::AttentionOp::create(b.builder, b.loc,
+                                    mlir::TypeRange{b.type(query.dtype, {q[0], q[1], q[2], v[3]}), b.type(query.dtype, {q[0], q[2], q[1]})},
+                                    qValue, kValue, vValue, mask.mask, b.builder.getF64FloatAttr(scale), causal);
+  Term result = b.fromValue(op.getResult());
+  if (node.input(0).rank() == 4)
+    return node.set(0, b.transpose(result, {0, 2, 1, 3}));
+  return node.set(0, b.reshape(result, {q[0], q[1], q[2] * v[3]}));
+}
+
+Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels, std::optional<int64_t> ignored, std::string_view reduction) {
+  Shape rows = logits.shape;
+  if (rows.empty())
+    return Error{"logits without a class dimension"};
+  rows.pop_back();
+  if (labels.shape != rows || (labels.dtype != DType::I64 && labels.dtype != DType::I32))
+    return Error{fmt::format("labels of {} {} for logits of shape {}: one integer for each row is needed", toString(labels.dtype),
+                             shapeText(labels.shape), shapeText(logits.shape))};
+  // Without a label to ignore: one that no label is.
+  int64_t ignore = ignored.value_or(std::numeric_limits<int64_t>::min());
+  KERF_TRY(operand, floating(b, logits, logits.shape));
+  mlir::Value classes = b.emit(labels);
+  mlir::RankedTensorType type = b.type(logits.dtype, rows);
+  auto op = ir::CrossEntropyOp::create(b.builder, b.loc, mlir::TypeRange{type, type}, operand, classes, b.builder.getI64IntegerAttr(ignore));
+  Term each = b.fromValue(op.getResult());
+  if (reduction == "none")
+    return each;
+  std::vector<int64_t> all;
+  for (int64_t d = 0; d < each.rank(); ++d)
+    all.push_back(d);
+  KERF_TRY(sum, b.reduce(Reduction::Sum, each, all));
+  if (reduction == "sum")
+    return sum;
+  if (!ignored)
+    return b.binary(Binary::Divide, sum, b.integer(sum.dtype, elementsOf(rows)));
+  // The labels that count are counted in the graph, so that the denominator is that of the whole batch however it is cut.
+  KERF_TRY(counts, b.compare(Order::NotEqual, b.fromValue(classes), b.integer(labels.dtype, ignore)));
+  KERF_TRY(ones, b.convert(counts, logits.dtype));
+  KERF_TRY(count, b.reduce(Reduction::Sum, ones, all));
+  return b.binary(Binary::Divide, sum, count);
+}
+
+Status importCrossEntropyLoss(OnnxNode &node) {
+  const Term &scores = node.input(0), &labels = node.input(1);
+  if (node.hasInput(2) || node.wants(1))
+    return Error{"class weights and the output of log probabilities are not supported"};
+  std::string reduction = node.text("reduction", "mean");
+  if (scores.rank() < 2 || (reduction != "mean" && reduction != "sum" && reduction != "none"))
+    return Error{fmt::format("scores of shape {} with reduction '{}'", shapeText(scores.shape), reduction)};
+  // ONNX has the classes in dimension 1, the dialect in the last.
+  std::vector<int64_t> permutation{0};
+  for (int64_t d = 2; d < scores.rank(); ++d)
+    permutation.push_back(d);
+  permutation.push_back(1);
+  KERF_TRY(logits, node.b.transpose(scores, permutation));
+  std::optional<int64_t> ignored;
+  if (node.has("ignore_index"))
+    ignored = node.integer("ignore_index", 0);
+  return node.set(0, crossEntropy(node.b, logits, labels, ignored, reduction));
+}
+
+} // namespace kerf::frontend

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that make constants, and those that Kerf computes on constants only.
+#include "OnnxNode.h"
+
+#include <fmt/format.h>
+
+namespace kerf::frontend {
+
+static Result<Literal> literalOf(const OnnxNode &node, const onnx::TensorProto &proto) {
+  Result<Tensor> tensor = tensorFromProto(proto, nullptr); // the file's protobuf outlives the import; what leaves it is copied below
+  if (!tensor)
+    return tensor.error();
+  if (!tensor->owner && tensor->bytes() > 0) {
+    auto [copy, memory] = allocateTensor(tensor->dtype, tensor->shape);
+    std::copy(tensor->data, tensor->data + tensor->bytes(), memory);
+    tensor = copy;
+  }
+  return literalFromTensor(*tensor, node.b.floatType());
+}
+
+Status importConstant(OnnxNode &node) {
+  DType floatType = node.b.floatType();
+  auto set = [&](Literal literal) { return node.set(0, node.b.fromLiteral(std::move(literal))); };
+  if (const onnx::AttributeProto *value = node.find("value")) {
+    KERF_TRY(literal, literalOf(node, value->t()));
+    return set(literal);
+  }
+  if (const onnx::AttributeProto *value = node.find("value_int"))
+    return set(scalarLiteral(DType::I64, value->i()));
+  if (const onnx::AttributeProto *value = node.find("value_float"))
+    return set(scalarLiteral(floatType, double(value->f())));
+  if (const onnx::AttributeProto *value = node.find("value_ints"))
+    return set(indexLiteral({value->ints().begin(), value->ints().end()}));
+  if (const onnx::AttributeProto *value = node.find("value_floats")) {
+    auto [tensor, memory] = allocateTensor(DType::F32, {value->floats_size()});
+    std::copy(value->floats().begin(), value->floats().end(), reinterpret_cast<float *>(memory));
+    KERF_TRY(literal, literalFromTensor(tensor, floatType));
+    return set(literal);
+  }
+  return Error{"the constant's value is a text, a sparse tensor or absent; numbers are supported"};
+}
+
+Status importConstantOfShape(OnnxNode &node) {
+  KERF_TRY(shape, node.constantInput(0));
+  Literal value = scalarLiteral(node.b.floatType(), 0.0);
+  if (const onnx::AttributeProto *attribute = node.find("value")) {
+    KERF_TRY(given, literalOf(node, attribute->t()));
+    if (elementsOf(given.shape) != 1)
+      return Error{fmt::format("its value has the shape {}, it must be one number", shapeText(given.shape))};
+    value = given;
+  }
+  KERF_CHECK(checkShape(shape));
+  if (elementsOf(shape) == 0) {
+    KERF_TRY(empty, allocateLiteral(value.dtype(), shape));
+    return node.set(0, node.b.fromLiteral(empty.literal));
+  }
+  KERF_TRY(scalar, foldReshape(value, {}));
+  KERF_TRY(literal, broadcastLiteral(scalar, shape));
+  return node.set(0, node.b.fromLiteral(literal));
+}
+
+Status importShape(OnnxNode &node) {
+  const Shape &shape = node.input(0).shape;
+  int64_t rank = shape.size(), start = node.integer("start", 0), end = node.integer("end", rank);
+  auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
+  start = clamp(start);
+  end = std::max(clamp(end), start);
+  return node.set(0, node.b.fromLiteral(indexLiteral(Shape(shape.begin() + start, shape.begin() + end))));
+}
+
+Status importSize(OnnxNode &node) { return node.set(0, node.b.integer(DType::I64, elementsOf(node.input(0).shape))); }
+
+static Status setFolded(OnnxNode &node, Result<Literal> literal) {
+  if (!literal)
+    return literal.error();
+  return node.set(0, node.b.fromLiteral(std::move(*literal)));
+}
+
+Status importRange(OnnxNode &node) {
+  const Term &start = node.input(0), &limit = node.input(1), &delta = node.input(2);
+  if (start.dtype != limit.dtype || start.dtype != delta.dtype)
+    return Error{fmt::format("operands of {}, {} and {}", toString(start.dtype), toString(limit.dtype), toString(delta.dtype))};
+  return setFolded(node, foldRange(*start.literal, *limit.literal, *delta.literal));
+}
+
+Status importCumSum(OnnxNode &node) {
+  const Term &x = node.input(0);
+  KERF_TRY(axes, node.constantInput(1));
+  if (axes.size() != 1)
+    return Error{fmt::format("its axis is {}, one number is needed", shapeText(axes))};
+  KERF_TRY(axis, normalizeAxis(axes[0], x.rank()));
+  return setFolded(node, foldCumulativeSum(*x.literal, axis, node.integer("exclusive", 0) ? SumOf::BeforeHere : SumOf::UpToHere,
+                                           node.integer("reverse", 0) ? Direction::Backward : Direction::Forward));
+}
+
+Status importGatherNd(OnnxNode &node) {
+  return setFolded(node, foldGatherNd(*node.input(0).literal, *node.input(1).literal, node.integer("batch_dims", 0)));
+}
+
+Status importTrilu(OnnxNode &node) {
+  const Term &x = node.input(0);
+  if (x.rank() < 2)
+    return Error{fmt::format("its operand has the shape {}, a matrix is needed", shapeText(x.shape))};
+  int64_t diagonal = 0;
+  if (node.hasInput(1)) {
+    KERF_TRY(k, node.constantInput(1));
+    if (k.size() != 1)
+      return Error{fmt::format("its diagonal is {}, one number is needed", shapeText(k))};
+    diagonal = k[0];
+  }
+  return setFolded(node, foldTriangle(*x.literal, diagonal, node.integer("upper", 1) ? Triangle::Upper : Triangle::Lower));
+}
+
+Status importMod(OnnxNode &node) {
+  const Term &x = node.input(0);
+  if (node.integer("fmod", 0) && !isFloat(x.dtype)) {
+    // The dividend's sign: x - trunc(x / y) * y.
+    KERF_TRY(quotient, node.b.binary(Binary::Divide, x, node.input(1)));
+    KERF_TRY(whole, node.b.binary(Binary::Multiply, quotient, node.input(1)));
+    return node.set(0, node.b.binary(Binary::Subtract, x, whole));
+  }
+  return node.set(0, node.b.binary(Binary::Remainder, x, node.input(1)));
+}
+
+} // namespace kerf::frontend

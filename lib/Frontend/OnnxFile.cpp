@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the protobuf and finds every initializer's bytes: in the file, in its external data, or nowhere (a model without weights).
+#include "OnnxFile.h"
+#include "Literal.h"
+
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+namespace kerf::frontend {
+
+namespace {
+
+constexpr int32_t kExternal = 1; // TensorProto.DataLocation
+constexpr std::string_view kKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
+constexpr std::string_view kFoldedKey = "pkg.onnxscript.optimizer.folded_from";
+
+Result<Shape> shapeOf(const onnx::TensorProto &proto) {
+  Shape shape(proto.dims().begin(), proto.dims().end());
+  if (Status status = checkShape(shape); !status)
+    return Error{fmt::format("tensor '{}' has {}", proto.name(), status.error().message)};
+  return shape;
+}
+
+/// Data in the typed field that the format prescribes for `dtype`.
+Result<Tensor> fromTypedFields(const onnx::TensorProto &proto, DType dtype, const Shape &shape) {
+  int64_t elements = elementsOf(shape), given = 0;
+  bool half = dtype == DType::F16 || dtype == DType::BF16;
+  if (dtype == DType::F32)
+    given = proto.float_data_size();
+  else if (dtype == DType::F64)
+    given = proto.double_data_size();
+  else if (dtype == DType::I64)
+    given = proto.int64_data_size();
+  else
+    given = proto.int32_data_size();
+  if (given != elements)
+    return Error{fmt::format("tensor '{}' of shape {} needs {} elements, its data has {}", proto.name(), shapeText(shape), elements, given)};
+  auto [tensor, memory] = allocateTensor(dtype, shape);
+  auto copy = [&, to = memory](const auto &field, auto zero) {
+    using T = decltype(zero);
+    for (int64_t i = 0; i < elements; ++i)
+      reinterpret_cast<T *>(to)[i] = static_cast<T>(field[int(i)]);
+  };
+  if (dtype == DType::F32)
+    copy(proto.float_data(), float{});
+  else if (dtype == DType::F64)
+    copy(proto.double_data(), double{});
+  else if (dtype == DType::I64)
+    copy(proto.int64_data(), int64_t{});
+  else if (half)
+    copy(proto.int32_data(), uint16_t{});
+  else if (dtype == DType::I32)
+    copy(proto.int32_data(), int32_t{});
+  else
+    copy(proto.int32_data(), uint8_t{}); // I8, U8, Bool: the low byte
+  return tensor;
+}
+
+struct ExternalPlace {
+  std::string location;
+  int64_t offset = 0, length = -1;
+};
+
+Result<ExternalPlace> externalPlace(const onnx::TensorProto &proto) {
+  ExternalPlace place;
+  for (const onnx::StringPair &pair : proto.external_data()) {
+    if (pair.key() == "location") {
+      place.location = pair.value();
+      continue;
+    }
+    if (pair.key() != "offset" && pair.key() != "length")
+      continue;
+    int64_t &number = pair.key() == "offset" ? place.offset : place.length;
+    const char *end = pair.value().data() + pair.value().size();
+    auto [stop, status] = std::from_chars(pair.value().data(), end, number);
+    if (status != std::errc() || stop != end || number < 0)
+      return Error{fmt::format("tensor '{}': its external data's {} is '{}', no number of bytes", proto.name(), pair.key(), pair.value())};
+  }
+  std::filesystem::path path(place.location);
+  bool escapes = path.is_absolute();
+  for (const auto &part : path)
+    escapes |= part == "..";
+  if (place.location.empty() || escapes || place.location.find('\0') != std::string::npos)
+    return Error{fmt::format("tensor '{}': its external data lies at '{}', which is not a file inside the model's folder", proto.name(),
+                             place.location)};
+  return place;
+}
+
+/// Maps each external file once; a file that does not exist is a null pointer.
+class ExternalFiles {
+public:
+  explicit ExternalFiles(std::filesystem::path folder) : folder(std::move(folder)) {}
+
+  Result<std::shared_ptr<const MappedFile>> open(const std::string &location) {
+    if (auto it = files.find(location); it != files.end())
+      return it->second;
+    std::error_code code;
+    std::filesystem::path path = folder / location;
+    if (!std::filesystem::exists(path, code))
+      return files[location] = nullptr;
+    Result<std::shared_ptr<const MappedFile>> file = mapFile(path.string());
+    if (file)
+      files[location] = *file;
+    return file;
+  }
+
+private:
+  std::filesystem::path folder;
+  std::map<std::string, std::shared_ptr<const MappedFile>> files;
+};
+
+Result<Tensor> externalTensor(const onnx::TensorProto &proto, DType dtype, const Shape &shape, ExternalFiles &files, OnnxFile &onnx) {
+  Result<ExternalPlace> place = externalPlace(proto);
+  if (!place)
+    return place.error();
+  Tensor tensor{dtype, shape, nullptr, nullptr};
+  if (place->length >= 0 && place->length != tensor.bytes())
+    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} bytes, its external data has {}", proto.name(), shapeText(shape),
+                             toString(dtype), tensor.bytes(), place->length)};
+  Result<std::shared_ptr<const MappedFile>> file = files.open(place->location);
+  if (!file)
+    return file.error();
+  if (!*file) {
+    ++onnx.missingFiles[place->location];
+    return tensor;
+  }
+  int64_t size = int64_t((*file)->bytes);
+  if (place->offset > size || tensor.bytes() > size - place->offset)
+    return Error{fmt::format("tensor '{}' lies at bytes {} to {} of '{}', which has only {}: the file is cut off", proto.name(), place->offset,
+                             place->offset + tensor.bytes(), place->location, size)};
+  tensor.data = (*file)->data + place->offset;
+  tensor.owner = *file;
+  return tensor;
+}
+
+Status readInitializers(OnnxFile &file, const std::string &path) {
+  const onnx::GraphProto &graph = file.model->graph();
+  ExternalFiles files(std::filesystem::path(path).parent_path());
+  for (const onnx::TensorProto &proto : graph.initializer()) {
+    if (proto.name().empty())
+      return Error{"an initializer has no name"};
+    if (!file.initializerIndex.emplace(proto.name(), int(file.initializers.size())).second)
+      return Error{fmt::format("two initializers are called '{}'", proto.name())};
+    Initializer initializer{proto.name(), {}, {}, {}};
+    Result<Tensor> tensor = Error{""};
+    if (proto.data_location() == kExternal) {
+      Result<DType> dtype = dtypeFromOnnx(proto.data_type());
+      if (!dtype)
+        return Error{fmt::format("tensor '{}': {}", proto.name(), dtype.error().message)};
+      Result<Shape> shape = shapeOf(proto);
+      if (!shape)
+        return shape.error();
+      tensor = externalTensor(proto, *dtype, *shape, files, file);
+    } else {
+      tensor = tensorFromProto(proto, file.model);
+    }
+    if (!tensor)
+      return tensor.error();
+    initializer.tensor = *tensor;
+    file.initializers.push_back(std::move(initializer));
+  }
+  for (const onnx::ValueInfoProto &info : graph.value_info())
+    if (auto it = file.initializerIndex.find(info.name()); it != file.initializerIndex.end()) {
+      file.initializers[it->second].kind = metadata(info.metadata_props(), kKindKey);
+      file.initializers[it->second].foldedFrom = metadata(info.metadata_props(), kFoldedKey);
+    }
+  return ok();
+}
+
+} // namespace
+
+std::string metadata(const google::protobuf::RepeatedPtrField<onnx::StringPair> &pairs, std::string_view key) {
+  for (const onnx::StringPair &pair : pairs)
+    if (pair.key() == key)
+      return pair.value();
+  return "";
+}
+
+Result<DType> dtypeFromOnnx(int32_t type) {
+  using T = onnx::TensorProto;
+  switch (type) {
+  case T::FLOAT: return DType::F32;
+  case T::DOUBLE: return DType::F64;
+  case T::FLOAT16: return DType::F16;
+  case T::BFLOAT16: return DType::BF16;
+  case T::INT64: return DType::I64;
+  case T::INT32: return DType::I32;
+  case T::INT8: return DType::I8;
+  case T::UINT8: return DType::U8;
+  case T::BOOL: return DType::Bool;
+  }
+  return Error{fmt::format("element type {} of the format ({}) is not one of those that Kerf computes with (float, double, float16, bfloat16, "
+                           "int64, int32, int8, uint8, bool)",
+                           type, T::Type_IsValid(type) ? T::Type_Name(T::Type(type)) : std::string("unknown"))};
+}
+
+Result<Tensor> tensorFromProto(const onnx::TensorProto &proto, std::shared_ptr<const void> owner) {
+  Result<DType> dtype = dtypeFromOnnx(proto.data_type());
+  if (!dtype)
+    return Error{fmt::format("tensor '{}': {}", proto.name(), dtype.error().message)};
+  Result<Shape> shape = shapeOf(proto);
+  if (!shape)
+    return shape.error();
+  if (proto.data_location() == kExternal)
+    return Error{fmt::format("tensor '{}': external data is read for initializers only", proto.name())};
+  Tensor tensor{*dtype, *shape, nullptr, std::move(owner)};
+  if (proto.raw_data().empty() && tensor.bytes() > 0)
+    return fromTypedFields(proto, *dtype, *shape);
+  if (int64_t(proto.raw_data().size()) != tensor.bytes())
+    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} bytes, its data has {}", proto.name(), shapeText(*shape),
+                             toString(*dtype), tensor.bytes(), proto.raw_data().size())};
+  tensor.data = reinterpret_cast<const std::byte *>(proto.raw_data().data());
+  return tensor;
+}
+
+Result<OnnxFile> readOnnx(const std::string &path) {
+  Result<std::shared_ptr<const MappedFile>> bytes = mapFile(path);
+  if (!bytes)
+    return bytes.error();
+  if ((*bytes)->bytes > size_t(std::numeric_limits<int32_t>::max()))
+    return Error{fmt::format("'{}' has {} bytes; a protobuf file has at most 2147483647: export with external data", path, (*bytes)->bytes)};
+  auto model = std::make_shared<onnx::ModelProto>();
+  google::protobuf::io::ArrayInputStream array((*bytes)->data, int((*bytes)->bytes));
+  google::protobuf::io::CodedInputStream stream(&array);
+  stream.SetTotalBytesLimit(std::numeric_limits<int32_t>::max());
+  if (!model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
+    return Error{fmt::format("'{}' is not a whole ONNX file: its {} bytes end in the middle of a field, or it is another format", path,
+                             (*bytes)->bytes)};
+  OnnxFile file;
+  file.model = model;
+  for (const onnx::OperatorSetIdProto &set : model->opset_import())
+    if (set.domain().empty() || set.domain() == "ai.onnx")
+      file.opset = set.version();
+  if (model->graph().node_size() == 0 || file.opset <= 0)
+    return Error{fmt::format("'{}' holds no ONNX model: {} nodes, opset {}", path, model->graph().node_size(), file.opset)};
+  if (Status status = readInitializers(file, path); !status)
+    return Error{fmt::format("'{}': {}", path, status.error().message)};
+  return file;
+}
+
+} // namespace kerf::frontend

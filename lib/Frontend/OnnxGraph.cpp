@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks the nodes that the loss depends on, in the file's order, and hands each to its operator's handler. Names are checked on the way:
+// a graph that names a value twice, never, or before it is made is refused.
+#include "OnnxGraph.h"
+#include "OnnxNode.h"
+#include "OnnxParameters.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unordered_map>
+
+namespace kerf::frontend {
+
+namespace {
+
+constexpr int64_t kIgnoredLabel = -100; // PyTorch's cross_entropy leaves this label out by default
+
+struct Argument {
+  std::string name, kind;
+  bool trainable = false;
+};
+
+class GraphImport {
+public:
+  GraphImport(mlir::MLIRContext &context, OnnxFile file, const ImportOptions &options, const TensorMap &replaced)
+      : context(context), file(std::move(file)), options(options), replaced(replaced), block(new mlir::Block), b(block.get(), options.floatType),
+        unknown(mlir::UnknownLoc::get(&context)) {}
+
+  Result<ImportedModel> run();
+
+private:
+  const onnx::GraphProto &graph() const { return file.model->graph(); }
+  Status findProducers();
+  Status chooseLoss();
+  Status findNeeded();
+  Status checkOperators();
+  Status addInputs();
+  Status addParameters();
+  Status importNode(int index);
+  Result<const Entry *> lookup(const std::string &name);
+  Result<Term> buildLoss();
+  mlir::Location locationOf(const onnx::NodeProto &node, int index);
+  std::string nodeName(int index) const;
+  Result<ImportedModel> finish(const Term &loss);
+
+  mlir::MLIRContext &context;
+  OnnxFile file;
+  const ImportOptions &options;
+  const TensorMap &replaced;
+  std::unique_ptr<mlir::Block> block; // until the function takes it
+  TermBuilder b;
+  mlir::Location unknown;
+
+  std::vector<InitializerRole> roles;
+  std::unordered_map<std::string, int> producers; // value -> node
+  std::unordered_map<std::string, std::string> scopes;
+  std::unordered_map<std::string, Entry> values;
+  std::vector<Argument> arguments; // of the block, in order; constants follow
+  std::vector<int> needed;         // nodes, in the file's order
+  LossRequest loss;
+  TensorMap weights;
+  std::vector<std::string> warnings;
+};
+
+std::string GraphImport::nodeName(int index) const {
+  const onnx::NodeProto &node = graph().node(index);
+  return node.name().empty() ? fmt::format("{}_{}", node.op_type(), index) : node.name();
+}
+
+Status GraphImport::findProducers() {
+  std::set<std::string> inputs;
+  for (const onnx::ValueInfoProto &input : graph().input())
+    if (input.name().empty() || !inputs.insert(input.name()).second)
+      return Error{fmt::format("two inputs are called '{}'", input.name())};
+  for (int i = 0; i < graph().node_size(); ++i)
+    for (const std::string &output : graph().node(i).output()) {
+      if (output.empty())
+        continue;
+      auto [it, fresh] = producers.emplace(output, i);
+      if (!fresh)
+        return Error{fmt::format("value '{}' is made by two nodes, '{}' and '{}'", output, nodeName(it->second), nodeName(i))};
+      if (inputs.count(output) || file.find(output))
+        return Error{fmt::format("value '{}' is made by node '{}' and is an {} as well", output, nodeName(i),
+                                 inputs.count(output) ? "input" : "initializer")};
+    }
+  return ok();
+}
+
+Status GraphImport::chooseLoss() {
+  std::vector<std::string> outputs;
+  for (const onnx::ValueInfoProto &output : graph().output())
+    outputs.push_back(output.name());
+  if (!options.loss.empty()) {
+    KERF_TRY(request, parseLoss(options.loss));
+    if (!producers.count(request.value))
+      return Error{fmt::format("the loss '{}' names '{}', which no node makes; the outputs are: {}", options.loss, request.value,
+                               fmt::join(outputs, ", "))};
+    if (!request.labels.empty() && producers.count(request.labels))
+      return Error{fmt::format("the loss '{}' names the labels '{}', which are not an input: node '{}' makes them", options.loss, request.labels,
+                               nodeName(producers[request.labels]))};
+    loss = request;
+    return ok();
+  }
+  for (const onnx::ValueInfoProto &output : graph().output()) {
+    const onnx::TypeProto::Tensor &type = output.type().tensor_type();
+    Result<DType> dtype = dtypeFromOnnx(type.elem_type());
+    if (!dtype || !isFloat(*dtype) || !type.has_shape() || type.shape().dim_size() != 0)
+      continue;
+    loss.value = output.name();
+    return producers.count(loss.value) ? ok() : Status(Error{fmt::format("no node makes the output '{}'", loss.value)});
+  }
+  return Error{fmt::format("none of the outputs ({}) is a floating scalar: name the loss with --loss NAME, or build one with "
+                           "--loss \"cross_entropy(LOGITS, LABELS)\"",
+                           fmt::join(outputs, ", "))};
+}
+
+Status GraphImport::findNeeded() {
+  std::vector<bool> seen(graph().node_size());
+  std::vector<int> open{producers[loss.value]};
+  seen[open[0]] = true;
+  while (!open.empty()) {
+    int index = open.back();
+    open.pop_back();
+    for (const std::string &input : graph().node(index).input()) {
+      auto it = producers.find(input);
+      if (it == producers.end() || seen[it->second])
+        continue;
+      seen[it->second] = true;
+      open.push_back(it->second);
+    }
+  }
+  for (int i = 0; i < graph().node_size(); ++i)
+    if (seen[i])
+      needed.push_back(i);
+  return ok();
+}
+
+/// One message for all operators that Kerf cannot read.
+Status GraphImport::checkOperators() {
+  struct Refused {
+    std::string node, why;
+    int count = 0;
+  };
+  std::map<std::string, Refused> refused;
+  std::set<std::string> constant; // values that are known without the inputs and the parameters
+  for (size_t i = 0; i < file.initializers.size(); ++i)
+    if (roles[i] == InitializerRole::Constant || roles[i] == InitializerRole::Buffer)
+      constant.insert(file.initializers[i].name);
+  for (int index : needed) {
+    const onnx::NodeProto &node = graph().node(index);
+    bool standard = node.domain().empty() || node.domain() == "ai.onnx";
+    const OnnxOperator *op = standard ? findOperator(node.op_type()) : nullptr;
+    bool isConstant = std::all_of(node.input().begin(), node.input().end(),
+                                  [&](const std::string &input) { return input.empty() || constant.count(input); });
+    std::string why;
+    if (!standard)
+      why = fmt::format("domain {}", node.domain());
+    else if (op && (file.opset < op->minOpset || file.opset > op->maxOpset))
+      why = fmt::format("read from opset {} to {}", op->minOpset, op->maxOpset);
+    else if (op && op->operands == Operands::Constant && !isConstant)
+      why = "read on constants only";
+    if (!op || !why.empty()) {
+      Refused &entry = refused[node.op_type()];
+      if (entry.count++ == 0) {
+        entry.node = nodeName(index);
+        entry.why = why;
+      }
+    }
+    if (isConstant || node.op_type() == "Shape" || node.op_type() == "Size")
+      constant.insert(node.output().begin(), node.output().end());
+  }
+  if (refused.empty())
+    return ok();
+  std::vector<std::string> items;
+  for (const auto &[name, entry] : refused)
+    items.push_back(fmt::format("{} (opset {}; node '{}'{}{}{})", name, file.opset, entry.node,
+                                entry.count > 1 ? fmt::format(" and {} more", entry.count - 1) : "", entry.why.empty() ? "" : "; ", entry.why));
+  return Error{fmt::format("{} operator{} of this model {} not supported: {}", items.size(), items.size() == 1 ? "" : "s",
+                           items.size() == 1 ? "is" : "are", fmt::join(items, ", "))};
+}
+
+Status GraphImport::addInputs() {
+  for (const onnx::ValueInfoProto &input : graph().input()) {
+    if (file.find(input.name()))
+      continue; // older files list initializers as inputs with a default
+    const onnx::TypeProto::Tensor &type = input.type().tensor_type();
+    Result<DType> dtype = dtypeFromOnnx(type.elem_type());
+    if (!dtype || !type.has_shape())
+      return Error{fmt::format("input '{}': {}", input.name(), dtype ? "it has no shape" : dtype.error().message)};
+    Shape shape;
+    for (const onnx::TensorShapeProto::Dimension &dim : type.shape().dim()) {
+      if (dim.value_case() != onnx::TensorShapeProto::Dimension::kDimValue)
+        return Error{fmt::format("dimension {} of input '{}' has no size (it is called '{}'): export with static shapes", shape.size(),
+                                 input.name(), dim.dim_param())};
+      shape.push_back(dim.dim_value());
+    }
+    if (Status status = checkShape(shape); !status)
+      return Error{fmt::format("input '{}' has {}", input.name(), status.error().message)};
+    DType element = isFloat(*dtype) ? options.floatType : *dtype;
+    arguments.push_back({input.name(), "input"});
+    values[input.name()] = Entry{{b.fromValue(block->addArgument(b.type(element, shape), unknown))}};
+  }
+  return ok();
+}
+
+Status GraphImport::addParameters() {
+  std::set<std::string> read;
+  for (int index : needed)
+    read.insert(graph().node(index).input().begin(), graph().node(index).input().end());
+  std::vector<std::string> unused;
+  for (size_t i = 0; i < file.initializers.size(); ++i) {
+    const Initializer &initializer = file.initializers[i];
+    if (roles[i] != InitializerRole::TrainedParameter && roles[i] != InitializerRole::FrozenParameter)
+      continue;
+    if (!read.count(initializer.name)) {
+      unused.push_back(initializer.name);
+      continue;
+    }
+    arguments.push_back({initializer.name, "parameter", roles[i] == InitializerRole::TrainedParameter});
+    mlir::Location at = mlir::NameLoc::get(b.builder.getStringAttr(initializer.name));
+    values[initializer.name] = Entry{{b.fromValue(block->addArgument(b.type(options.floatType, initializer.tensor.shape), at))}};
+    if (initializer.hasData())
+      weights[initializer.name] = initializer.tensor;
+  }
+  if (!unused.empty())
+    warnings.push_back(fmt::format("the loss does not depend on {} parameters, which are left out: {}", unused.size(), fmt::join(unused, ", ")));
+  return ok();
+}
+
+Result<const Entry *> GraphImport::lookup(const std::string &name) {
+  if (auto it = values.find(name); it != values.end())
+    return &it->second;
+  const Initializer *initializer = file.find(name);
+  if (!initializer) {
+    if (auto it = producers.find(name); it != producers.end())
+      return Error{fmt::format("it reads '{}' before node '{}' makes it: the graph has a cycle or is not sorted", name, nodeName(it->second))};
+    return Error{fmt::format("it reads '{}', which nothing makes", name)};
+  }
+  bool buffer = roles[initializer - file.initializers.data()] == InitializerRole::Buffer;
+  if (!initializer->hasData()) {
+    if (!isFloat(initializer->tensor.dtype) || initializer->tensor.shape.empty())
+      return Error{fmt::format("it needs the value of '{}', and its external data file does not exist", name)};
+    mlir::Location at = mlir::NameLoc::get(b.builder.getStringAttr(name));
+    arguments.push_back({name, buffer ? "buffer" : "constant"});
+    return &(values[name] = Entry{{b.fromValue(block->addArgument(b.type(options.floatType, initializer->tensor.shape), at))}});
+  }
+  KERF_TRY(literal, literalFromTensor(initializer->tensor, options.floatType));
+  Term term = b.fromLiteral(literal, name);
+  if (buffer && isFloat(term.dtype))
+    term.buffer = name;
+  return &(values[name] = Entry{{std::move(term)}});
+}
+
+mlir::Location GraphImport::locationOf(const onnx::NodeProto &node, int index) {
+  std::string scope = moduleOf(node);
+  // Nodes that an optimizer made have no scope: they belong where their operand was made.
+  for (int i = 0; i < node.input_size() && scope.empty() && node.metadata_props().empty(); ++i)
+    if (auto it = scopes.find(node.input(i)); it != scopes.end())
+      scope = it->second;
+  for (const std::string &output : node.output())
+    scopes[output] = scope;
+  std::string name = scope.empty() ? nodeName(index) : scope + "/" + nodeName(index);
+  return mlir::NameLoc::get(b.builder.getStringAttr(name));
+}
+
+Status GraphImport::importNode(int index) {
+  const onnx::NodeProto &proto = graph().node(index);
+  const OnnxOperator &op = *findOperator(proto.op_type());
+  std::vector<const Entry *> inputs;
+  for (const std::string &name : proto.input()) {
+    if (name.empty()) {
+      inputs.push_back(nullptr);
+      continue;
+    }
+    KERF_TRY(entry, lookup(name));
+    inputs.push_back(entry);
+  }
+  // The map's nodes do not move, but an absent operand at the end is the same as none.
+  while (!inputs.empty() && !inputs.back())
+    inputs.pop_back();
+  int present = int(std::find(inputs.begin(), inputs.end(), nullptr) - inputs.begin());
+  if (int(inputs.size()) > op.maxInputs || present < op.minInputs)
+    return Error{fmt::format("it has {} operands, {} to {} are needed", present, op.minInputs, op.maxInputs)};
+  bool takesSequence = proto.op_type() == "SequenceAt" || proto.op_type() == "Identity";
+  for (const Entry *input : inputs)
+    if (input && input->sequence && !takesSequence)
+      return Error{"it reads a sequence of tensors, a tensor is needed"};
+  for (const Entry *input : inputs)
+    if (op.operands == Operands::Constant && input && !input->terms.front().isConstant())
+      return Error{"it is computed on constants only, and one operand's data is absent"};
+  b.setLocation(locationOf(proto, index));
+  OnnxNode node(proto, file.opset, b, std::move(inputs));
+  KERF_CHECK(op.import(node));
+  for (int i = 0; i < proto.output_size(); ++i) {
+    if (proto.output(i).empty())
+      continue;
+    if (!node.results()[i])
+      return Error{fmt::format("its output {} ('{}') is not supported", i, proto.output(i))};
+    Entry entry = *node.results()[i];
+    for (Term &term : entry.terms)
+      if (term.name.empty())
+        term.name = proto.output(i);
+    values[proto.output(i)] = std::move(entry);
+  }
+  return ok();
+}
+
+Result<Term> GraphImport::buildLoss() {
+  const Term &value = values.at(loss.value).terms.front();
+  if (loss.labels.empty()) {
+    if (elementsOf(value.shape) != 1 || !isFloat(value.dtype))
+      return Error{fmt::format("the loss '{}' is {} {}, a floating scalar is needed", loss.value, toString(value.dtype), shapeText(value.shape))};
+    return b.reshape(value, {});
+  }
+  b.setLocation(mlir::NameLoc::get(b.builder.getStringAttr("loss")));
+  if (!isFloat(value.dtype) || value.rank() < 1)
+    return Error{fmt::format("the logits '{}' are {} {}", loss.value, toString(value.dtype), shapeText(value.shape))};
+  auto labels = values.find(loss.labels);
+  if (labels == values.end()) {
+    Shape shape(value.shape.begin(), value.shape.end() - 1);
+    // Behind the other inputs: arguments of one kind stay together.
+    auto behind = std::find_if(arguments.begin(), arguments.end(), [](const Argument &a) { return a.kind != "input"; });
+    int position = int(behind - arguments.begin());
+    arguments.insert(behind, {loss.labels, "input"});
+    mlir::BlockArgument argument = block->insertArgument(position, b.type(DType::I64, shape), unknown);
+    labels = values.emplace(loss.labels, Entry{{b.fromValue(argument)}}).first;
+  }
+  Result<Term> result = crossEntropy(b, value, labels->second.terms.front(), kIgnoredLabel, "mean");
+  if (!result)
+    return Error{fmt::format("the loss '{}': {}", options.loss, result.error().message)};
+  return result;
+}
+
+Result<ImportedModel> GraphImport::run() {
+  KERF_TRY(chosen, initializerRoles(file, options));
+  roles = chosen;
+  for (Initializer &initializer : file.initializers)
+    if (auto it = replaced.find(initializer.name); it != replaced.end()) {
+      if (it->second.shape != initializer.tensor.shape)
+        return Error{fmt::format("--weights: '{}' has the shape {}, the model's has {}", initializer.name, shapeText(it->second.shape),
+                                 shapeText(initializer.tensor.shape))};
+      initializer.tensor = it->second;
+    }
+  KERF_CHECK(findProducers());
+  KERF_CHECK(chooseLoss());
+  KERF_CHECK(findNeeded());
+  KERF_CHECK(checkOperators());
+  KERF_CHECK(addInputs());
+  KERF_CHECK(addParameters());
+  for (int index : needed)
+    if (Status status = importNode(index); !status)
+      return Error{fmt::format("node '{}' ({}): {}", nodeName(index), graph().node(index).op_type(), status.error().message),
+                   status.error().status};
+  KERF_TRY(result, buildLoss());
+  return finish(result);
+}
+
+Result<ImportedModel> GraphImport::finish(const Term &lossTerm) {
+  mlir::Value value = b.emit(lossTerm);
+  mlir::func::ReturnOp::create(b.builder, unknown, value);
+  // What only shapes were asked of, and what a fold made superfluous.
+  for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
+    if (!op.hasTrait<mlir::OpTrait::IsTerminator>() && op.use_empty())
+      op.erase();
+
+  // Arguments of missing initializers and of folded constants came as they were needed; the block has them in that order.
+  std::vector<std::pair<mlir::BlockArgument, Argument>> described;
+  std::vector<mlir::BlockArgument> folded;
+  for (const ConstantArgument &constant : b.constantArguments())
+    folded.push_back(constant.argument);
+  size_t next = 0;
+  for (mlir::BlockArgument argument : block->getArguments()) {
+    auto it = std::find(folded.begin(), folded.end(), argument);
+    if (it == folded.end()) {
+      described.emplace_back(argument, arguments[next++]);
+      continue;
+    }
+    const ConstantArgument &constant = b.constantArguments()[it - folded.begin()];
+    described.emplace_back(argument, Argument{constant.name, constant.kind});
+    if (constant.kind == "buffer" && file.find(constant.name))
+      weights[constant.name] = file.find(constant.name)->tensor;
+    else
+      weights[constant.name] = constant.literal.stored;
+  }
+
+  mlir::Builder &builder = b.builder;
+  llvm::SmallVector<mlir::DictionaryAttr> attributes;
+  llvm::BitVector dead(block->getNumArguments());
+  for (auto &[argument, description] : described) {
+    bool constant = description.kind == "constant" || description.kind == "buffer";
+    if (constant && argument.use_empty()) {
+      dead.set(argument.getArgNumber());
+      weights.erase(description.name);
+      continue;
+    }
+    llvm::SmallVector<mlir::NamedAttribute> named{
+        builder.getNamedAttr(ir::KerfDialect::kKindAttr, builder.getStringAttr(description.kind)),
+        builder.getNamedAttr(ir::KerfDialect::kNameAttr, builder.getStringAttr(description.name))};
+    if (description.trainable)
+      named.push_back(builder.getNamedAttr(ir::KerfDialect::kTrainableAttr, builder.getUnitAttr()));
+    attributes.push_back(builder.getDictionaryAttr(named));
+  }
+  block->eraseArguments(dead);
+
+  ImportedModel model;
+  model.module = mlir::ModuleOp::create(unknown);
+  mlir::OpBuilder top = mlir::OpBuilder::atBlockEnd(model.module->getBody());
+  auto type = top.getFunctionType(block->getArgumentTypes(), value.getType());
+  std::string lossName = loss.labels.empty() ? loss.value : "loss";
+  auto resultAttribute = top.getDictionaryAttr(top.getNamedAttr(ir::KerfDialect::kNameAttr, top.getStringAttr(lossName)));
+  auto function = mlir::func::FuncOp::create(top, unknown, ir::KerfDialect::kEntryName, type);
+  function.setAllArgAttrs(attributes);
+  function.setResultAttrs(0, resultAttribute);
+  function.getBody().push_back(block.release());
+  model.weights = std::move(weights);
+  model.warnings = std::move(warnings);
+  for (std::string &warning : parameterWarnings(file, roles, needed))
+    model.warnings.push_back(std::move(warning));
+  return model;
+}
+
+} // namespace
+
+Result<LossRequest> parseLoss(const std::string &text) {
+  auto trimmed = [](std::string_view part) {
+    size_t first = part.find_first_not_of(' '), last = part.find_last_not_of(' ');
+    return first == std::string_view::npos ? std::string() : std::string(part.substr(first, last - first + 1));
+  };
+  constexpr std::string_view call = "cross_entropy(";
+  std::string whole = trimmed(text);
+  if (whole.compare(0, call.size(), call) != 0)
+    return LossRequest{whole, ""};
+  size_t comma = whole.find(',');
+  if (whole.back() != ')' || comma == std::string::npos)
+    return Error{fmt::format("the loss '{}' is not of the form cross_entropy(LOGITS, LABELS)", text)};
+  LossRequest request{trimmed(std::string_view(whole).substr(call.size(), comma - call.size())),
+                      trimmed(std::string_view(whole).substr(comma + 1, whole.size() - comma - 2))};
+  if (request.value.empty() || request.labels.empty())
+    return Error{fmt::format("the loss '{}' is not of the form cross_entropy(LOGITS, LABELS)", text)};
+  return request;
+}
+
+Result<ImportedModel> importOnnx(mlir::MLIRContext &context, OnnxFile file, const ImportOptions &options, const TensorMap &replaced) {
+  return GraphImport(context, std::move(file), options, replaced).run();
+}
+
+} // namespace kerf::frontend

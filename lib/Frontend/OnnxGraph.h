@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a checked ONNX file to the IR.
+#pragma once
+
+#include "OnnxFile.h"
+#include "kerf/Frontend/Import.h"
+
+namespace kerf::frontend {
+
+/// `replaced`: tensors that stand in for the file's own, by name.
+Result<ImportedModel> importOnnx(mlir::MLIRContext &context, OnnxFile file, const ImportOptions &options, const TensorMap &replaced);
+
+/// What the user asked the loss to be.
+struct LossRequest {
+  std::string value;  // a value of the graph, or the logits
+  std::string labels; // not empty: build the cross entropy
+};
+/// "NAME" or "cross_entropy(LOGITS, LABELS)".
+Result<LossRequest> parseLoss(const std::string &text);
+
+} // namespace kerf::frontend

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// One ONNX node as its handler sees it: attributes, operands as terms, a builder, and room for the results.
+#pragma once
+
+#include "OnnxFile.h"
+#include "TermBuilder.h"
+
+namespace kerf::frontend {
+
+/// What a name of the graph stands for: one tensor, or a sequence of them (torch's split and chunk).
+struct Entry {
+  std::vector<Term> terms;
+  bool sequence = false;
+};
+
+class OnnxNode {
+public:
+  OnnxNode(const onnx::NodeProto &proto, int64_t opset, TermBuilder &builder, std::vector<const Entry *> inputs)
+      : b(builder), proto(proto), opsetVersion(opset), inputs(std::move(inputs)), outputs(proto.output_size()) {}
+
+  // Attributes; an absent one has the operator's default.
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  int64_t integer(std::string_view name, int64_t otherwise) const;
+  double number(std::string_view name, double otherwise) const;
+  std::string text(std::string_view name, std::string otherwise) const;
+  std::vector<int64_t> integers(std::string_view name) const;
+  const onnx::AttributeProto *find(std::string_view name) const;
+
+  // Operands. The table of operators says how many there are at least; a later one may be absent.
+  int inputCount() const { return int(inputs.size()); }
+  bool hasInput(int i) const { return i < int(inputs.size()) && inputs[i]; }
+  const Term &input(int i) const { return inputs[i]->terms.front(); }
+  const Entry &entry(int i) const { return *inputs[i]; }
+  /// The values of a constant integer operand.
+  Result<std::vector<int64_t>> constantInput(int i) const;
+  /// The integers of operand `i`, or of the attribute of that name (older opsets), or nothing.
+  Result<std::optional<std::vector<int64_t>>> integersFrom(int i, std::string_view attribute) const;
+
+  int outputCount() const { return proto.output_size(); }
+  bool wants(int i) const { return i < proto.output_size() && !proto.output(i).empty(); }
+  Status set(int i, Term term);
+  Status set(int i, Result<Term> term);
+  Status setSequence(int i, std::vector<Term> terms);
+  const std::vector<std::optional<Entry>> &results() const { return outputs; }
+
+  int64_t opset() const { return opsetVersion; }
+  const std::string &opType() const { return proto.op_type(); }
+
+  TermBuilder &b;
+
+private:
+  const onnx::NodeProto &proto;
+  int64_t opsetVersion;
+  std::vector<const Entry *> inputs;
+  std::vector<std::optional<Entry>> outputs;
+};
+
+enum class Operands {
+  Any,
+  Constant, // the operator is computed at import only
+};
+
+/// What Kerf knows of one ONNX operator.
+struct OnnxOperator {
+  const char *name;
+  int minOpset, maxOpset;
+  int minInputs, maxInputs;
+  Operands operands;
+  Status (*import)(OnnxNode &node);
+};
+
+/// Null for an operator that Kerf does not know.
+const OnnxOperator *findOperator(std::string_view name);
+
+// Handlers, by file.
+Status importMatMul(OnnxNode &node); // OnnxProducts.cpp
+Status importGemm(OnnxNode &node);
+Status importReduce(OnnxNode &node);
+
+Status importReshape(OnnxNode &node); // OnnxShapes.cpp
+Status importFlatten(OnnxNode &node);
+Status importSqueeze(OnnxNode &node);
+Status importUnsqueeze(OnnxNode &node);
+Status importTranspose(OnnxNode &node);
+Status importExpand(OnnxNode &node);
+Status importTile(OnnxNode &node);
+Status importConcat(OnnxNode &node);
+Status importSlice(OnnxNode &node);
+Status importSplit(OnnxNode &node);
+Status importSplitToSequence(OnnxNode &node);
+Status importSequenceAt(OnnxNode &node);
+Status importPad(OnnxNode &node);
+Status importGather(OnnxNode &node);
+
+Status importConstant(OnnxNode &node); // OnnxConstants.cpp
+Status importConstantOfShape(OnnxNode &node);
+Status importShape(OnnxNode &node);
+Status importSize(OnnxNode &node);
+Status importRange(OnnxNode &node);
+Status importCumSum(OnnxNode &node);
+Status importGatherNd(OnnxNode &node);
+Status importTrilu(OnnxNode &node);
+Status importMod(OnnxNode &node);
+
+Status importSoftmax(OnnxNode &node); // OnnxComposites.cpp
+Status importGelu(OnnxNode &node);
+Status importLayerNormalization(OnnxNode &node);
+Status importRmsNormalization(OnnxNode &node);
+Status importAttention(OnnxNode &node);
+Status importCrossEntropyLoss(OnnxNode &node);
+/// The mean (or sum, or each) of the cross entropy over the last dimension of `logits`; labels equal to `ignored` do not count.
+Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels, std::optional<int64_t> ignored, std::string_view reduction);
+
+} // namespace kerf::frontend

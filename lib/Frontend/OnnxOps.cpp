@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of ONNX operators that Kerf reads, and the handlers of those that are one formula.
+#include "OnnxNode.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+
+namespace kerf::frontend {
+
+namespace {
+
+template <Unary op>
+Status unary(OnnxNode &node) {
+  return node.set(0, node.b.unary(op, node.input(0)));
+}
+
+template <Binary op>
+Status binary(OnnxNode &node) {
+  return node.set(0, node.b.binary(op, node.input(0), node.input(1)));
+}
+
+/// Min, Max, Sum: of one operand or more.
+template <Binary op>
+Status variadic(OnnxNode &node) {
+  Term result = node.input(0);
+  for (int i = 1; i < node.inputCount(); ++i) {
+    KERF_TRY(next, node.b.binary(op, result, node.input(i)));
+    result = next;
+  }
+  return node.set(0, result);
+}
+
+template <Order order>
+Status compare(OnnxNode &node) {
+  return node.set(0, node.b.compare(order, node.input(0), node.input(1)));
+}
+
+Status identity(OnnxNode &node) {
+  return node.entry(0).sequence ? node.setSequence(0, node.entry(0).terms) : node.set(0, node.input(0));
+}
+
+Status dropout(OnnxNode &node) {
+  if (node.hasInput(2)) {
+    const Term &training = node.input(2);
+    if (!training.isConstant() || !isAll(*training.literal, 0))
+      return Error{"dropout in training mode is not supported: export the model in evaluation mode"};
+  }
+  if (node.wants(1))
+    return Error{"the mask of a dropout is not supported"};
+  return node.set(0, node.input(0));
+}
+
+Status where(OnnxNode &node) { return node.set(0, node.b.select(node.input(0), node.input(1), node.input(2))); }
+
+Status isNan(OnnxNode &node) { return node.set(0, node.b.isNan(node.input(0))); }
+
+Status relu(OnnxNode &node) {
+  const Term &x = node.input(0);
+  return node.set(0, node.b.binary(Binary::Maximum, x, node.b.integer(x.dtype, 0)));
+}
+
+Status reciprocal(OnnxNode &node) {
+  const Term &x = node.input(0);
+  return node.set(0, node.b.binary(Binary::Divide, node.b.integer(x.dtype, 1), x));
+}
+
+Status clip(OnnxNode &node) {
+  Term x = node.input(0);
+  if (node.hasInput(1)) {
+    KERF_TRY(bounded, node.b.binary(Binary::Maximum, x, node.input(1)));
+    x = bounded;
+  }
+  if (node.hasInput(2)) {
+    KERF_TRY(bounded, node.b.binary(Binary::Minimum, x, node.input(2)));
+    x = bounded;
+  }
+  return node.set(0, x);
+}
+
+/// The exponent may have another type than the base, whose type the result has.
+Status power(OnnxNode &node) {
+  const Term &base = node.input(0);
+  KERF_TRY(exponent, node.b.convert(node.input(1), base.dtype));
+  return node.set(0, node.b.binary(Binary::Power, base, exponent));
+}
+
+Result<Term> castTo(OnnxNode &node, const Term &x, DType dtype) {
+  return node.b.convert(x, isFloat(dtype) ? node.b.floatType() : dtype);
+}
+
+Status cast(OnnxNode &node) {
+  KERF_TRY(dtype, dtypeFromOnnx(int32_t(node.integer("to", 0))));
+  return node.set(0, castTo(node, node.input(0), dtype));
+}
+
+Status castLike(OnnxNode &node) { return node.set(0, castTo(node, node.input(0), node.input(1).dtype)); }
+
+constexpr int kNewest = 25; // the newest opset whose operators were compared with these handlers
+
+constexpr std::array kOperators = {
+    OnnxOperator{"Abs", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Abs>},
+    OnnxOperator{"Add", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Add>},
+    OnnxOperator{"And", 7, kNewest, 2, 2, Operands::Any, binary<Binary::And>},
+    OnnxOperator{"Attention", 23, kNewest, 3, 6, Operands::Any, importAttention},
+    OnnxOperator{"Cast", 6, kNewest, 1, 1, Operands::Any, cast},
+    OnnxOperator{"CastLike", 15, kNewest, 2, 2, Operands::Any, castLike},
+    OnnxOperator{"Clip", 11, kNewest, 1, 3, Operands::Any, clip},
+    OnnxOperator{"Concat", 4, kNewest, 1, 1 << 20, Operands::Any, importConcat},
+    OnnxOperator{"Constant", 1, kNewest, 0, 0, Operands::Any, importConstant},
+    OnnxOperator{"ConstantOfShape", 9, kNewest, 1, 1, Operands::Constant, importConstantOfShape},
+    OnnxOperator{"Cos", 7, kNewest, 1, 1, Operands::Any, unary<Unary::Cosine>},
+    OnnxOperator{"CumSum", 11, kNewest, 2, 2, Operands::Constant, importCumSum},
+    OnnxOperator{"Div", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Divide>},
+    OnnxOperator{"Dropout", 7, kNewest, 1, 3, Operands::Any, dropout},
+    OnnxOperator{"Equal", 7, kNewest, 2, 2, Operands::Any, compare<Order::Equal>},
+    OnnxOperator{"Erf", 9, kNewest, 1, 1, Operands::Any, unary<Unary::Erf>},
+    OnnxOperator{"Exp", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Exponential>},
+    OnnxOperator{"Expand", 8, kNewest, 2, 2, Operands::Any, importExpand},
+    OnnxOperator{"Flatten", 1, kNewest, 1, 1, Operands::Any, importFlatten},
+    OnnxOperator{"Gather", 1, kNewest, 2, 2, Operands::Any, importGather},
+    OnnxOperator{"GatherND", 11, kNewest, 2, 2, Operands::Constant, importGatherNd},
+    OnnxOperator{"Gelu", 20, kNewest, 1, 1, Operands::Any, importGelu},
+    OnnxOperator{"Gemm", 7, kNewest, 2, 3, Operands::Any, importGemm},
+    OnnxOperator{"Greater", 7, kNewest, 2, 2, Operands::Any, compare<Order::Greater>},
+    OnnxOperator{"GreaterOrEqual", 12, kNewest, 2, 2, Operands::Any, compare<Order::GreaterOrEqual>},
+    OnnxOperator{"Identity", 1, kNewest, 1, 1, Operands::Any, identity},
+    OnnxOperator{"IsNaN", 9, kNewest, 1, 1, Operands::Any, isNan},
+    OnnxOperator{"LayerNormalization", 17, kNewest, 2, 3, Operands::Any, importLayerNormalization},
+    OnnxOperator{"Less", 7, kNewest, 2, 2, Operands::Any, compare<Order::Less>},
+    OnnxOperator{"LessOrEqual", 12, kNewest, 2, 2, Operands::Any, compare<Order::LessOrEqual>},
+    OnnxOperator{"Log", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Log>},
+    OnnxOperator{"MatMul", 1, kNewest, 2, 2, Operands::Any, importMatMul},
+    OnnxOperator{"Max", 8, kNewest, 1, 1 << 20, Operands::Any, variadic<Binary::Maximum>},
+    OnnxOperator{"Min", 8, kNewest, 1, 1 << 20, Operands::Any, variadic<Binary::Minimum>},
+    OnnxOperator{"Mod", 10, kNewest, 2, 2, Operands::Constant, importMod},
+    OnnxOperator{"Mul", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Multiply>},
+    OnnxOperator{"Neg", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Negate>},
+    OnnxOperator{"Not", 1, kNewest, 1, 1, Operands::Any, unary<Unary::Not>},
+    OnnxOperator{"Or", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Or>},
+    OnnxOperator{"Pad", 11, kNewest, 2, 4, Operands::Any, importPad},
+    OnnxOperator{"Pow", 7, kNewest, 2, 2, Operands::Any, power},
+    OnnxOperator{"RMSNormalization", 23, kNewest, 2, 2, Operands::Any, importRmsNormalization},
+    OnnxOperator{"Range", 11, kNewest, 3, 3, Operands::Constant, importRange},
+    OnnxOperator{"Reciprocal", 6, kNewest, 1, 1, Operands::Any, reciprocal},
+    OnnxOperator{"ReduceMax", 1, kNewest, 1, 2, Operands::Any, importReduce},
+    OnnxOperator{"ReduceMean", 1, kNewest, 1, 2, Operands::Any, importReduce},
+    OnnxOperator{"ReduceMin", 1, kNewest, 1, 2, Operands::Any, importReduce},
+    OnnxOperator{"ReduceSum", 1, kNewest, 1, 2, Operands::Any, importReduce},
+    OnnxOperator{"Relu", 6, kNewest, 1, 1, Operands::Any, relu},
+    OnnxOperator{"Reshape", 5, kNewest, 2, 2, Operands::Any, importReshape},
+    OnnxOperator{"SequenceAt", 11, kNewest, 2, 2, Operands::Any, importSequenceAt},
+    OnnxOperator{"Shape", 1, kNewest, 1, 1, Operands::Any, importShape},
+    OnnxOperator{"Sigmoid", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Logistic>},
+    OnnxOperator{"Sign", 9, kNewest, 1, 1, Operands::Any, unary<Unary::Sign>},
+    OnnxOperator{"Sin", 7, kNewest, 1, 1, Operands::Any, unary<Unary::Sine>},
+    OnnxOperator{"Size", 1, kNewest, 1, 1, Operands::Any, importSize},
+    OnnxOperator{"Slice", 10, kNewest, 3, 5, Operands::Any, importSlice},
+    OnnxOperator{"Softmax", 13, kNewest, 1, 1, Operands::Any, importSoftmax},
+    OnnxOperator{"SoftmaxCrossEntropyLoss", 12, kNewest, 2, 3, Operands::Any, importCrossEntropyLoss},
+    OnnxOperator{"Split", 2, kNewest, 1, 2, Operands::Any, importSplit},
+    OnnxOperator{"SplitToSequence", 11, kNewest, 1, 2, Operands::Any, importSplitToSequence},
+    OnnxOperator{"Sqrt", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Sqrt>},
+    OnnxOperator{"Squeeze", 1, kNewest, 1, 2, Operands::Any, importSqueeze},
+    OnnxOperator{"Sub", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Subtract>},
+    OnnxOperator{"Sum", 8, kNewest, 1, 1 << 20, Operands::Any, variadic<Binary::Add>},
+    OnnxOperator{"Tanh", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Tanh>},
+    OnnxOperator{"Tile", 6, kNewest, 2, 2, Operands::Any, importTile},
+    OnnxOperator{"Transpose", 1, kNewest, 1, 1, Operands::Any, importTranspose},
+    OnnxOperator{"Trilu", 14, kNewest, 1, 2, Operands::Constant, importTrilu},
+    OnnxOperator{"Unsqueeze", 1, kNewest, 1, 2, Operands::Any, importUnsqueeze},
+    OnnxOperator{"Where", 9, kNewest, 3, 3, Operands::Any, where},
+};
+
+} // namespace
+
+const OnnxOperator *findOperator(std::string_view name) {
+  auto row = std::find_if(kOperators.begin(), kOperators.end(), [&](const OnnxOperator &op) { return op.name == name; });
+  return row == kOperators.end() ? nullptr : &*row;
+}
+
+} // namespace kerf::frontend

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads PyTorch's metadata: kinds of initializers, the signature of the exported program, module paths of nodes.
+#include "OnnxParameters.h"
+#include "Literal.h"
+#include "kerf/Support/Glob.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace kerf::frontend {
+
+namespace {
+
+constexpr std::string_view kSignatureKey = "pkg.torch.export.ExportedProgram.graph_signature";
+constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
+constexpr std::string_view kNamespaceKey = "namespace";
+
+bool endsWith(std::string_view text, std::string_view end) { return text.size() >= end.size() && text.substr(text.size() - end.size()) == end; }
+bool startsWith(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
+
+/// A name that an exporter made up: nobody's parameter.
+bool isMadeUp(const std::string &name) {
+  if (startsWith(name, "onnx::") || startsWith(name, "/") || startsWith(name, "const_") || endsWith(name, "/shape"))
+    return true;
+  return startsWith(name, "val_") && name.find_first_not_of("0123456789", 4) == std::string::npos;
+}
+
+bool isNormStatistic(const std::string &name) {
+  return endsWith(name, "running_mean") || endsWith(name, "running_var") || endsWith(name, "num_batches_tracked");
+}
+
+/// The words of a list that Python printed: ['', 'transformer', 'view'].
+std::vector<std::string> listWords(std::string_view text) {
+  std::vector<std::string> words;
+  for (size_t at = 0; at < text.size(); ++at) {
+    char quote = text[at];
+    if (quote != '\'' && quote != '"')
+      continue;
+    size_t end = text.find(quote, at + 1);
+    if (end == std::string_view::npos)
+      break;
+    words.emplace_back(text.substr(at + 1, end - at - 1));
+    at = end;
+  }
+  return words;
+}
+
+/// Names of the module's parameters, in its order: lines "p_name: PARAMETER target='name'".
+std::vector<std::string> signatureParameters(const OnnxFile &file) {
+  std::string text = metadata(file.model->graph().metadata_props(), kSignatureKey);
+  constexpr std::string_view mark = ": PARAMETER target='";
+  std::vector<std::string> names;
+  for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at)) {
+    at += mark.size();
+    size_t end = text.find('\'', at);
+    if (end == std::string::npos)
+      break;
+    names.push_back(text.substr(at, end - at));
+  }
+  return names;
+}
+
+std::string_view lastWord(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+std::string_view allButLast(std::string_view path) {
+  size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+}
+
+} // namespace
+
+std::string moduleOf(const onnx::NodeProto &node) {
+  // The last word is the node itself.
+  if (std::vector<std::string> scopes = listWords(metadata(node.metadata_props(), kScopesKey)); scopes.size() >= 2)
+    return scopes[scopes.size() - 2];
+  // "transformer: Model/transformer.wte: Embedding/embedding: aten.embedding"
+  std::string text = metadata(node.metadata_props(), kNamespaceKey);
+  size_t last = text.rfind('/');
+  if (last == std::string::npos)
+    return "";
+  size_t start = text.rfind('/', last - 1);
+  start = last == 0 || start == std::string::npos ? 0 : start + 1;
+  std::string scope = text.substr(start, last - start);
+  return scope.substr(0, scope.find(':'));
+}
+
+Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, const ImportOptions &options) {
+  bool hasKinds = std::any_of(file.initializers.begin(), file.initializers.end(), [](const Initializer &i) { return !i.kind.empty(); });
+  std::vector<bool> trainableUsed(options.trainable.size()), frozenUsed(options.frozen.size());
+  std::vector<InitializerRole> roles;
+  for (const Initializer &initializer : file.initializers) {
+    const std::string &name = initializer.name;
+    bool floating = isFloat(initializer.tensor.dtype);
+    bool parameter = initializer.kind == "PARAMETER";
+    if (!hasKinds)
+      parameter = !isMadeUp(name) && !isNormStatistic(name) && initializer.foldedFrom.empty() && !initializer.tensor.shape.empty();
+    parameter &= floating;
+    InitializerRole role = parameter ? InitializerRole::TrainedParameter
+                           : initializer.kind == "BUFFER" || (!hasKinds && isNormStatistic(name)) ? InitializerRole::Buffer
+                                                                                                  : InitializerRole::Constant;
+    for (size_t i = 0; i < options.frozen.size(); ++i)
+      if (globMatch(options.frozen[i], name)) {
+        role = parameter ? InitializerRole::FrozenParameter : role;
+        frozenUsed[i] = true;
+      }
+    for (size_t i = 0; i < options.trainable.size(); ++i)
+      if (floating && globMatch(options.trainable[i], name)) {
+        role = InitializerRole::TrainedParameter;
+        trainableUsed[i] = true;
+      }
+    roles.push_back(role);
+  }
+  auto unused = [&](const std::vector<std::string> &globs, const std::vector<bool> &used, const char *option) -> Status {
+    for (size_t i = 0; i < globs.size(); ++i)
+      if (!used[i])
+        return Error{fmt::format("{} '{}' matches none of the model's {} initializers; 'kerf import' lists them", option, globs[i],
+                                 file.initializers.size())};
+    return ok();
+  };
+  if (Status status = unused(options.trainable, trainableUsed, "--trainable"); !status)
+    return status.error();
+  if (Status status = unused(options.frozen, frozenUsed, "--frozen"); !status)
+    return status.error();
+  return roles;
+}
+
+/// Whether the missing parameter is tied to one that is there: an embedding whose table has another module's name (the exporter keeps the
+/// last of the names), or a module that holds its child's parameter as its own. Equal tensors of a fresh model look alike otherwise.
+static bool isTied(const OnnxFile &file, const std::vector<InitializerRole> &roles, const std::string &missing) {
+  std::string module(allButLast(missing));
+  auto isParameter = [&](const std::string &name) {
+    auto it = file.initializerIndex.find(name);
+    return it != file.initializerIndex.end() && roles[it->second] >= InitializerRole::FrozenParameter && lastWord(name) == lastWord(missing);
+  };
+  for (const onnx::NodeProto &node : file.model->graph().node())
+    if (node.op_type() == "Gather" && node.input_size() > 0 && isParameter(node.input(0)) && moduleOf(node) == module)
+      return true;
+  return std::any_of(file.initializers.begin(), file.initializers.end(), [&](const Initializer &initializer) {
+    return isParameter(initializer.name) && startsWith(initializer.name, module + ".");
+  });
+}
+
+std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vector<InitializerRole> &roles, const std::vector<int> &needed) {
+  std::vector<std::string> warnings;
+  if (!file.missingFiles.empty()) {
+    std::vector<std::string> files;
+    for (const auto &[name, count] : file.missingFiles)
+      files.push_back(fmt::format("'{}' ({} tensors)", name, count));
+    warnings.push_back(fmt::format("the model's weights are absent: {} does not exist", fmt::join(files, ", ")));
+  }
+
+  std::set<std::string> constantsSaid;
+  std::vector<std::string> lost;
+  std::vector<std::string> names = signatureParameters(file);
+  for (const std::string &name : names) {
+    if (file.find(name))
+      continue;
+    std::string now;
+    for (size_t i = 0; i < file.initializers.size() && now.empty(); ++i) {
+      const Initializer &initializer = file.initializers[i];
+      std::vector<std::string> from = listWords(initializer.foldedFrom);
+      if (std::find(from.begin(), from.end(), name) == from.end())
+        continue;
+      constantsSaid.insert(initializer.name);
+      now = fmt::format(" (now {} {} {})", roles[i] == InitializerRole::TrainedParameter ? "trained as" : "in the constant", initializer.name,
+                        shapeText(initializer.tensor.shape));
+    }
+    if (now.empty() && isTied(file, roles, name))
+      continue;
+    lost.push_back(name + now);
+  }
+  if (!lost.empty())
+    warnings.push_back(fmt::format("the exporter folded {} of the model's {} parameters into constants or merged them with others; training this "
+                                   "graph is not training the model (export with the parameters kept; --trainable GLOB trains a constant): {}",
+                                   lost.size(), names.size(), fmt::join(lost, ", ")));
+
+  constexpr int64_t kLikeWeights = 1024; // elements: what is no table of a few scalars
+  std::vector<std::string> large;
+  for (int index : needed) {
+    const onnx::NodeProto &node = file.model->graph().node(index);
+    const std::string &op = node.op_type();
+    if (op != "MatMul" && op != "Gemm" && op != "Conv" && op != "Gather")
+      continue;
+    for (const std::string &input : node.input()) {
+      auto it = file.initializerIndex.find(input);
+      if (it == file.initializerIndex.end() || roles[it->second] != InitializerRole::Constant || constantsSaid.count(input))
+        continue;
+      const Tensor &tensor = file.initializers[it->second].tensor;
+      if (!isFloat(tensor.dtype) || elementsOf(tensor.shape) < kLikeWeights)
+        continue;
+      constantsSaid.insert(input);
+      large.push_back(fmt::format("{} {}", input, shapeText(tensor.shape)));
+    }
+  }
+  if (!large.empty())
+    warnings.push_back(fmt::format("constants that are used as weights are not trained (--trainable NAME trains them): {}", fmt::join(large, ", ")));
+  return warnings;
+}
+
+} // namespace kerf::frontend
