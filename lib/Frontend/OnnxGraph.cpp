@@ -25,13 +25,19 @@ struct Argument {
 class GraphImport {
 public:
   GraphImport(mlir::MLIRContext &context, OnnxFile file, const ImportOptions &options, const TensorMap &replaced)
-      : context(context), file(std::move(file)), options(options), replaced(replaced), block(new mlir::Block), b(block.get(), options.floatType),
-        unknown(mlir::UnknownLoc::get(&context)) {}
+      : file(std::move(file)), options(options), replaced(replaced), unknown(mlir::UnknownLoc::get(&context)),
+        module(mlir::ModuleOp::create(unknown)), function(emptyFunction()), block(&function.getBody().front()), b(block, options.floatType) {}
 
   Result<ImportedModel> run();
 
 private:
   const onnx::GraphProto &graph() const { return file.model->graph(); }
+  mlir::func::FuncOp emptyFunction() {
+    mlir::OpBuilder top = mlir::OpBuilder::atBlockEnd(module->getBody());
+    auto made = mlir::func::FuncOp::create(top, unknown, ir::KerfDialect::kEntryName, top.getFunctionType({}, {}));
+    made.addEntryBlock();
+    return made;
+  }
   Status findProducers();
   Status chooseLoss();
   Status findNeeded();
@@ -45,13 +51,14 @@ private:
   std::string nodeName(int index) const;
   Result<ImportedModel> finish(const Term &loss);
 
-  mlir::MLIRContext &context;
   OnnxFile file;
   const ImportOptions &options;
   const TensorMap &replaced;
-  std::unique_ptr<mlir::Block> block; // until the function takes it
-  TermBuilder b;
   mlir::Location unknown;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::func::FuncOp function; // its type is set when all arguments are known
+  mlir::Block *block;
+  TermBuilder b;
 
   std::vector<InitializerRole> roles;
   std::unordered_map<std::string, int> producers; // value -> node
@@ -404,16 +411,12 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm) {
   }
   block->eraseArguments(dead);
 
-  ImportedModel model;
-  model.module = mlir::ModuleOp::create(unknown);
-  mlir::OpBuilder top = mlir::OpBuilder::atBlockEnd(model.module->getBody());
-  auto type = top.getFunctionType(block->getArgumentTypes(), value.getType());
-  std::string lossName = loss.labels.empty() ? loss.value : "loss";
-  auto resultAttribute = top.getDictionaryAttr(top.getNamedAttr(ir::KerfDialect::kNameAttr, top.getStringAttr(lossName)));
-  auto function = mlir::func::FuncOp::create(top, unknown, ir::KerfDialect::kEntryName, type);
+  function.setFunctionType(builder.getFunctionType(block->getArgumentTypes(), value.getType()));
   function.setAllArgAttrs(attributes);
-  function.setResultAttrs(0, resultAttribute);
-  function.getBody().push_back(block.release());
+  std::string lossName = loss.labels.empty() ? loss.value : "loss";
+  function.setResultAttr(0, ir::KerfDialect::kNameAttr, builder.getStringAttr(lossName));
+  ImportedModel model;
+  model.module = std::move(module);
   model.weights = std::move(weights);
   model.warnings = std::move(warnings);
   for (std::string &warning : parameterWarnings(file, roles, needed))
