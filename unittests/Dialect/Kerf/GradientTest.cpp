@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of ops that are no composites: the built IR verifies, has the operands' types, and holds no op that a wanted gradient does not
-// need. (Their values are checked end to end, against finite differences and PyTorch.)
-#include "Samples.h"
+// Gradients of ops that are no composites: the built IR verifies, has the operands' types, holds no op that a wanted gradient does not
+// need, and has the values that central differences of the op's own meaning (Interpreter.h) give.
+#include "Interpreter.h"
 
 #include "mlir/IR/Verifier.h"
 #include <gtest/gtest.h>
+#include <random>
 
 using namespace kerf;
 using namespace kerf::ir;
@@ -29,6 +30,47 @@ std::string dot(const std::string &batch, const std::string &contract, const std
   return "%z = kerf.dot_general %x, %y {" + attribute("lhs_batching", batch.substr(0, half)) + ", " +
          attribute("rhs_batching", batch.substr(half + 1)) + ", " + attribute("lhs_contracting", contract.substr(0, middle)) + ", " +
          attribute("rhs_contracting", contract.substr(middle + 1)) + "} : " + types;
+}
+
+/// Gives `values` the results of every op of the sample before `end`.
+void interpretUntil(const Sample &sample, mlir::Operation *end, Values &values) {
+  for (mlir::Operation *op = &sample.body->front(); op != end; op = op->getNextNode())
+    ASSERT_TRUE(interpret(op, values)) << op->getName().getStringRef().str();
+}
+
+/// Floats lie in [0.3, 2.3), where every op here is smooth; indices and booleans are 0 or 1.
+void checkValues(const Sample &sample, llvm::ArrayRef<Value> resultGradients, llvm::ArrayRef<Value> operandGradients) {
+  constexpr double kStep = 1e-5, kTolerance = 1e-7; // the error of central differences is about step^2, of rounding 1e-16 / step
+  std::mt19937_64 random(7);
+  Values values;
+  for (Value argument : sample.body->getArguments())
+    for (int64_t e = 0; e < tensorType(argument).getNumElements(); ++e)
+      values[argument].push_back(llvm::isa<mlir::FloatType>(tensorType(argument).getElementType())
+                                     ? std::uniform_real_distribution<double>(0.3, 2.3)(random)
+                                     : static_cast<double>(random() % 2));
+  auto loss = [&](const Values &inputs) {
+    Values all = inputs;
+    interpretUntil(sample, sample.op->getNextNode(), all);
+    double sum = 0;
+    for (size_t e = 0; e < all[sample.op->getResult(0)].size(); ++e)
+      sum += all[sample.op->getResult(0)][e] * all[resultGradients[0]][e];
+    return sum;
+  };
+  Values all = values;
+  interpretUntil(sample, sample.body->getTerminator(), all);
+  for (size_t i = 0; i < operandGradients.size(); ++i) {
+    Value operand = sample.op->getOperand(i);
+    if (!operandGradients[i] || !llvm::isa<mlir::BlockArgument>(operand))
+      continue;
+    const size_t stride = values[operand].size() / 10 + 1; // about ten elements of each operand
+    for (size_t e = 0; e < values[operand].size(); e += stride) {
+      Values above = values, below = values;
+      above[operand][e] += kStep;
+      below[operand][e] -= kStep;
+      double expected = (loss(above) - loss(below)) / (2 * kStep), actual = all[operandGradients[i]][e];
+      EXPECT_NEAR(actual, expected, kTolerance * (1 + std::abs(expected))) << "element " << e << " of operand " << i;
+    }
+  }
 }
 
 /// Builds the gradient with `wanted`, and checks it.
@@ -57,6 +99,7 @@ void checkGradient(Context &context, const std::string &arguments, const std::st
     bool isGradient = llvm::any_of(made->getResults(), [&](Value value) { return llvm::is_contained(operandGradients, value); });
     EXPECT_TRUE(isGradient || !made->use_empty()) << "nothing needs " << made->getName().getStringRef().str();
   }
+  checkValues(sample, resultGradients, operandGradients);
 }
 
 /// All operands wanted, then each alone.

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Interpreter.h"
+
+#include "llvm/ADT/StringSwitch.h"
+#include <cmath>
+#include <functional>
+
+using namespace mlir;
+
+namespace kerf::ir::test {
+
+namespace {
+
+/// Calls `visit` with every index of `shape`, in row-major order.
+void forEach(const Shape &shape, const std::function<void(const Shape &)> &visit) {
+  Shape index(shape.size(), 0);
+  int64_t elements = 1;
+  for (int64_t size : shape)
+    elements *= size;
+  for (int64_t e = 0; e < elements; ++e) {
+    int64_t rest = e;
+    for (size_t d = shape.size(); d-- > 0; rest /= shape[d])
+      index[d] = rest % shape[d];
+    visit(index);
+  }
+}
+
+int64_t flat(const Shape &shape, const Shape &index) {
+  int64_t position = 0;
+  for (size_t d = 0; d < shape.size(); ++d)
+    position = position * shape[d] + index[d];
+  return position;
+}
+
+using Unary = double (*)(double);
+using Binary = double (*)(double, double);
+
+Unary unaryOf(StringRef name) {
+  return llvm::StringSwitch<Unary>(name)
+      .Case("kerf.negate", [](double x) { return -x; })
+      .Case("kerf.abs", [](double x) { return std::abs(x); })
+      .Case("kerf.sign", [](double x) { return static_cast<double>((x > 0) - (x < 0)); })
+      .Case("kerf.exponential", [](double x) { return std::exp(x); })
+      .Case("kerf.log", [](double x) { return std::log(x); })
+      .Case("kerf.sqrt", [](double x) { return std::sqrt(x); })
+      .Case("kerf.rsqrt", [](double x) { return 1 / std::sqrt(x); })
+      .Case("kerf.tanh", [](double x) { return std::tanh(x); })
+      .Case("kerf.logistic", [](double x) { return 1 / (1 + std::exp(-x)); })
+      .Case("kerf.erf", [](double x) { return std::erf(x); })
+      .Case("kerf.sine", [](double x) { return std::sin(x); })
+      .Case("kerf.cosine", [](double x) { return std::cos(x); })
+      .Case("kerf.convert", [](double x) { return x; }) // from i1 and between floats
+      .Default(nullptr);
+}
+
+Binary binaryOf(StringRef name) {
+  return llvm::StringSwitch<Binary>(name)
+      .Case("kerf.add", [](double x, double y) { return x + y; })
+      .Case("kerf.subtract", [](double x, double y) { return x - y; })
+      .Case("kerf.multiply", [](double x, double y) { return x * y; })
+      .Case("kerf.divide", [](double x, double y) { return x / y; })
+      .Case("kerf.maximum", [](double x, double y) { return std::max(x, y); })
+      .Case("kerf.minimum", [](double x, double y) { return std::min(x, y); })
+      .Case("kerf.power", [](double x, double y) { return std::pow(x, y); })
+      .Case("kerf.and", [](double x, double y) { return static_cast<double>(x != 0 && y != 0); }) // of i1
+      .Default(nullptr);
+}
+
+double compare(Comparison direction, double x, double y) {
+  switch (direction) {
+  case Comparison::EQ: return x == y;
+  case Comparison::NE: return x != y;
+  case Comparison::LT: return x < y;
+  case Comparison::LE: return x <= y;
+  case Comparison::GT: return x > y;
+  case Comparison::GE: return x >= y;
+  }
+  return 0;
+}
+
+/// The operand's index that each result index reads, for ops that only move.
+std::optional<std::function<Shape(const Shape &)>> sourceOf(Operation *op) {
+  if (auto broadcast = dyn_cast<BroadcastInDimOp>(op))
+    return [broadcast](const Shape &index) mutable {
+      Shape source;
+      for (auto [d, dim] : llvm::enumerate(broadcast.getBroadcastDimensions()))
+        source.push_back(shapeOf(broadcast.getOperand())[d] == 1 ? 0 : index[dim]);
+      return source;
+    };
+  if (auto transpose = dyn_cast<TransposeOp>(op))
+    return [transpose](const Shape &index) mutable {
+      Shape source(index.size());
+      for (auto [d, dim] : llvm::enumerate(transpose.getPermutation()))
+        source[dim] = index[d];
+      return source;
+    };
+  if (auto slice = dyn_cast<SliceOp>(op))
+    return [slice](const Shape &index) mutable {
+      Shape source;
+      for (size_t d = 0; d < index.size(); ++d)
+        source.push_back(slice.getStart()[d] + index[d] * slice.getStrides()[d]);
+      return source;
+    };
+  return std::nullopt;
+}
+
+Numbers contract(DotGeneralOp op, const Numbers &lhs, const Numbers &rhs) {
+  // Over every pair of indices that agree where they meet.
+  Shape left = shapeOf(op.getLhs()), right = shapeOf(op.getRhs()), out = shapeOf(op.getResult());
+  Numbers result(op.getType().getNumElements(), 0.0);
+  ArrayRef<int64_t> lhsContracting = op.getLhsContracting(), rhsContracting = op.getRhsContracting();
+  ArrayRef<int64_t> lhsBatching = op.getLhsBatching(), rhsBatching = op.getRhsBatching();
+  forEach(left, [&](const Shape &i) {
+    forEach(right, [&](const Shape &j) {
+      for (size_t c = 0; c < lhsContracting.size(); ++c)
+        if (i[lhsContracting[c]] != j[rhsContracting[c]])
+          return;
+      Shape index;
+      for (size_t b = 0; b < lhsBatching.size(); ++b) {
+        if (i[lhsBatching[b]] != j[rhsBatching[b]])
+          return;
+        index.push_back(i[lhsBatching[b]]);
+      }
+      auto appendFree = [&](const Shape &own, ArrayRef<int64_t> batching, ArrayRef<int64_t> contracting) {
+        for (int64_t d = 0, rank = own.size(); d < rank; ++d)
+          if (!llvm::is_contained(batching, d) && !llvm::is_contained(contracting, d))
+            index.push_back(own[d]);
+      };
+      appendFree(i, lhsBatching, lhsContracting);
+      appendFree(j, rhsBatching, rhsContracting);
+      result[flat(out, index)] += lhs[flat(left, i)] * rhs[flat(right, j)];
+    });
+  });
+  return result;
+}
+
+Numbers reduce(ReduceOp op, const Numbers &operand) {
+  Shape from = shapeOf(op.getOperand()), to = shapeOf(op.getResult());
+  Numbers result(op.getType().getNumElements(), op.getKind() == ReduceKindIR::sum ? 0.0 : op.getKind() == ReduceKindIR::max ? -INFINITY : INFINITY);
+  forEach(from, [&](const Shape &i) {
+    Shape index;
+    for (int64_t d = 0, rank = i.size(); d < rank; ++d)
+      if (!llvm::is_contained(op.getDimensions(), d))
+        index.push_back(i[d]);
+    double &into = result[flat(to, index)], value = operand[flat(from, i)];
+    into = op.getKind() == ReduceKindIR::sum ? into + value : op.getKind() == ReduceKindIR::max ? std::max(into, value) : std::min(into, value);
+  });
+  return result;
+}
+
+/// `visit(place in the table, place in the slices)` for every element that a lookup along `axis` touches.
+void forEachLookup(const Shape &table, const Shape &indexShape, const Shape &slices, const Numbers &indices, int64_t axis,
+                   const std::function<void(int64_t, int64_t)> &visit) {
+  forEach(slices, [&](const Shape &i) {
+    Shape lookup(i.begin() + axis, i.begin() + axis + indexShape.size()), source(i.begin(), i.begin() + axis);
+    auto row = static_cast<int64_t>(indices[flat(indexShape, lookup)]);
+    source.push_back(row < 0 ? row + table[axis] : row);
+    source.insert(source.end(), i.begin() + axis + indexShape.size(), i.end());
+    visit(flat(table, source), flat(slices, i));
+  });
+}
+
+} // namespace
+
+bool interpret(Operation *op, Values &values) {
+  StringRef name = op->getName().getStringRef();
+  Shape shape = shapeOf(op->getResult(0));
+  Numbers result(tensorType(op->getResult(0)).getNumElements());
+  auto operand = [&](unsigned i) -> const Numbers & { return values[op->getOperand(i)]; };
+  if (auto constant = dyn_cast<ConstantOp>(op)) {
+    size_t e = 0;
+    for (APFloat value : cast<DenseElementsAttr>(constant.getValue()).getValues<APFloat>())
+      result[e++] = value.convertToDouble();
+  } else if (Unary function = unaryOf(name)) {
+    llvm::transform(operand(0), result.begin(), function);
+  } else if (Binary function = binaryOf(name)) {
+    for (size_t e = 0; e < result.size(); ++e)
+      result[e] = function(operand(0)[e], operand(1)[e]);
+  } else if (auto comparison = dyn_cast<CompareOp>(op)) {
+    for (size_t e = 0; e < result.size(); ++e)
+      result[e] = compare(comparison.getDirection(), operand(0)[e], operand(1)[e]);
+  } else if (isa<SelectOp>(op)) {
+    for (size_t e = 0; e < result.size(); ++e)
+      result[e] = operand(0)[e] != 0 ? operand(1)[e] : operand(2)[e];
+  } else if (isa<ReshapeOp>(op)) {
+    result = operand(0);
+  } else if (auto source = sourceOf(op)) {
+    forEach(shape, [&](const Shape &i) { result[flat(shape, i)] = operand(0)[flat(shapeOf(op->getOperand(0)), (*source)(i))]; });
+  } else if (auto pad = dyn_cast<PadOp>(op)) {
+    result.assign(result.size(), operand(1)[0]);
+    Shape from = shapeOf(pad.getOperand());
+    forEach(from, [&](const Shape &i) {
+      Shape index;
+      for (size_t d = 0; d < i.size(); ++d)
+        index.push_back(pad.getLow()[d] + i[d] * (pad.getInterior()[d] + 1));
+      result[flat(shape, index)] = operand(0)[flat(from, i)];
+    });
+  } else if (auto concatenate = dyn_cast<ConcatenateOp>(op)) {
+    int64_t begin = 0, dimension = concatenate.getDimension();
+    for (unsigned o = 0; o < op->getNumOperands(); ++o) {
+      Shape from = shapeOf(op->getOperand(o));
+      forEach(from, [&](const Shape &i) {
+        Shape index = i;
+        index[dimension] += begin;
+        result[flat(shape, index)] = operand(o)[flat(from, i)];
+      });
+      begin += from[dimension];
+    }
+  } else if (auto dot = dyn_cast<DotGeneralOp>(op)) {
+    result = contract(dot, operand(0), operand(1));
+  } else if (auto reduction = dyn_cast<ReduceOp>(op)) {
+    result = reduce(reduction, operand(0));
+  } else if (auto gather = dyn_cast<GatherOp>(op)) {
+    forEachLookup(shapeOf(gather.getOperand()), shapeOf(gather.getIndices()), shape, operand(1), gather.getAxis(),
+                  [&](int64_t table, int64_t slice) { result[slice] = operand(0)[table]; });
+  } else if (auto scatter = dyn_cast<ScatterAddOp>(op)) {
+    forEachLookup(shape, shapeOf(scatter.getIndices()), shapeOf(scatter.getUpdates()), operand(0), scatter.getAxis(),
+                  [&](int64_t table, int64_t slice) { result[table] += operand(1)[slice]; });
+  } else {
+    return false;
+  }
+  values[op->getResult(0)] = result;
+  return true;
+}
+
+} // namespace kerf::ir::test
