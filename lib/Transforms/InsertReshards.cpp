@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Planned level: makes every change of sharding an op of its own.
-#include "kerf/Transforms/OpKeys.h"
+#include "kerf/Transforms/Decompose.h"
 #include "kerf/Transforms/Passes.h"
 #include "kerf/Transforms/Placement.h"
 #include "kerf/Transforms/Work.h"
@@ -231,18 +231,6 @@ LogicalResult Walker::place(Operation *op) {
   return settle(op, choice.first, rule, choice.second);
 }
 
-bool cutsDecomposed(Operation *op, const Mesh &mesh) {
-  auto attr = op->getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr);
-  auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
-  if (!attr || !ruled || !isa<DecomposableOpInterface>(op))
-    return false;
-  Rule rule = ruled.getShardingRule();
-  auto strategy = parseStrategyAttr(attr, mesh, rule);
-  return strategy && llvm::any_of(strategy->factorOfAxis, [&](int factor) {
-    return factor >= 0 && rule.factors[factor].kind == FactorKind::Decomposed;
-  });
-}
-
 LogicalResult Walker::run() {
   for (BlockArgument argument : function.getArguments()) {
     auto sharding = argumentSharding(function, argument.getArgNumber());
@@ -252,17 +240,12 @@ LogicalResult Walker::run() {
   }
   Block &block = function.front();
   for (Operation *op = &block.front(), *next = nullptr; op != block.getTerminator(); op = next) {
-    if (cutsDecomposed(op, mesh)) {
+    if (cutsDecomposedFactor(op)) {
       // A composite whose reduced dimension is cut becomes simpler ops, which follow their operands.
-      Operation *before = op->getPrevNode();
-      OpBuilder builder(op);
-      SmallVector<Value> simple = cast<DecomposableOpInterface>(op).decompose(builder);
-      bool backward = op->hasAttr(KerfDialect::kBackwardAttr);
-      for (Operation *made = before ? before->getNextNode() : &block.front(); backward && made != op; made = made->getNextNode())
-        made->setAttr(KerfDialect::kBackwardAttr, builder.getUnitAttr());
-      op->replaceAllUsesWith(simple);
-      op->erase();
-      next = before ? before->getNextNode() : &block.front();
+      auto simple = decomposeOp(op);
+      if (failed(simple))
+        return failure();
+      next = simple->front();
       continue;
     }
     next = op->getNextNode();

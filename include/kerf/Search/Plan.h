@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every decision for one model on one cluster, as plain data and as plan.json (docs/interface.md). A partial plan is a set of
+// constraints: what it says stays, the rest is found.
+#pragma once
+
+#include "kerf/Sharding/Sharding.h"
+#include "kerf/Support/Result.h"
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace kerf {
+
+/// The axes that a plan may name, outermost first unless `order` says otherwise.
+inline constexpr const char *kPlanAxes[] = {"stage", "data", "context", "expert", "model"};
+
+/// The strategy of the ops that `pattern` matches: factor -> mesh axes that cut it.
+struct OpPlan {
+  std::string pattern; // glob on "scope/op#k" (kerf/Transforms/OpKeys.h), or an exported node name
+  std::map<std::string, std::vector<std::string>> strategy;
+  bool operator==(const OpPlan &) const = default;
+};
+
+/// How an argument (parameter, state, input) lies on the mesh: the axes of each dimension.
+struct ArgumentPlan {
+  std::string pattern; // glob on the exported name
+  std::vector<std::vector<std::string>> dims;
+  bool operator==(const ArgumentPlan &) const = default;
+};
+
+struct Prediction {
+  double stepSeconds = 0, lowerBoundSeconds = 0;
+  std::vector<int64_t> peakBytes; // one per stage
+  bool fits = true;
+};
+
+struct Plan {
+  std::map<std::string, int64_t> meshSizes; // absent: free
+  std::vector<std::string> order;           // empty: free
+  int64_t globalBatch = 0, microbatch = 0;  // 0: free
+  std::vector<OpPlan> ops;                  // the first that matches counts
+  std::vector<ArgumentPlan> arguments;      // likewise
+  std::optional<Prediction> predicted;      // present in a complete plan
+  std::string modelHash, clusterHash;
+  /// Other keys of the file, kept in order and written back.
+  nlohmann::ordered_json others = nlohmann::ordered_json::object();
+
+  bool complete() const { return predicted.has_value(); }
+  /// Axes of size > 1 in the plan's order: the mesh that passes see.
+  Mesh mesh() const;
+};
+
+/// `where` names the file in messages. Unknown keys inside of known objects are refused, at the top level kept.
+Result<Plan> parsePlan(std::string_view json, const std::string &where);
+/// Deterministic text, ends with a newline.
+std::string toJson(const Plan &plan);
+
+/// The first thing in the plan that the passes can't lower yet, with what they can: one table (docs/plan.md).
+Status checkLowerable(const Plan &plan, const std::string &where);
+
+} // namespace kerf
