@@ -164,8 +164,10 @@ LogicalResult DotGeneralOp::buildGradient(OpBuilder &builder, ArrayRef<Value> re
   operandGradients.assign(2, Value());
   SmallVector<int64_t> rows = lhsFree(*this), columns = rhsFree(*this);
   int64_t firstRow = getLhsBatching().size(), firstColumn = firstRow + rows.size();
-  ProductSide left{getLhs(), getRhs(), getLhsBatching(), getRhsBatching(), getLhsContracting(), getRhsContracting(), rows, columns, firstColumn};
-  ProductSide right{getRhs(), getLhs(), getRhsBatching(), getLhsBatching(), getRhsContracting(), getLhsContracting(), columns, rows, firstRow};
+  ProductSide left{getLhs(), getRhs(), getLhsBatching(), getRhsBatching(), getLhsContracting(), getRhsContracting(),
+                   rows,     columns,  firstColumn};
+  ProductSide right{getRhs(), getLhs(), getRhsBatching(), getLhsBatching(), getRhsContracting(), getLhsContracting(),
+                    columns,  rows,     firstRow};
   if (wanted[0])
     operandGradients[0] = productGradient(emit, left, resultGradients[0]);
   if (wanted[1])
@@ -252,7 +254,8 @@ static LogicalResult checkLookup(Operation *op, Value table, Value indices, Valu
     return op->emitOpError() << "axis " << axis << " is outside of the rank " << rank << " of the " << tableName;
   Type element = tensorType(table).getElementType(), sliceElement = tensorType(slices).getElementType();
   if (element != sliceElement)
-    return op->emitOpError() << "has elements of " << element << " in the " << tableName << " and of " << sliceElement << " in the " << slicesName;
+    return op->emitOpError() << "has elements of " << element << " in the " << tableName << " and of " << sliceElement
+                             << " in the " << slicesName;
   SmallVector<int64_t> expected(whole.take_front(axis));
   llvm::append_range(expected, tensorType(indices).getShape());
   llvm::append_range(expected, whole.drop_front(axis + 1));

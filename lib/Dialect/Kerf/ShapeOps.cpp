@@ -346,7 +346,8 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
 LogicalResult PadOp::verify() {
   ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), low = getLow(), high = getHigh(), interior = getInterior();
   int64_t rank = from.size();
-  if (failed(checkElementType(*this, getOperand(), getResult())) || failed(checkScalar(*this, "padding_value", getPaddingValue(), getOperand())) ||
+  if (failed(checkElementType(*this, getOperand(), getResult())) ||
+      failed(checkScalar(*this, "padding_value", getPaddingValue(), getOperand())) ||
       failed(checkCount(*this, "low", low, rank)) || failed(checkCount(*this, "high", high, rank)) ||
       failed(checkCount(*this, "interior", interior, rank)))
     return failure();

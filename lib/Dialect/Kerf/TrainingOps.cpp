@@ -30,7 +30,8 @@ static LogicalResult checkScalar(Operation *op, StringRef name, Value value) {
   return success();
 }
 
-/// ([i, j], ..., []) -> ([i, j], ...): the parameter's shape for all but the scalars at the end. No update is linear: its operands are whole.
+/// ([i, j], ..., []) -> ([i, j], ...): the parameter's shape for all but the scalars at the end. No update is linear: its operands are
+/// whole.
 static Rule optimizerRule(Operation *op) {
   Value parameter = op->getOperand(0);
   Rule rule = elementwiseRule(shapeOf(parameter), op->getNumOperands(), op->getNumResults(), {});
