@@ -45,9 +45,8 @@ public:
   ProgramExecutor(const package::Program &program, Device &device, Communicator &communicator)
       : program(program), device(device), communicator(communicator), flat(flatten(program)) {}
 
-  Status load(const ExecutorOptions &options) {
-    if (communicator.size() != program.mesh.ranks())
-      return Error{fmt::format("the program is for {} ranks, here are {}: start {}", program.mesh.ranks(), communicator.size(), program.mesh.ranks())};
+  /// Everything that needs no memory: where each buffer will lie.
+  Status plan(const ExecutorOptions &options) {
     auto planned = planBuffers(program, flat, options.reuseMemory ? Sharing::InPlace : Sharing::Views);
     if (!planned)
       return planned.error();
@@ -58,22 +57,32 @@ public:
         buffer.lifetime.begin = 0, buffer.lifetime.end = end;
     if (Status status = planScratch(options.reuseMemory); !status)
       return status;
+    placeAll();
+    return ok();
+  }
+
+  Status load(const ExecutorOptions &options) {
+    if (communicator.size() != program.mesh.ranks())
+      return Error{fmt::format("the program is for {} ranks, here are {}: start {}", program.mesh.ranks(), communicator.size(), program.mesh.ranks())};
+    if (Status status = plan(options); !status)
+      return status;
     if (Status status = allocate(); !status)
       return status;
     compute = device.createComputeStream();
     for (size_t i = 0; i < flat.body.size(); ++i)
       if (Status status = bind(i); !status)
         return Error{fmt::format("{}: {}", place(*flat.body[i].source), status.error().message), status.error().status};
-    for (const UpdateCopy &copy : buffers.copies)
-      if (copy.saved >= 0)
-        addCopy(copy.from, copy.saved);
-    for (const UpdateCopy &copy : buffers.copies)
-      addCopy(copy.saved >= 0 ? copy.saved : copy.from, copy.to);
+    for (const EndCopy &copy : buffers.copies)
+      addCopy(copy.from, copy.to);
     return ok();
   }
 
   TensorView argument(size_t index) override { return view(flat.args[index]); }
-  TensorView result(size_t index) override { return view(flat.results[index]); }
+  TensorView result(size_t index) override {
+    TensorView tensor = view(flat.results[index]);
+    tensor.data = memoryOf(buffers.resultBuffers[index]);
+    return tensor;
+  }
   const MemoryReport &memory() const override { return memoryReport; }
 
   Status step() override {
@@ -161,10 +170,10 @@ private:
     return ok();
   }
 
-  Status allocate() {
+  void placeAll() {
     std::vector<Lifetime> working;
     std::vector<size_t> workingIndex;
-    std::vector<int64_t> offsets(buffers.buffers.size());
+    offsets.assign(buffers.buffers.size(), 0);
     for (size_t b = 0; b < buffers.buffers.size(); ++b) {
       const Buffer &buffer = buffers.buffers[b];
       if (buffer.kind == BufferKind::Working) {
@@ -180,7 +189,9 @@ private:
       offsets[workingIndex[w]] = placement.offsets[w];
     memoryReport.arenaBytes = placement.bytes;
     reportMemory(working, workingIndex);
+  }
 
+  Status allocate() {
     auto kept = device.allocate(memoryReport.persistentBytes), shared = device.allocate(memoryReport.arenaBytes);
     if (!kept)
       return kept.error();
@@ -332,6 +343,7 @@ private:
   Communicator &communicator;
   FlatProgram flat;
   BufferPlan buffers;
+  std::vector<int64_t> offsets; // of each buffer, in the arena or in what persists
   std::vector<int> scratchOf; // buffer of each instruction's scratch, or -1
   std::shared_ptr<std::byte> persistent, arena;
   std::vector<std::byte *> memories; // of each buffer; empty until allocated
@@ -346,7 +358,34 @@ private:
   std::vector<std::unique_ptr<Event>> events;
   std::map<std::string, std::unique_ptr<Stream>> streams; // last: their threads end first
 };
+/// Stands for rank 0 where nothing is sent.
+class SilentCommunicator : public Communicator {
+public:
+  explicit SilentCommunicator(int64_t ranks) : ranks(ranks) {}
+  int64_t rank() const override { return 0; }
+  int64_t size() const override { return ranks; }
+  Status startSend(std::span<const std::byte>, int64_t, int64_t) override { return silent(); }
+  Status finishSends(int64_t) override { return silent(); }
+  Status receive(std::span<std::byte>, int64_t, int64_t) override { return silent(); }
+  void abort(const Error &) override {}
+  std::optional<Error> failure() const override { return std::nullopt; }
+  int64_t maxTag() const override { return INT64_MAX; }
+
+private:
+  static Status silent() { return Error{"a program whose memory is only planned sent a message", ExitStatus::InternalCheck}; }
+  int64_t ranks;
+};
+
 } // namespace
+
+Result<MemoryReport> planMemory(const package::Program &program) {
+  auto device = createCpuDevice();
+  SilentCommunicator communicator(program.mesh.ranks());
+  ProgramExecutor executor(program, *device, communicator);
+  if (Status status = executor.plan({}); !status)
+    return status.error();
+  return executor.memory();
+}
 
 Result<std::unique_ptr<Executor>> Executor::create(const package::Program &program, Device &device, Communicator &communicator,
                                                    const ExecutorOptions &options) {

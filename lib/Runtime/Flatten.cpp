@@ -211,19 +211,33 @@ private:
   }
 
   void addCopies() {
+    std::vector<EndCopy> updates;
+    std::map<int, int> saved; // argument that changes at the end -> where its old content is kept, -1 while nobody needs it
     for (size_t i = 0; i < program.args.size(); ++i) {
       if (program.args[i].updatedBy < 0)
         continue;
       int to = plan.bufferOf[size_t(flat.args[i])], from = plan.bufferOf[size_t(flat.results[size_t(program.args[i].updatedBy)])];
-      if (from == to)
-        continue;
-      UpdateCopy copy{from, to, -1};
-      if (plan.buffers[size_t(from)].kind == BufferKind::Argument) {
-        copy.saved = int(plan.buffers.size());
-        plan.buffers.push_back({BufferKind::Working, {plan.buffers[size_t(from)].lifetime.bytes, end, end}});
+      if (from != to) {
+        updates.push_back({from, to});
+        saved[to] = -1;
       }
-      plan.copies.push_back(copy);
     }
+    auto kept = [&](int buffer) {
+      auto found = saved.find(buffer);
+      if (found == saved.end())
+        return buffer;
+      if (found->second < 0) {
+        found->second = int(plan.buffers.size());
+        plan.copies.push_back({buffer, found->second});
+        plan.buffers.push_back({BufferKind::Working, {plan.buffers[size_t(buffer)].lifetime.bytes, end, end}});
+      }
+      return found->second;
+    };
+    for (EndCopy &update : updates)
+      update.from = kept(update.from);
+    for (int result : flat.results)
+      plan.resultBuffers.push_back(kept(plan.bufferOf[size_t(result)]));
+    plan.copies.insert(plan.copies.end(), updates.begin(), updates.end());
   }
 
   const package::Program &program;

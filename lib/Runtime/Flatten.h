@@ -29,10 +29,9 @@ struct Buffer {
   Lifetime lifetime; // positions are instructions; one after the last is the end of the step
 };
 
-/// An argument's update that was not computed in its place.
-struct UpdateCopy {
-  int from = 0, to = 0; // buffers
-  int saved = -1;       // where `from` is an argument itself: the buffer in which its content is kept while the arguments change
+/// From one buffer to another, at the end of the step.
+struct EndCopy {
+  int from = 0, to = 0;
 };
 
 /// Constants of up to this size are computed once, when the program is loaded.
@@ -41,7 +40,9 @@ inline constexpr int64_t kKeptConstantBytes = 64 * 1024;
 struct BufferPlan {
   std::vector<Buffer> buffers;
   std::vector<int> bufferOf; // of each flat value
-  std::vector<UpdateCopy> copies;
+  std::vector<int> resultBuffers; // of each result of the entry
+  /// In this order: arguments' updates that were not computed in their place, after the old content that they or results still need was saved.
+  std::vector<EndCopy> copies;
   std::vector<int64_t> waitedAt; // for each collective, the position of its first wait (or the end); -1 for other instructions
 };
 

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
+#define OMPI_SKIP_MPICXX 1 // the C interface only: Open MPI and MPICH would pull in their C++ libraries
+#define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 #include <mutex>
 #include <thread>

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Package/Package.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <limits>
+#include <random>
+
+namespace kerf::package {
+namespace {
+
+Sharding cut(int64_t ways, int64_t chunk) {
+  Sharding sharding = Sharding::replicated(2);
+  sharding.dims[0] = {{{0, 1, ways}}, chunk};
+  return sharding;
+}
+
+/// x [5, 4] cut in two and padded; w replaced by "new"; a layer called twice; a collective.
+Program sample() {
+  Program program;
+  program.mesh.axes = {{"data", 2}, {"model", 3}};
+  Function layer{"layer", {{DType::F32, {3, 4}, false}, {DType::F32, {3, 4}, false}}, {0}, {1}, {{"tanh", {0}, {1}, {}, "h"}}};
+  layer.body[0].attrs = {{"limit", std::numeric_limits<double>::infinity()}, {"low", {-1.5, std::nan("")}}, {"axes", {0, 1, 2}}};
+  Function main;
+  main.name = "main";
+  Value local{DType::F32, {3, 4}, false}, pending{DType::F32, {3, 4}, true}, scalar{DType::F32, {}, false};
+  main.values = {local, local, local, local, pending, local, scalar, scalar};
+  main.args = {0, 1, 6};
+  main.results = {5, 7};
+  main.body = {{"call", {0}, {2}, {{"callee", "layer"}}, "layer.0"},
+               {"call", {2}, {3}, {{"callee", "layer"}}, "layer.1"},
+               {"all_reduce", {3}, {4}, {{"axes", {1, 1, 3}}, {"kind", "sum"}}, "reduce"},
+               {"wait", {4}, {5}, nlohmann::ordered_json::object(), ""},
+               {"negate", {6}, {7}, nlohmann::ordered_json::object(), "loss \"quoted\" \xc3\xa9"}};
+  program.functions = {layer, main};
+  program.entry = "main";
+  program.args = {{ArgKind::Input, "x", DType::F32, {5, 4}, {20}, cut(2, 3), -1, false},
+                  {ArgKind::Parameter, "w", DType::F32, {5, 4}, {5, 4}, cut(2, 3), 0, true},
+                  {ArgKind::LearningRate, "learning_rate", DType::F32, {}, {}, Sharding::replicated(0), -1, false}};
+  program.results = {{"w", cut(2, 3), {}}, {"loss", Sharding::replicated(0), {}}};
+  program.info = {{"model", "sample"}};
+  return program;
+}
+
+TEST(Program, ReadsWhatItWrites) {
+  std::string text = writeProgram(sample());
+  auto read = readProgram(text);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(writeProgram(*read), text);
+  EXPECT_EQ(read->args[0].exportedShape, Shape{20});
+  EXPECT_EQ(read->args[1].updatedBy, 0);
+  EXPECT_TRUE(read->args[1].trainable);
+  EXPECT_EQ(read->args[1].sharding, sample().args[1].sharding);
+  EXPECT_EQ(read->functions[1].body[4].name, "loss \"quoted\" \xc3\xa9");
+  const auto &attrs = read->functions[0].body[0].attrs;
+  EXPECT_EQ(*numberFrom(attrs["limit"]), std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan(*numberFrom(attrs["low"][1])));
+  EXPECT_EQ(*numberFrom(attrs["low"][0]), -1.5);
+  EXPECT_FALSE(numberFrom("one"));
+  EXPECT_TRUE(isCollective("all_to_all"));
+  EXPECT_FALSE(isCollective("wait"));
+}
+
+TEST(Program, EveryTruncationIsAMessage) {
+  std::string text = writeProgram(sample());
+  text.pop_back(); // the final newline may be missing
+  for (size_t length = 0; length < text.size(); ++length)
+    ASSERT_FALSE(bool(readProgram(std::string_view(text).substr(0, length)))) << length;
+}
+
+TEST(Program, DamageNeverCrashes) {
+  std::string text = writeProgram(sample());
+  constexpr uint32_t kSeed = 3;
+  std::mt19937 random(kSeed);
+  constexpr std::string_view kLikely = "0123456789-[]{},\":.enull";
+  int accepted = 0;
+  for (int trial = 0; trial < 20000; ++trial) {
+    std::string damaged = text;
+    for (int flips = 1 + int(random() % 3); flips > 0; --flips)
+      damaged[random() % damaged.size()] = random() % 2 ? char(random()) : kLikely[random() % kLikely.size()];
+    auto read = readProgram(damaged);
+    if (!read) {
+      ASSERT_FALSE(read.error().message.empty());
+      continue;
+    }
+    ++accepted; // a name or an attribute changed: what is accepted is consistent
+    ASSERT_TRUE(checkProgram(*read));
+    ASSERT_TRUE(readProgram(writeProgram(*read))) << "seed " << kSeed << ", trial " << trial;
+  }
+  EXPECT_GT(accepted, 0);
+  EXPECT_FALSE(bool(readProgram(std::string(100000, '['))));
+  EXPECT_FALSE(bool(readProgram("{\"a\":" + std::string(100000, '{'))));
+}
+
+TEST(Program, EveryInconsistencyIsNamed) {
+  struct Row {
+    std::string message;
+    void (*damage)(Program &);
+  };
+  std::vector<Row> rows = {
+      {"axis 'data'", [](Program &p) { p.mesh.axes[0].size = 0; }},
+      {"two axes named 'data'", [](Program &p) { p.mesh.axes[1].name = "data"; }},
+      {"no function of that name", [](Program &p) { p.entry = "nope"; }},
+      {"two functions", [](Program &p) { p.functions[0].name = "main"; }},
+      {"there are 8 values", [](Program &p) { p.functions[1].body[2].operands = {8}; }},
+      {"before it is defined", [](Program &p) { p.functions[1].body[0].operands = {5}; }},
+      {"defined already", [](Program &p) { p.functions[1].body[1].results = {2}; }},
+      {"no function 'gone'", [](Program &p) { p.functions[1].body[0].attrs["callee"] = "gone"; }},
+      {"needs the attribute callee", [](Program &p) { p.functions[1].body[0].attrs.clear(); }},
+      {"1 operands are given, function 'layer' has 0", [](Program &p) { p.functions[0].args = {}; }},
+      {"function 'layer' has f32[4, 3]", [](Program &p) { p.functions[0].values[0].shape = {4, 3}; }},
+      {"calls itself", [](Program &p) { p.functions[0].body[0] = {"call", {0}, {1}, {{"callee", "layer"}}, ""}; }},
+      {"wait first", [](Program &p) { p.functions[1].body[3].op = "negate"; }},
+      {"only collectives give pending", [](Program &p) { p.functions[1].body[2].op = "tanh"; }},
+      {"it waits for a pending value", [](Program &p) { p.functions[1].body[3].operands = {3}; }},
+      {"one operand", [](Program &p) { p.functions[1].body[2].operands = {3, 3}; }},
+      {"negative or too large", [](Program &p) { p.functions[1].values[2].shape = {int64_t(1) << 40, int64_t(1) << 40}; }},
+      {"3 arguments and 1 results", [](Program &p) { p.results.pop_back(); }},
+      {"makes [2, 4] of [5, 4]", [](Program &p) { p.args[0].sharding = cut(2, 2); }},
+      {"axis 7 of a mesh of 2", [](Program &p) { p.args[0].sharding.dims[0].axes[0].axis = 7; }},
+      {"dimensions", [](Program &p) { p.args[0].sharding = Sharding::replicated(1); }},
+      {"partial", [](Program &p) { p.args[0].sharding.partial = {{1, 1, 3}}; }},
+      {"exported shape [21]", [](Program &p) { p.args[0].exportedShape = {21}; }},
+      {"in the entry function f32", [](Program &p) { p.args[0].dtype = DType::F64; }},
+      {"updated by result 9, but there are 2", [](Program &p) { p.args[1].updatedBy = 9; }},
+      {"lies otherwise", [](Program &p) { p.args[1].updatedBy = 1; }},
+      {"updates another argument too", [](Program &p) { p.args[0].updatedBy = 0; }},
+      {"has its name", [](Program &p) { p.args[0].kind = ArgKind::Parameter, p.args[0].name = "w"; }},
+      {"is a scalar", [](Program &p) { p.args[0].kind = ArgKind::LearningRate; }},
+  };
+  for (const Row &row : rows) {
+    Program program = sample();
+    row.damage(program);
+    Status status = checkProgram(program);
+    ASSERT_FALSE(bool(status)) << row.message;
+    EXPECT_NE(status.error().message.find(row.message), std::string::npos) << row.message << " | " << status.error().message;
+  }
+}
+
+TEST(Program, NestedCallsCannotExplode) {
+  Program program = sample();
+  for (int level = 0; level < 60; ++level) { // 2^60 instructions
+    Function &callee = program.functions.emplace_back();
+    callee.name = "level" + std::to_string(level);
+    callee.values.assign(3, {DType::F32, {3, 4}, false});
+    callee.args = {0};
+    callee.results = {2};
+    std::string below = level ? "level" + std::to_string(level - 1) : "layer";
+    callee.body = {{"call", {0}, {1}, {{"callee", below}}, ""}, {"call", {1}, {2}, {{"callee", below}}, ""}};
+  }
+  program.functions[1].body[0].attrs["callee"] = "level59";
+  Status status = checkProgram(program);
+  ASSERT_FALSE(bool(status));
+  EXPECT_NE(status.error().message.find("expand to more than"), std::string::npos) << status.error().message;
+}
+
+TEST(Program, AnotherVersionIsRefused) {
+  std::string text = writeProgram(sample());
+  text.replace(text.find("\"kerf_package\": 1"), 17, "\"kerf_package\": 2");
+  auto read = readProgram(text);
+  ASSERT_FALSE(bool(read));
+  EXPECT_NE(read.error().message.find("version 2, this runtime reads version 1"), std::string::npos) << read.error().message;
+}
+
+} // namespace
+} // namespace kerf::package

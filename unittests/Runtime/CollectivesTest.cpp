@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every collective on random meshes, groups, sizes and types against its definition, element by element.
+#include "TestPrograms.h"
+#include "kerf/Package/Half.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <map>
+
+namespace kerf::runtime::test {
+namespace {
+
+double elementAt(DType dtype, const std::vector<std::byte> &bytes, int64_t index) {
+  const std::byte *at = bytes.data() + index * bytesOf(dtype);
+  auto get = [&](auto value) {
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  };
+  switch (dtype) {
+  case DType::F64: return get(double());
+  case DType::F32: return double(get(float()));
+  case DType::BF16: return double(floatFromBf16(get(uint16_t())));
+  case DType::F16: return double(floatFromF16(get(uint16_t())));
+  case DType::I64: return double(get(int64_t()));
+  case DType::I32: return double(get(int32_t()));
+  default: return double(get(uint8_t()));
+  }
+}
+
+/// In order of position, in the type that the contract names.
+double combine(DType dtype, const std::string &kind, const std::vector<double> &values) {
+  double total = values[0];
+  for (size_t i = 1; i < values.size(); ++i) {
+    if (kind == "max")
+      total = std::max(total, values[i]);
+    else if (kind == "min")
+      total = std::min(total, values[i]);
+    else if (dtype == DType::F64 || dtype == DType::I64 || dtype == DType::I32)
+      total += values[i];
+    else if (dtype == DType::Bool)
+      total = std::max(total, values[i]);
+    else
+      total = double(float(total) + float(values[i]));
+  }
+  if (dtype == DType::BF16)
+    return double(floatFromBf16(bf16FromFloat(float(total))));
+  if (dtype == DType::F16)
+    return double(floatFromF16(f16FromFloat(float(total))));
+  return total;
+}
+
+int64_t flatIndex(const Shape &shape, const Shape &index) {
+  int64_t flat = 0;
+  for (size_t d = 0; d < shape.size(); ++d)
+    flat = flat * shape[d] + index[d];
+  return flat;
+}
+
+std::vector<AxisRef> refsOf(const nlohmann::ordered_json &json, size_t from, size_t count) {
+  std::vector<AxisRef> refs;
+  for (size_t i = from; i < from + 3 * count; i += 3)
+    refs.push_back({json[i].get<int>(), json[i + 1].get<int64_t>(), json[i + 2].get<int64_t>()});
+  return refs;
+}
+
+/// What the definition says of one element of `rank`'s result; nothing: any rank's candidate of `anyOf`, or padding.
+void checkElement(const CollectiveCase &test, const std::vector<std::vector<std::byte>> &operands, int64_t rank, const Shape &index, double actual) {
+  const auto &attrs = test.instruction.attrs;
+  std::vector<AxisRef> refs = refsOf(attrs["axes"], 0, attrs["axes"].size() / 3);
+  std::vector<int64_t> group = groupOf(test.mesh, refs, rank);
+  int64_t self = std::find(group.begin(), group.end(), rank) - group.begin();
+  const std::string &op = test.instruction.op;
+  auto operand = [&](int64_t position, const Shape &at) {
+    return elementAt(test.dtype, operands[size_t(group[size_t(position)])], flatIndex(test.operand, at));
+  };
+  if (op == "all_reduce" || op == "reduce_scatter") {
+    Shape at = index;
+    if (op == "reduce_scatter") {
+      size_t dim = attrs["dim"].get<size_t>();
+      at[dim] += self * test.result[dim];
+      if (at[dim] >= test.operand[dim])
+        return;
+    }
+    std::vector<double> values;
+    for (int64_t position = 0; position < int64_t(group.size()); ++position)
+      values.push_back(operand(position, at));
+    ASSERT_EQ(actual, combine(test.dtype, attrs["kind"], values));
+  } else if (op == "all_gather") {
+    size_t dim = attrs["dim"].get<size_t>();
+    Shape at = index;
+    at[dim] = index[dim] % test.operand[dim];
+    ASSERT_EQ(actual, operand(index[dim] / test.operand[dim], at));
+  } else if (op == "all_to_all") {
+    size_t dim = attrs["dim"].get<size_t>(), other = attrs["other_dim"].get<size_t>();
+    Shape at = index;
+    at[dim] = index[dim] % test.operand[dim];
+    at[other] += self * test.result[other];
+    if (at[other] < test.operand[other])
+      ASSERT_EQ(actual, operand(index[dim] / test.operand[dim], at));
+  } else {
+    std::vector<AxisRef> before = refsOf(attrs["before"], 2, attrs["before"][1].get<size_t>());
+    std::vector<AxisRef> after = refsOf(attrs["after"], 2, attrs["after"][1].get<size_t>());
+    bool found = false;
+    for (int64_t source : group)
+      if (position(test.mesh, before, source) == position(test.mesh, after, rank))
+        found = found || elementAt(test.dtype, operands[size_t(source)], flatIndex(test.operand, index)) == actual;
+    ASSERT_TRUE(found);
+  }
+}
+
+TEST(Collectives, MatchTheirDefinitions) {
+  constexpr uint32_t kSeed = 20240611;
+  std::mt19937 random(kSeed);
+  std::map<std::string, int> seen;
+  for (int trial = 0; trial < 150; ++trial) {
+    CollectiveCase test = randomCase(random, 1 + trial % 6);
+    ++seen[test.instruction.op];
+    SCOPED_TRACE("seed " + std::to_string(kSeed) + ", trial " + std::to_string(trial) + ": " + test.instruction.op + " " + test.instruction.attrs.dump());
+    std::vector<std::vector<std::byte>> operands;
+    for (int64_t rank = 0; rank < test.mesh.ranks(); ++rank)
+      operands.push_back(operandOf(test, rank));
+    auto results = runCaseOnThreads(test);
+    for (int64_t rank = 0; rank < test.mesh.ranks(); ++rank) {
+      Shape index(test.result.size(), 0);
+      for (int64_t i = 0; i < elementsOf(test.result); ++i) {
+        int64_t rest = i;
+        for (size_t d = test.result.size(); d-- > 0; rest /= test.result[d])
+          index[d] = rest % test.result[d];
+        checkElement(test, operands, rank, index, elementAt(test.dtype, results[size_t(rank)], i));
+        if (testing::Test::HasFatalFailure())
+          return;
+      }
+    }
+  }
+  EXPECT_EQ(seen.size(), 5u);
+}
+
+TEST(Collectives, AnEmptyTensorPasses) {
+  for (const char *op : {"all_reduce", "all_gather", "reduce_scatter"}) {
+    CollectiveCase test;
+    test.mesh.axes = {{"a", 3}};
+    test.instruction.op = op;
+    test.instruction.attrs = {{"axes", {0, 1, 3}}, {"dim", 0}, {"kind", "sum"}};
+    test.operand = test.result = {0, 4};
+    for (const auto &result : runCaseOnThreads(test))
+      EXPECT_TRUE(result.empty());
+  }
+}
+
+TEST(Collectives, BadAttributesAreMessages) {
+  Mesh mesh{{{"a", 4}}};
+  using Json = nlohmann::ordered_json;
+  struct Row {
+    std::string op;
+    Json attrs;
+    Shape operand, result;
+    std::string message;
+  };
+  std::vector<Row> rows = {
+      {"all_reduce", {{"kind", "sum"}}, {4}, {4}, "axes"},
+      {"all_reduce", {{"axes", {0, 1}}, {"kind", "sum"}}, {4}, {4}, "triples"},
+      {"all_reduce", {{"axes", {2, 1, 4}}, {"kind", "sum"}}, {4}, {4}, "axis 2 of a mesh of 1"},
+      {"all_reduce", {{"axes", {0, 1, 3}}, {"kind", "sum"}}, {4}, {4}, "size 4"},
+      {"all_reduce", {{"axes", {0, 1, 4, 0, 2, 2}}, {"kind", "sum"}}, {4}, {4}, "twice"},
+      {"all_reduce", {{"axes", {0, 1, 4}}, {"kind", "mean"}}, {4}, {4}, "kind"},
+      {"all_reduce", {{"axes", {0, 1, 4}}, {"kind", "sum"}}, {4}, {5}, "shape"},
+      {"all_gather", {{"axes", {0, 1, 4}}, {"dim", 1}}, {4}, {16}, "dim is 1"},
+      {"all_gather", {{"axes", {0, 1, 4}}, {"dim", 0}}, {4}, {17}, "17"},
+      {"reduce_scatter", {{"axes", {0, 1, 4}}, {"dim", 0}, {"kind", "sum"}}, {17}, {4}, "17"},
+      {"all_to_all", {{"axes", {0, 1, 4}}, {"dim", 0}, {"other_dim", 0}}, {4, 4}, {16, 4}, "both 0"},
+      {"all_to_all", {{"axes", {0, 1, 4}}, {"dim", 0}, {"other_dim", "x"}}, {4, 4}, {16, 1}, "dimension 1"},
+      {"collective_permute", {{"axes", {0, 1, 4}}, {"before", {1, 1, 0, 1, 4}}, {"after", {1}}}, {4}, {4}, "after"},
+      {"collective_permute", {{"axes", Json::array()}, {"before", {1, 1, 0, 1, 4}}, {"after", {1, 0}}}, {4}, {4}, "no rank"},
+  };
+  for (const Row &row : rows) {
+    package::Instruction instruction{row.op, {0}, {1}, row.attrs, "node"};
+    CollectiveRequest request{{instruction, {{nullptr, DType::F32, row.operand}}, {{nullptr, DType::F32, row.result}}, mesh, 1, nullptr}, nullptr, 4};
+    auto bytes = collectiveScratchBytes(request);
+    ASSERT_FALSE(bool(bytes)) << row.op << row.attrs;
+    EXPECT_NE(bytes.error().message.find(row.message), std::string::npos) << bytes.error().message;
+  }
+}
+
+} // namespace
+} // namespace kerf::runtime::test

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random programs of elementwise ops, views, calls, in-place updates and collectives that are waited for late, on 1 to 3 ranks: sharing memory
+// must not change a bit of any result or argument over several steps.
+#include "TestPrograms.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace kerf::runtime::test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A value and, while it is pending, that.
+struct Node {
+  int value = 0;
+  Shape shape;
+};
+
+package::Program randomProgram(std::mt19937 &random, int64_t ranks) {
+  auto below = [&](size_t n) { return size_t(random() % uint32_t(n)); };
+  const std::vector<Shape> shapes = {{6, 4}, {24}, {2, 3, 4}, {300}};
+  package::Program program;
+  program.mesh.axes = {{"a", ranks}};
+  FunctionBuilder callee;
+  callee.function.name = "layer";
+  {
+    int x = callee.arg(DType::F64, {24}), y = callee.arg(DType::F64, {24});
+    int sum = callee.op("add", {x, y}, DType::F64, {24});
+    int view = callee.op("reshape", {sum}, DType::F64, {4, 6});
+    int tanh = callee.op("tanh", {view}, DType::F64, {4, 6});
+    callee.function.results = {callee.op("reshape", {tanh}, DType::F64, {24}), y};
+  }
+  FunctionBuilder main;
+  main.function.name = "main";
+  std::vector<Node> nodes, pending;
+  size_t args = 2 + below(3);
+  for (size_t i = 0; i < args; ++i) {
+    Shape shape = i == 0 ? Shape{24} : shapes[below(shapes.size())];
+    nodes.push_back({main.arg(DType::F64, shape), shape});
+  }
+  auto anyOf = [&](const Shape &shape) {
+    std::vector<int> fitting;
+    for (const Node &node : nodes)
+      if (node.shape == shape)
+        fitting.push_back(node.value);
+    return fitting[below(fitting.size())];
+  };
+  for (size_t i = 0, count = 5 + below(25); i < count; ++i) {
+    Node from = nodes[below(nodes.size())];
+    switch (below(7)) {
+    case 0: nodes.push_back({main.op("tanh", {from.value}, DType::F64, from.shape), from.shape}); break;
+    case 1: nodes.push_back({main.op(below(2) ? "add" : "subtract", {from.value, anyOf(from.shape)}, DType::F64, from.shape), from.shape}); break;
+    case 2: {
+      Shape to = elementsOf(from.shape) == 24 ? shapes[below(3)] : from.shape;
+      nodes.push_back({main.op("reshape", {from.value}, DType::F64, to), to});
+      break;
+    }
+    case 3: {
+      std::vector<int64_t> permutation(from.shape.size());
+      Shape to;
+      for (size_t d = 0; d < permutation.size(); ++d)
+        permutation[d] = int64_t(permutation.size() - 1 - d), to.push_back(from.shape[permutation.size() - 1 - d]);
+      nodes.push_back({main.op("transpose", {from.value}, DType::F64, to, {{"permutation", permutation}}), to});
+      break;
+    }
+    case 4:
+      pending.push_back({main.start("all_reduce", from.value, from.shape, {{"axes", {0, 1, ranks}}, {"kind", below(2) ? "sum" : "max"}}), from.shape});
+      main.function.body.back().attrs["stream"] = below(2) ? "one" : "two";
+      break;
+    case 5: {
+      if (pending.empty())
+        break;
+      size_t which = below(pending.size());
+      nodes.push_back({main.wait(pending[which].value), pending[which].shape});
+      pending.erase(pending.begin() + std::ptrdiff_t(which));
+      break;
+    }
+    default: {
+      int a = anyOf({24}), b = anyOf({24}), r0 = main.value(DType::F64, {24}), r1 = main.value(DType::F64, {24});
+      main.function.body.push_back({"call", {a, b}, {r0, r1}, {{"callee", "layer"}}, "call"});
+      nodes.push_back({r0, {24}});
+      nodes.push_back({r1, {24}});
+      break;
+    }
+    }
+  }
+  // Results: updates of the arguments (perhaps one value for two of them, perhaps another argument), and some more.
+  for (size_t i = 0; i < args; ++i) {
+    const package::Value &type = main.function.values[size_t(main.function.args[i])];
+    package::Arg arg{package::ArgKind::State, "arg" + std::to_string(i), DType::F64, type.shape, type.shape, Sharding::replicated(type.shape.size()), -1, false};
+    if (below(4)) {
+      arg.updatedBy = int(main.function.results.size());
+      main.function.results.push_back(anyOf(type.shape));
+      program.results.push_back({arg.name, arg.sharding, type.shape});
+    }
+    program.args.push_back(arg);
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    Node node = nodes[below(nodes.size())];
+    main.function.results.push_back(node.value);
+    program.results.push_back({"extra" + std::to_string(i), Sharding::replicated(node.shape.size()), node.shape});
+  }
+  program.functions = {callee.function, main.function};
+  program.entry = "main";
+  return program;
+}
+
+/// Bytes of all arguments and results after each of `steps` steps, for each rank.
+std::vector<std::vector<std::byte>> trace(const package::Program &program, bool reuseMemory, int steps) {
+  auto communicators = createThreadCommunicators(program.mesh.ranks());
+  std::vector<std::vector<std::byte>> traces(communicators.size());
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<std::unique_ptr<Executor>> executors;
+  for (auto &communicator : communicators) {
+    devices.push_back(createCpuDevice());
+    auto executor = Executor::create(program, *devices.back(), *communicator, {reuseMemory});
+    EXPECT_TRUE(executor) << executor.error().message;
+    executors.push_back(std::move(*executor));
+  }
+  std::vector<std::thread> threads;
+  for (size_t r = 0; r < communicators.size(); ++r)
+    threads.emplace_back([&, r] {
+      Executor &executor = *executors[r];
+      for (size_t i = 0; i < program.args.size(); ++i) {
+        TensorView view = executor.argument(i);
+        for (int64_t e = 0; e < view.elements(); ++e)
+          static_cast<double *>(view.data)[e] = 0.01 * double(e + 1) + double(i) - 0.3 * double(r);
+      }
+      for (int step = 0; step < steps; ++step) {
+        Status status = executor.step();
+        EXPECT_TRUE(status);
+        for (size_t i = 0; i < program.args.size() + program.results.size(); ++i) {
+          TensorView view = i < program.args.size() ? executor.argument(i) : executor.result(i - program.args.size());
+          const auto *bytes = static_cast<const std::byte *>(view.data);
+          traces[r].insert(traces[r].end(), bytes, bytes + view.bytes());
+        }
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return traces;
+}
+
+TEST(Executor, SharingMemoryChangesNoBit) {
+  constexpr uint32_t kSeed = 31;
+  std::mt19937 random(kSeed);
+  for (int trial = 0; trial < 150; ++trial) {
+    auto program = randomProgram(random, 1 + trial % 3);
+    Status status = package::checkProgram(program);
+    ASSERT_TRUE(status) << "trial " << trial << ": " << status.error().message;
+    ASSERT_EQ(package::writeProgram(*package::readProgram(package::writeProgram(program))), package::writeProgram(program));
+    auto shared = trace(program, true, 3), apart = trace(program, false, 3);
+    for (size_t r = 0; r < shared.size(); ++r)
+      ASSERT_TRUE(shared[r] == apart[r]) << "seed " << kSeed << ", trial " << trial << ", rank " << r;
+  }
+}
+
+TEST(Executor, AWaitedValueMayBeUsedWhileOthersAreUnderWay) {
+  // Two collectives on two streams, waited for in the other order.
+  package::Program program;
+  program.mesh.axes = {{"a", 3}};
+  FunctionBuilder main;
+  main.function.name = "main";
+  int x = main.arg(DType::F64, {2000});
+  Json attrs = {{"axes", {0, 1, 3}}, {"kind", "sum"}};
+  int first = main.start("all_reduce", x, {2000}, attrs), doubled = main.op("add", {x, x}, DType::F64, {2000});
+  int second = main.start("all_reduce", doubled, {2000}, attrs);
+  main.function.body.back().attrs["stream"] = "other";
+  int b = main.wait(second), a = main.wait(first);
+  main.function.results = {main.op("subtract", {b, a}, DType::F64, {2000})};
+  program.functions = {main.function};
+  program.entry = "main";
+  program.args = {{package::ArgKind::State, "x", DType::F64, {2000}, {2000}, Sharding::replicated(1), -1, false}};
+  program.results = {{"y", Sharding::replicated(1), {2000}}};
+  ASSERT_TRUE(package::checkProgram(program));
+  for (const auto &bytes : trace(program, true, 2)) {
+    const double *values = reinterpret_cast<const double *>(bytes.data()) + 2000;
+    for (int e = 0; e < 2000; ++e) // sum over r of 0.01 (e + 1) - 0.3 r
+      EXPECT_NEAR(values[e], 3 * 0.01 * (e + 1) - 0.9, 1e-12);
+  }
+}
+
+TEST(Executor, LoadErrorsNameTheNode) {
+  package::Program program;
+  program.mesh.axes = {{"a", 1}};
+  FunctionBuilder main;
+  main.function.name = "main";
+  int x = main.arg(DType::F64, {4});
+  main.function.results = {main.op("no_such_op", {x}, DType::F64, {4})};
+  program.functions = {main.function};
+  program.entry = "main";
+  program.args = {{package::ArgKind::State, "x", DType::F64, {4}, {4}, Sharding::replicated(1), -1, false}};
+  program.results = {{"y", Sharding::replicated(1), {4}}};
+  auto communicators = createThreadCommunicators(1);
+  auto device = createCpuDevice();
+  auto executor = Executor::create(program, *device, *communicators[0]);
+  ASSERT_FALSE(bool(executor));
+  EXPECT_NE(executor.error().message.find("node.0 (no_such_op)"), std::string::npos) << executor.error().message;
+  program.functions[0].body[0] = {"reshape", {0}, {1}, Json::object(), "view"};
+  program.functions[0].values[1].shape = {5};
+  program.results[0].shape = {5};
+  executor = Executor::create(program, *device, *communicators[0]);
+  ASSERT_FALSE(bool(executor));
+  EXPECT_NE(executor.error().message.find("view"), std::string::npos) << executor.error().message;
+}
+
+} // namespace
+} // namespace kerf::runtime::test

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Run under mpirun: what this process gets as an MPI rank must be, bit for bit, what that rank gets as a thread. `--fail`: rank 1 meets a bad
+// label, and the job must end with its message.
+#include "TestPrograms.h"
+
+#include <cstdio>
+#include <cstring>
+
+using namespace kerf;
+using namespace kerf::runtime;
+using namespace kerf::runtime::test;
+
+namespace {
+int fail(int64_t rank, const std::string &what) {
+  std::fprintf(stderr, "rank %d: %s\n", int(rank), what.c_str());
+  return 1;
+}
+
+int collectives(Communicator &communicator) {
+  std::mt19937 random(99);
+  for (int trial = 0; trial < 60; ++trial) {
+    CollectiveCase test = randomCase(random, communicator.size());
+    if (runCase(test, communicator) != runCaseOnThreads(test)[size_t(communicator.rank())])
+      return fail(communicator.rank(), "trial " + std::to_string(trial) + ": " + test.instruction.op + " differs from threads");
+  }
+  return 0;
+}
+
+int training(Communicator &communicator) {
+  int64_t ranks = communicator.size();
+  auto program = classifier(ranks, 3, 11, 7, DType::F32);
+  TensorMap data = classifierData(ranks, 3, 11, 7, 4);
+  RunOptions options;
+  options.steps = 6;
+  options.learningRate = [](int64_t step) { return 0.1 / double(step + 1); };
+  auto threads = runtime::run(program, {}, data, options);
+  options.communicator = &communicator;
+  auto processes = runtime::run(program, {}, data, options);
+  if (!threads || !processes)
+    return fail(communicator.rank(), (threads ? processes : threads).error().message);
+  for (size_t step = 0; step < 6; ++step)
+    if (threads->steps[step].loss != processes->steps[step].loss)
+      return fail(communicator.rank(), "losses differ in step " + std::to_string(step));
+  return 0;
+}
+} // namespace
+
+int main(int argc, char **argv) {
+  auto created = createMpiCommunicator();
+  if (!created)
+    return fail(0, created.error().message);
+  Communicator &communicator = **created;
+  if (argc > 1 && std::strcmp(argv[1], "--fail") == 0) {
+    RunOptions options;
+    options.steps = 4;
+    options.communicator = &communicator;
+    auto report = runtime::run(classifier(communicator.size(), 3, 11, 7, DType::F32), {}, classifierData(communicator.size(), 3, 11, 7, 4, 2, 1), options);
+    return report ? 0 : 1; // not reached by rank 1, which ended the job
+  }
+  int failures = collectives(communicator) + training(communicator);
+  return agree(communicator, failures ? Status(Error{"failed"}) : ok()) ? 0 : 1;
+}
