@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels beside what they are measured against, in one run on one thread: dot_general beside a bare oneDNN matmul (f32) and against
-// the machine's peak (f64 has no library here), layer_norm beside oneDNN's, attention beside the two products that it must do.
-// Every line tells GFLOP/s or GB/s; the ratio of neighbouring lines is the figure to quote.
+// Kernels beside what they are measured against, in one run on one thread: dot_general beside a bare oneDNN matmul
+// (f32) and against the machine's peak (f64 has no library here), layer_norm beside oneDNN's, attention beside the two
+// products that it must do. Every line tells GFLOP/s or GB/s; the ratio of neighbouring lines is the figure to quote.
 #include "kerf/Runtime/Kernels.h"
 
 #include <benchmark/benchmark.h>
@@ -27,7 +27,8 @@ struct Spec {
 /// One bound kernel with memory of its own, filled with small numbers.
 class BoundKernel {
 public:
-  BoundKernel(const char *op, nlohmann::ordered_json attrs, const std::vector<Spec> &operands, const std::vector<Spec> &results) {
+  BoundKernel(const char *op, nlohmann::ordered_json attrs, const std::vector<Spec> &operands,
+              const std::vector<Spec> &results) {
     instruction.op = op;
     instruction.attrs = std::move(attrs);
     BindRequest request{instruction, views(operands), views(results), mesh, 0, nullptr};
@@ -72,12 +73,13 @@ void countFlops(benchmark::State &state, double flops) {
   state.counters["GFLOP/s"] = benchmark::Counter(flops / 1e9, benchmark::Counter::kIsIterationInvariantRate);
 }
 
-template <DType dtype>
-void dotGeneral(benchmark::State &state) {
+template <DType dtype> void dotGeneral(benchmark::State &state) {
   int64_t n = state.range(0);
   nlohmann::ordered_json none = nlohmann::ordered_json::array();
-  BoundKernel kernel("dot_general", {{"lhs_batching", none}, {"rhs_batching", none}, {"lhs_contracting", {1}}, {"rhs_contracting", {0}}},
-                     {{dtype, {n, n}}, {dtype, {n, n}}}, {{dtype, {n, n}}});
+  BoundKernel kernel(
+      "dot_general",
+      {{"lhs_batching", none}, {"rhs_batching", none}, {"lhs_contracting", {1}}, {"rhs_contracting", {0}}},
+      {{dtype, {n, n}}, {dtype, {n, n}}}, {{dtype, {n, n}}});
   for (auto _ : state)
     kernel.run();
   countFlops(state, 2.0 * n * n * n);
@@ -101,11 +103,13 @@ void oneDnnMatmul(benchmark::State &state) {
 constexpr int64_t kRows = 1024, kWidth = 768; // GPT-2's
 
 void countBytes(benchmark::State &state) {
-  state.counters["GB/s"] = benchmark::Counter(2.0 * kRows * kWidth * sizeof(float) / 1e9, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["GB/s"] =
+      benchmark::Counter(2.0 * kRows * kWidth * sizeof(float) / 1e9, benchmark::Counter::kIsIterationInvariantRate);
 }
 
 void layerNorm(benchmark::State &state) {
-  BoundKernel kernel("layer_norm", {{"epsilon", 1e-5}}, {{DType::F32, {kRows, kWidth}}, {DType::F32, {kWidth}}, {DType::F32, {kWidth}}},
+  BoundKernel kernel("layer_norm", {{"epsilon", 1e-5}},
+                     {{DType::F32, {kRows, kWidth}}, {DType::F32, {kWidth}}, {DType::F32, {kWidth}}},
                      {{DType::F32, {kRows, kWidth}}, {DType::F32, {kRows}}, {DType::F32, {kRows}}});
   for (auto _ : state)
     kernel.run();
@@ -117,17 +121,24 @@ void oneDnnLayerNorm(benchmark::State &state) {
   dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
   memory::desc desc({kRows, kWidth}, memory::data_type::f32, memory::format_tag::ab);
-  memory::desc rows({kRows}, memory::data_type::f32, memory::format_tag::a), width({kWidth}, memory::data_type::f32, memory::format_tag::a);
+  memory::desc rows({kRows}, memory::data_type::f32, memory::format_tag::a),
+      width({kWidth}, memory::data_type::f32, memory::format_tag::a);
   dnnl::layer_normalization_forward::desc operation(dnnl::prop_kind::forward_training, desc, rows, 1e-5f,
-                                                    dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift);
+                                                    dnnl::normalization_flags::use_scale |
+                                                        dnnl::normalization_flags::use_shift);
   dnnl::layer_normalization_forward norm(dnnl::layer_normalization_forward::primitive_desc(operation, engine));
-  memory x(desc, engine), y(desc, engine), mean(rows, engine), variance(rows, engine), scale(width, engine), shift(width, engine);
+  memory x(desc, engine), y(desc, engine), mean(rows, engine), variance(rows, engine), scale(width, engine),
+      shift(width, engine);
   std::fill_n(static_cast<float *>(x.get_data_handle()), kRows * kWidth, 0.25f);
   std::fill_n(static_cast<float *>(scale.get_data_handle()), kWidth, 1.0f);
   std::fill_n(static_cast<float *>(shift.get_data_handle()), kWidth, 1.0f);
   for (auto _ : state)
-    norm.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y}, {DNNL_ARG_MEAN, mean}, {DNNL_ARG_VARIANCE, variance},
-                          {DNNL_ARG_SCALE, scale}, {DNNL_ARG_SHIFT, shift}});
+    norm.execute(stream, {{DNNL_ARG_SRC, x},
+                          {DNNL_ARG_DST, y},
+                          {DNNL_ARG_MEAN, mean},
+                          {DNNL_ARG_VARIANCE, variance},
+                          {DNNL_ARG_SCALE, scale},
+                          {DNNL_ARG_SHIFT, shift}});
   countBytes(state);
 }
 

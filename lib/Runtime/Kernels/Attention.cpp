@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention and its backward form, a block of query rows at a time: scratch holds kQueryRows x T scores, never S x T. The backward
-// form computes the probabilities of a block again from the saved log-sum-exp (Dao et al., FlashAttention, 2022).
+// Attention and its backward form, a block of query rows at a time: scratch holds kQueryRows x T scores, never S x T.
+// The backward form computes the probabilities of a block again from the saved log-sum-exp (Dao et al., FlashAttention,
+// 2022).
 #include "Families.h"
 #include "Gemm.h"
 #include "Simd.h"
@@ -26,8 +27,8 @@ std::optional<AttentionSizes> attentionSizes(Checker &check, const BindRequest &
   const auto &in = request.operands;
   const TensorView &q = in[0], &k = in[1], &v = in[2];
   for (const TensorView *view : {&q, &k, &v})
-    check.require(view->shape.size() == 4, "query, key and value have {}, {} and {} dimensions, not 4", q.shape.size(), k.shape.size(),
-                  v.shape.size());
+    check.require(view->shape.size() == 4, "query, key and value have {}, {} and {} dimensions, not 4", q.shape.size(),
+                  k.shape.size(), v.shape.size());
   AttentionSizes z{};
   z.scale = check.number("scale");
   z.causal = check.flag("causal");
@@ -45,9 +46,10 @@ std::optional<AttentionSizes> attentionSizes(Checker &check, const BindRequest &
   if (masked && !check.failed()) {
     const TensorView &mask = in[3];
     z.maskIsBool = mask.dtype == DType::Bool;
-    check.require(z.maskIsBool || mask.dtype == q.dtype, "the mask is {}, neither bool nor {}", toString(mask.dtype), toString(q.dtype));
-    bool fits = mask.shape.size() == 4 && (mask.shape[0] == 1 || mask.shape[0] == z.b) && (mask.shape[1] == 1 || mask.shape[1] == z.h) &&
-                mask.shape[2] == z.s && mask.shape[3] == z.t;
+    check.require(z.maskIsBool || mask.dtype == q.dtype, "the mask is {}, neither bool nor {}", toString(mask.dtype),
+                  toString(q.dtype));
+    bool fits = mask.shape.size() == 4 && (mask.shape[0] == 1 || mask.shape[0] == z.b) &&
+                (mask.shape[1] == 1 || mask.shape[1] == z.h) && mask.shape[2] == z.s && mask.shape[3] == z.t;
     check.require(fits, "the mask is {}, not [1 or {}, 1 or {}, {}, {}]", typeText(mask), z.b, z.h, z.s, z.t);
     if (fits) {
       z.maskBatch = mask.shape[0] == 1 ? 0 : mask.shape[1] * z.s * z.t;
@@ -66,7 +68,8 @@ struct Head {
 
 /// Adds the mask to a block of scores of queries [row, row + rows) over `keys` keys; what is excluded becomes -inf.
 template <typename T>
-void maskScores(const AttentionSizes &z, const void *mask, Head head, int64_t row, int64_t rows, int64_t keys, T *scores) {
+void maskScores(const AttentionSizes &z, const void *mask, Head head, int64_t row, int64_t rows, int64_t keys,
+                T *scores) {
   constexpr T kExcluded = -std::numeric_limits<T>::infinity();
   for (int64_t i = 0; i < rows; ++i) {
     T *line = scores + i * keys;
@@ -88,8 +91,7 @@ void maskScores(const AttentionSizes &z, const void *mask, Head head, int64_t ro
 }
 
 /// Scores become probabilities; gives the log-sum-exp. A row that sees nothing becomes zeros, with -inf.
-template <typename T>
-[[gnu::always_inline]] inline T normalizeRow(T *line, int64_t keys) {
+template <typename T> [[gnu::always_inline]] inline T normalizeRow(T *line, int64_t keys) {
   T highest = -std::numeric_limits<T>::infinity();
 #pragma omp simd reduction(max : highest)
   for (int64_t j = 0; j < keys; ++j)
@@ -111,15 +113,16 @@ template <typename T>
   return T(double(shift) + std::log(sum));
 }
 
-template <typename T>
-struct AttentionCall {
+template <typename T> struct AttentionCall {
   AttentionSizes z;
   const T *q, *k, *v;
   const void *mask;
   T *scores;
   void *scratch;
 
-  MatrixView<T> queries(Head at, int64_t row) const { return {q + ((at.b * z.s + row) * z.h + at.h) * z.d, z.h * z.d, 1}; }
+  MatrixView<T> queries(Head at, int64_t row) const {
+    return {q + ((at.b * z.s + row) * z.h + at.h) * z.d, z.h * z.d, 1};
+  }
   MatrixView<T> keys(Head at) const { return {k + (at.b * z.t * z.g + at.g) * z.d, z.g * z.d, 1}; }
   MatrixView<T> values(Head at) const { return {v + (at.b * z.t * z.g + at.g) * z.e, z.g * z.e, 1}; }
   int64_t rowOfOutput(Head at, int64_t row) const { return ((at.b * z.s + row) * z.h + at.h) * z.e; }
@@ -127,12 +130,12 @@ struct AttentionCall {
   /// scores = scale * q k^T + mask, [rows, keys].
   void score(Head at, int64_t row, int64_t rows, int64_t count) const {
     MatrixView<T> key = keys(at);
-    gemm<T>(rows, count, z.d, T(z.scale), queries(at, row), {key.data, key.column, key.row}, scores, count, Into::Overwrite, scratch);
+    gemm<T>(rows, count, z.d, T(z.scale), queries(at, row), {key.data, key.column, key.row}, scores, count,
+            Into::Overwrite, scratch);
     maskScores<T>(z, mask, at, row, rows, count, scores);
   }
 
-  template <typename F>
-  void eachBlock(F f) const {
+  template <typename F> void eachBlock(F f) const {
     for (int64_t b = 0; b < z.b; ++b)
       for (int64_t h = 0; h < z.h; ++h)
         for (int64_t row = 0; row < z.s; row += kQueryRows) {
@@ -142,13 +145,9 @@ struct AttentionCall {
   }
 };
 
-template <typename T>
-MatrixView<T> transposed(MatrixView<T> m) {
-  return {m.data, m.column, m.row};
-}
+template <typename T> MatrixView<T> transposed(MatrixView<T> m) { return {m.data, m.column, m.row}; }
 
-template <typename T>
-struct Backward {
+template <typename T> struct Backward {
   AttentionCall<T> call;
   const T *out, *lse, *dOut;
   T *dq, *dk, *dv, *dScores;
@@ -164,7 +163,8 @@ struct Backward {
       call.score(at, row, rows, keys);
       const T *outRow = out + call.rowOfOutput(at, row), *dOutRow = dOut + call.rowOfOutput(at, row);
       MatrixView<T> dOutBlock = {dOutRow, z.h * z.e, 1}, p = {call.scores, keys, 1}, dS = {dScores, keys, 1};
-      gemm<T>(rows, keys, z.e, T(1), dOutBlock, transposed(call.values(at)), dScores, keys, Into::Overwrite, call.scratch);
+      gemm<T>(rows, keys, z.e, T(1), dOutBlock, transposed(call.values(at)), dScores, keys, Into::Overwrite,
+              call.scratch);
       for (int64_t i = 0; i < rows; ++i)
         dispatch(
             [](auto, T *p, T *dS, const T *out, const T *dOut, int64_t keys, int64_t e, T lse, T scale) {
@@ -237,8 +237,8 @@ Result<Planned> planAttention(const BindRequest &request) {
                            logSums[i] = normalizeRow(scores + i * keys, keys);
                        };
                        dispatch(normalize, call.scores, logSums + (at.b * z.h + at.h) * z.s + row, rows, keys);
-                       gemm<T>(rows, z.e, keys, T(1), {call.scores, keys, 1}, call.values(at), y + call.rowOfOutput(at, row), z.h * z.e,
-                               Into::Overwrite, call.scratch);
+                       gemm<T>(rows, z.e, keys, T(1), {call.scores, keys, 1}, call.values(at),
+                               y + call.rowOfOutput(at, row), z.h * z.e, Into::Overwrite, call.scratch);
                      });
                      return ok();
                    },

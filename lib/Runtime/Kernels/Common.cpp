@@ -49,7 +49,8 @@ void Checker::fail(const std::string &text) {
 bool Checker::counts(size_t fewestOperands, size_t mostOperands, size_t results) {
   size_t operands = request.operands.size();
   require(operands >= fewestOperands && operands <= mostOperands, "takes {} operands, but has {}",
-          fewestOperands == mostOperands ? fmt::to_string(fewestOperands) : fmt::format("{} to {}", fewestOperands, mostOperands),
+          fewestOperands == mostOperands ? fmt::to_string(fewestOperands)
+                                         : fmt::format("{} to {}", fewestOperands, mostOperands),
           operands);
   require(request.results.size() == results, "gives {} results, but has {}", results, request.results.size());
   return !failed();
@@ -76,7 +77,8 @@ std::vector<int64_t> Checker::integers(std::string_view attribute) {
   const nlohmann::ordered_json *json = find(attribute);
   if (!json)
     return {};
-  bool good = json->is_array() && std::all_of(json->begin(), json->end(), [](const auto &e) { return e.is_number_integer(); });
+  bool good =
+      json->is_array() && std::all_of(json->begin(), json->end(), [](const auto &e) { return e.is_number_integer(); });
   require(good, "attribute '{}' is {}, not an array of integers", attribute, json->dump());
   return good ? json->get<std::vector<int64_t>>() : std::vector<int64_t>();
 }
@@ -112,18 +114,20 @@ size_t Checker::choice(std::string_view attribute, std::initializer_list<std::st
 
 std::vector<AxisRef> Checker::axes(std::string_view attribute) {
   std::vector<int64_t> flat = integers(attribute);
-  require(flat.size() % 3 == 0, "attribute '{}' has {} numbers, not triples of axis, before, size", attribute, flat.size());
+  require(flat.size() % 3 == 0, "attribute '{}' has {} numbers, not triples of axis, before, size", attribute,
+          flat.size());
   std::vector<AxisRef> refs;
   for (size_t i = 0; i + 2 < flat.size() && !failed(); i += 3) {
     auto [axis, before, size] = std::tuple(flat[i], flat[i + 1], flat[i + 2]);
-    require(axis >= 0 && axis < int64_t(request.mesh.axes.size()), "attribute '{}' names axis {} of a mesh of {} axes", attribute, axis,
-            request.mesh.axes.size());
+    require(axis >= 0 && axis < int64_t(request.mesh.axes.size()), "attribute '{}' names axis {} of a mesh of {} axes",
+            attribute, axis, request.mesh.axes.size());
     if (failed())
       break;
     int64_t whole = request.mesh.axes[axis].size;
     // Divisions, not products: a damaged file's numbers may not fit when multiplied.
     require(before >= 1 && size >= 1 && before <= whole && whole % before == 0 && (whole / before) % size == 0,
-            "attribute '{}' has the part ({}){} of axis '{}' of size {}", attribute, before, size, request.mesh.axes[axis].name, whole);
+            "attribute '{}' has the part ({}){} of axis '{}' of size {}", attribute, before, size,
+            request.mesh.axes[axis].name, whole);
     refs.push_back({int(axis), before, size});
   }
   return refs;
@@ -138,8 +142,10 @@ int64_t Checker::dimension(std::string_view attribute, size_t rank) {
 std::vector<int64_t> Checker::dimensions(std::string_view attribute, size_t rank) {
   std::vector<int64_t> dims = integers(attribute);
   for (size_t i = 0; i < dims.size(); ++i) {
-    require(dims[i] >= 0 && dims[i] < int64_t(rank), "attribute '{}' names dimension {}, but the tensor has {}", attribute, dims[i], rank);
-    require(std::count(dims.begin(), dims.end(), dims[i]) == 1, "attribute '{}' names dimension {} twice", attribute, dims[i]);
+    require(dims[i] >= 0 && dims[i] < int64_t(rank), "attribute '{}' names dimension {}, but the tensor has {}",
+            attribute, dims[i], rank);
+    require(std::count(dims.begin(), dims.end(), dims[i]) == 1, "attribute '{}' names dimension {} twice", attribute,
+            dims[i]);
   }
   return failed() ? std::vector<int64_t>() : dims;
 }
@@ -149,7 +155,8 @@ void Checker::sameType(const TensorView &a, std::string_view nameA, const Tensor
 }
 
 void Checker::shape(const TensorView &a, std::string_view name, const Shape &expected) {
-  require(a.shape == expected, "{} has shape [{}], not [{}]", name, fmt::join(a.shape, ", "), fmt::join(expected, ", "));
+  require(a.shape == expected, "{} has shape [{}], not [{}]", name, fmt::join(a.shape, ", "),
+          fmt::join(expected, ", "));
 }
 
 void Checker::dtype(const TensorView &a, std::string_view name, DType expected) {

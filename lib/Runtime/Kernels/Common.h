@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel families share: the checked reading of an instruction, dispatch on element types, and scratch layout.
-// A family's plan function does all checks and makes the kernel; it is called without memory too, for the size of its scratch.
+// A family's plan function does all checks and makes the kernel; it is called without memory too, for the size of its
+// scratch.
 #pragma once
 
 #include "kerf/Runtime/Kernels.h"
@@ -21,19 +22,17 @@ using PlanFunction = Result<Planned> (*)(const BindRequest &);
 struct Bool8 {
   uint8_t byte;
   Bool8() = default;
-  template <typename T>
-  Bool8(T value) : byte(value != T(0)) {}
+  template <typename T> Bool8(T value) : byte(value != T(0)) {}
   operator int() const { return byte != 0; }
 };
 
-template <typename T>
-struct Type {
+template <typename T> struct Type {
   using type = T;
 };
-template <typename T>
-inline constexpr bool isFloat = std::is_floating_point_v<T>;
+template <typename T> inline constexpr bool isFloat = std::is_floating_point_v<T>;
 
-/// Reads attributes and checks operands of one instruction. The first fault is kept; what is returned after it means nothing.
+/// Reads attributes and checks operands of one instruction. The first fault is kept; what is returned after it means
+/// nothing.
 class Checker {
 public:
   explicit Checker(const BindRequest &request) : request(request) {}
@@ -58,8 +57,7 @@ public:
   void indices(const TensorView &a, std::string_view name); // i64 or i32
   void scalar(const TensorView &a, std::string_view name);
 
-  template <typename... A>
-  void require(bool holds, fmt::format_string<A...> text, A &&...values) {
+  template <typename... A> void require(bool holds, fmt::format_string<A...> text, A &&...values) {
     if (!holds)
       fail(fmt::format(text, std::forward<A>(values)...));
   }
@@ -77,8 +75,7 @@ private:
 /// The error for an element type that an op does not take.
 Error wrongDType(const BindRequest &request, DType dtype, std::string_view takes);
 
-template <typename F>
-Result<Planned> forFloat(const BindRequest &request, DType dtype, F &&f) {
+template <typename F> Result<Planned> forFloat(const BindRequest &request, DType dtype, F &&f) {
   switch (dtype) {
   case DType::F64:
     return f(Type<double>{});
@@ -89,8 +86,7 @@ Result<Planned> forFloat(const BindRequest &request, DType dtype, F &&f) {
   }
 }
 
-template <typename F>
-Result<Planned> forInteger(const BindRequest &request, DType dtype, F &&f) {
+template <typename F> Result<Planned> forInteger(const BindRequest &request, DType dtype, F &&f) {
   switch (dtype) {
   case DType::I64:
     return f(Type<int64_t>{});
@@ -107,13 +103,11 @@ Result<Planned> forInteger(const BindRequest &request, DType dtype, F &&f) {
   }
 }
 
-template <typename F>
-Result<Planned> forAny(const BindRequest &request, DType dtype, F &&f) {
+template <typename F> Result<Planned> forAny(const BindRequest &request, DType dtype, F &&f) {
   return dtype == DType::F64 || dtype == DType::F32 ? forFloat(request, dtype, f) : forInteger(request, dtype, f);
 }
 
-template <typename F>
-Result<Planned> forIndex(const BindRequest &request, DType dtype, F &&f) {
+template <typename F> Result<Planned> forIndex(const BindRequest &request, DType dtype, F &&f) {
   switch (dtype) {
   case DType::I64:
     return f(Type<int64_t>{});
@@ -125,8 +119,7 @@ Result<Planned> forIndex(const BindRequest &request, DType dtype, F &&f) {
 }
 
 /// The element type's neutral element: the lowest (of a maximum) or highest (of a minimum).
-template <typename T>
-T lowestOf() {
+template <typename T> T lowestOf() {
   if constexpr (isFloat<T>)
     return -std::numeric_limits<T>::infinity();
   else if constexpr (std::is_same_v<T, Bool8>)
@@ -134,8 +127,7 @@ T lowestOf() {
   else
     return std::numeric_limits<T>::lowest();
 }
-template <typename T>
-T highestOf() {
+template <typename T> T highestOf() {
   if constexpr (isFloat<T>)
     return std::numeric_limits<T>::infinity();
   else if constexpr (std::is_same_v<T, Bool8>)
@@ -158,19 +150,12 @@ private:
   int64_t total = 0;
 };
 /// Null where there is no memory yet (when only the size is asked for).
-template <typename T>
-T *scratchAt(void *scratch, int64_t offset) {
+template <typename T> T *scratchAt(void *scratch, int64_t offset) {
   return scratch ? reinterpret_cast<T *>(static_cast<std::byte *>(scratch) + offset) : nullptr;
 }
 
-template <typename T>
-const T *dataOf(const TensorView &view) {
-  return static_cast<const T *>(view.data);
-}
-template <typename T>
-T *mutableDataOf(const TensorView &view) {
-  return static_cast<T *>(view.data);
-}
+template <typename T> const T *dataOf(const TensorView &view) { return static_cast<const T *>(view.data); }
+template <typename T> T *mutableDataOf(const TensorView &view) { return static_cast<T *>(view.data); }
 
 /// Product of the sizes in [begin, end).
 int64_t product(const Shape &shape, size_t begin, size_t end);

@@ -22,7 +22,8 @@ Result<Planned> planShardOffset(const BindRequest &request) {
   int64_t offset = position(request.mesh, axes, request.rank) * chunk;
   return forIndex(request, request.results[0].dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
-    check.require(offset <= std::numeric_limits<T>::max(), "offset {} does not fit {}", offset, toString(request.results[0].dtype));
+    check.require(offset <= std::numeric_limits<T>::max(), "offset {} does not fit {}", offset,
+                  toString(request.results[0].dtype));
     if (check.failed())
       return check.error();
     return Planned{[y = mutableDataOf<T>(request.results[0]), offset] {

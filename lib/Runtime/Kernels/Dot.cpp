@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dot_general as a loop over batches of one matrix product. Each operand is seen as (batches, free, contracted) with one stride for
-// the last two; where its dimensions do not merge so, it is packed into scratch first. float32 runs oneDNN's matmul, made once;
-// float64, which oneDNN lacks, our own product.
+// dot_general as a loop over batches of one matrix product. Each operand is seen as (batches, free, contracted) with
+// one stride for the last two; where its dimensions do not merge so, it is packed into scratch first. float32 runs
+// oneDNN's matmul, made once; float64, which oneDNN lacks, our own product.
 #include "Families.h"
 #include "Gemm.h"
 #include "StridedCopy.h"
@@ -15,7 +15,8 @@
 namespace kerf::runtime::kernels {
 
 namespace {
-/// oneDNN's OpenMP team would have a thread per core in every rank. A rank is one thread: its team is itself, and nothing spins.
+/// oneDNN's OpenMP team would have a thread per core in every rank. A rank is one thread: its team is itself, and
+/// nothing spins.
 class OneThread {
 public:
   OneThread() : before(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -40,7 +41,8 @@ struct Side {
 };
 
 /// Neighbours whose strides fit become one dimension; nothing where some do not.
-std::optional<MergedDim> merged(const Shape &shape, const std::vector<int64_t> &strides, const std::vector<int64_t> &dims) {
+std::optional<MergedDim> merged(const Shape &shape, const std::vector<int64_t> &strides,
+                                const std::vector<int64_t> &dims) {
   MergedDim all;
   bool any = false;
   for (int64_t d : dims) {
@@ -128,8 +130,8 @@ public:
       made->pad = memory(description.scratchpad_desc(), made->engine, nullptr);
       return made;
     } catch (const dnnl::error &e) {
-      return Error{fmt::format("dot_general: oneDNN has no product of {} x {} by {} x {}: {}", plan.sizes.m, plan.sizes.k, plan.sizes.k,
-                               plan.sizes.n, e.what()),
+      return Error{fmt::format("dot_general: oneDNN has no product of {} x {} by {} x {}: {}", plan.sizes.m,
+                               plan.sizes.k, plan.sizes.k, plan.sizes.n, e.what()),
                    ExitStatus::InternalCheck};
     }
   }
@@ -146,7 +148,8 @@ public:
                                                  {DNNL_ARG_SCRATCHPAD, pad.get()}}};
     dnnl_status_t status = dnnl_primitive_execute(primitive.get(), stream.get(), arguments.size(), arguments.data());
     if (status != dnnl_success)
-      return Error{fmt::format("dot_general: oneDNN's matmul failed with status {}", int(status)), ExitStatus::InternalCheck};
+      return Error{fmt::format("dot_general: oneDNN's matmul failed with status {}", int(status)),
+                   ExitStatus::InternalCheck};
     return ok();
   }
 
@@ -163,7 +166,8 @@ template <typename T>
 Kernel kernelOf(const BindRequest &request, const DotPlan &plan, std::shared_ptr<OneDnnMatmul> matmul) {
   const T *lhs = dataOf<T>(request.operands[0]), *rhs = dataOf<T>(request.operands[1]);
   T *result = mutableDataOf<T>(request.results[0]);
-  T *packedLhs = scratchAt<T>(request.scratch, plan.lhsOffset), *packedRhs = scratchAt<T>(request.scratch, plan.rhsOffset);
+  T *packedLhs = scratchAt<T>(request.scratch, plan.lhsOffset),
+    *packedRhs = scratchAt<T>(request.scratch, plan.rhsOffset);
   void *scratch = scratchAt<std::byte>(request.scratch, plan.productOffset);
   return [=]() -> Status {
     const T *a = lhs, *b = rhs;
@@ -186,8 +190,8 @@ Kernel kernelOf(const BindRequest &request, const DotPlan &plan, std::shared_ptr
           continue;
         }
       }
-      gemm<T>(s.m, s.n, s.k, T(1), {a + lhsStart, plan.lhs.row, plan.lhs.column}, {b + rhsStart, plan.rhs.column, plan.rhs.row}, c, s.n,
-              Into::Overwrite, scratch);
+      gemm<T>(s.m, s.n, s.k, T(1), {a + lhsStart, plan.lhs.row, plan.lhs.column},
+              {b + rhsStart, plan.rhs.column, plan.rhs.row}, c, s.n, Into::Overwrite, scratch);
     }
     return ok();
   };
@@ -196,8 +200,7 @@ Kernel kernelOf(const BindRequest &request, const DotPlan &plan, std::shared_ptr
 /// Products below this many multiplications are done by our own code: a call of oneDNN costs about as much (1 us).
 constexpr int64_t kSmallProduct = 4096;
 
-template <typename T>
-Result<Planned> planned(const BindRequest &request, DotPlan &plan) {
+template <typename T> Result<Planned> planned(const BindRequest &request, DotPlan &plan) {
   ScratchLayout layout;
   const Sizes &s = plan.sizes;
   plan.lhsOffset = layout.take(plan.lhs.packs ? request.operands[0].bytes() : 0);
@@ -224,16 +227,19 @@ Result<Planned> planDotGeneral(const BindRequest &request) {
   std::vector<int64_t> rhsBatch = check.dimensions("rhs_batching", rhs.shape.size());
   std::vector<int64_t> lhsContracted = check.dimensions("lhs_contracting", lhs.shape.size());
   std::vector<int64_t> rhsContracted = check.dimensions("rhs_contracting", rhs.shape.size());
-  check.require(lhsBatch.size() == rhsBatch.size(), "the left side has {} batching dimensions, the right side {}", lhsBatch.size(),
-                rhsBatch.size());
-  check.require(lhsContracted.size() == rhsContracted.size(), "the left side has {} contracting dimensions, the right side {}",
-                lhsContracted.size(), rhsContracted.size());
+  check.require(lhsBatch.size() == rhsBatch.size(), "the left side has {} batching dimensions, the right side {}",
+                lhsBatch.size(), rhsBatch.size());
+  check.require(lhsContracted.size() == rhsContracted.size(),
+                "the left side has {} contracting dimensions, the right side {}", lhsContracted.size(),
+                rhsContracted.size());
   check.dtype(rhs, "the right side", lhs.dtype);
   check.dtype(result, "the result", lhs.dtype);
   if (check.failed())
     return check.error();
 
-  auto has = [](const std::vector<int64_t> &dims, int64_t d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); };
+  auto has = [](const std::vector<int64_t> &dims, int64_t d) {
+    return std::find(dims.begin(), dims.end(), d) != dims.end();
+  };
   auto freeOf = [&](const TensorView &view, const std::vector<int64_t> &batch, const std::vector<int64_t> &contracted) {
     std::vector<int64_t> free;
     for (int64_t d = 0; d < int64_t(view.shape.size()); ++d) {
@@ -248,14 +254,15 @@ Result<Planned> planDotGeneral(const BindRequest &request) {
   Shape expected;
   for (size_t i = 0; i < lhsBatch.size(); ++i) {
     int64_t size = lhs.shape[lhsBatch[i]];
-    check.require(size == rhs.shape[rhsBatch[i]], "batching dimensions have {} on the left and {} on the right", size, rhs.shape[rhsBatch[i]]);
+    check.require(size == rhs.shape[rhsBatch[i]], "batching dimensions have {} on the left and {} on the right", size,
+                  rhs.shape[rhsBatch[i]]);
     expected.push_back(size);
     plan.sizes.batches *= size;
   }
   for (size_t i = 0; i < lhsContracted.size(); ++i) {
     int64_t size = lhs.shape[lhsContracted[i]];
-    check.require(size == rhs.shape[rhsContracted[i]], "contracting dimensions have {} on the left and {} on the right", size,
-                  rhs.shape[rhsContracted[i]]);
+    check.require(size == rhs.shape[rhsContracted[i]], "contracting dimensions have {} on the left and {} on the right",
+                  size, rhs.shape[rhsContracted[i]]);
     plan.sizes.k *= size;
   }
   for (int64_t d : lhsFree) {

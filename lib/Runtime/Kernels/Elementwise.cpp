@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of several operands that work on each element apart. Integers wrap around, and division by what padding may hold
-// (zero) is defined, so that no garbage can end a run.
+// Kernels of several operands that work on each element apart. Integers wrap around, and division by what padding may
+// hold (zero) is defined, so that no garbage can end a run.
 #include "Families.h"
 #include "Simd.h"
 
 namespace kerf::runtime::kernels {
 
 namespace {
-template <typename In, typename Out, typename F>
-Planned combined(const BindRequest &request, F f) {
+template <typename In, typename Out, typename F> Planned combined(const BindRequest &request, F f) {
   const In *x = dataOf<In>(request.operands[0]), *y = dataOf<In>(request.operands[1]);
   Out *z = mutableDataOf<Out>(request.results[0]);
   int64_t n = request.results[0].elements();
@@ -24,8 +23,7 @@ Planned combined(const BindRequest &request, F f) {
 }
 
 /// In which sums and products are defined for all values: unsigned for integers, the type itself for floats.
-template <typename T>
-auto wrapping(T x) {
+template <typename T> auto wrapping(T x) {
   if constexpr (isFloat<T>)
     return x;
   else if constexpr (std::is_same_v<T, Bool8>)
@@ -34,8 +32,7 @@ auto wrapping(T x) {
     return std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>(x);
 }
 
-template <typename T>
-T quotient(T x, T y) {
+template <typename T> T quotient(T x, T y) {
   if constexpr (isFloat<T>)
     return x / y;
   else if constexpr (std::is_same_v<T, Bool8>)
@@ -50,8 +47,7 @@ T quotient(T x, T y) {
   }
 }
 
-template <typename T>
-Result<Planned> planArithmetic(const BindRequest &request) {
+template <typename T> Result<Planned> planArithmetic(const BindRequest &request) {
   const std::string &op = request.instruction.op;
   if (op == "add")
     return combined<T, T>(request, [](T x, T y) { return T(wrapping(x) + wrapping(y)); });

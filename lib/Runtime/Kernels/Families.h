@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan functions of the kernel families: each checks an instruction and makes its kernel. Kernels.cpp maps op names to them.
+// The plan functions of the kernel families: each checks an instruction and makes its kernel. Kernels.cpp maps op names
+// to them.
 #pragma once
 
 #include "Common.h"

@@ -21,7 +21,8 @@ std::string positionText(const Shape &shape, int64_t flat) {
 struct SliceSizes {
   int64_t outer, size, count, inner;
 };
-std::optional<SliceSizes> sliceSizes(Checker &check, const TensorView &sliced, const TensorView &indices, const TensorView &stacked) {
+std::optional<SliceSizes> sliceSizes(Checker &check, const TensorView &sliced, const TensorView &indices,
+                                     const TensorView &stacked) {
   size_t axis = check.dimension("axis", sliced.shape.size());
   check.indices(indices, "the indices");
   check.dtype(stacked, "the tensor of slices", sliced.dtype);
@@ -33,15 +34,16 @@ std::optional<SliceSizes> sliceSizes(Checker &check, const TensorView &sliced, c
   check.shape(stacked, "the tensor of slices", expected);
   if (check.failed())
     return std::nullopt;
-  return SliceSizes{product(sliced.shape, 0, axis), sliced.shape[axis], indices.elements(), product(sliced.shape, axis + 1)};
+  return SliceSizes{product(sliced.shape, 0, axis), sliced.shape[axis], indices.elements(),
+                    product(sliced.shape, axis + 1)};
 }
 
 Error outside(int64_t index, const Shape &shape, int64_t position, int64_t lowest, int64_t size) {
-  return {fmt::format("index {} at {} is outside of [{}, {}); check the input data", index, positionText(shape, position), lowest, size)};
+  return {fmt::format("index {} at {} is outside of [{}, {}); check the input data", index,
+                      positionText(shape, position), lowest, size)};
 }
 
-template <typename T>
-void addRow(const T *from, T *to, int64_t n) {
+template <typename T> void addRow(const T *from, T *to, int64_t n) {
   dispatch(
       [](auto, const T *from, T *to, int64_t n) {
 #pragma omp simd
@@ -52,8 +54,7 @@ void addRow(const T *from, T *to, int64_t n) {
 }
 
 /// Of embedding and its gradient: the table's local piece holds rows [offset, offset + local) of `rows`.
-template <typename I>
-struct RowLookup {
+template <typename I> struct RowLookup {
   const I *indices;
   const TensorView offsetView; // without data where the table is whole
   int64_t rows, local, count;
@@ -89,7 +90,9 @@ int64_t checkEmbedding(Checker &check, const BindRequest &request, const TensorV
   return rows;
 }
 
-TensorView offsetOf(const BindRequest &request) { return request.operands.size() == 3 ? request.operands[2] : TensorView(); }
+TensorView offsetOf(const BindRequest &request) {
+  return request.operands.size() == 3 ? request.operands[2] : TensorView();
+}
 } // namespace
 
 Result<Planned> planGather(const BindRequest &request) {
@@ -104,19 +107,20 @@ Result<Planned> planGather(const BindRequest &request) {
     const std::byte *x = dataOf<std::byte>(request.operands[0]);
     std::byte *y = mutableDataOf<std::byte>(request.results[0]);
     int64_t sliceBytes = sizes->inner * bytesOf(request.results[0].dtype);
-    return Planned{[=, s = *sizes, indices = dataOf<I>(request.operands[1]), shape = request.operands[1].shape]() -> Status {
-      for (int64_t i = 0; i < s.count; ++i)
-        if (indices[i] < -s.size || indices[i] >= s.size)
-          return outside(indices[i], shape, i, -s.size, s.size);
-      if (sliceBytes == 0)
-        return ok();
-      for (int64_t o = 0; o < s.outer; ++o)
-        for (int64_t i = 0; i < s.count; ++i) {
-          int64_t row = indices[i] < 0 ? indices[i] + s.size : indices[i];
-          std::memcpy(y + (o * s.count + i) * sliceBytes, x + (o * s.size + row) * sliceBytes, sliceBytes);
-        }
-      return ok();
-    }};
+    return Planned{
+        [=, s = *sizes, indices = dataOf<I>(request.operands[1]), shape = request.operands[1].shape]() -> Status {
+          for (int64_t i = 0; i < s.count; ++i)
+            if (indices[i] < -s.size || indices[i] >= s.size)
+              return outside(indices[i], shape, i, -s.size, s.size);
+          if (sliceBytes == 0)
+            return ok();
+          for (int64_t o = 0; o < s.outer; ++o)
+            for (int64_t i = 0; i < s.count; ++i) {
+              int64_t row = indices[i] < 0 ? indices[i] + s.size : indices[i];
+              std::memcpy(y + (o * s.count + i) * sliceBytes, x + (o * s.size + row) * sliceBytes, sliceBytes);
+            }
+          return ok();
+        }};
   });
 }
 
@@ -163,7 +167,8 @@ Result<Planned> planEmbedding(const BindRequest &request) {
     using I = typename decltype(index)::type;
     return forFloat(request, result.dtype, [&](auto type) -> Result<Planned> {
       using T = typename decltype(type)::type;
-      RowLookup<I> lookup{dataOf<I>(indices), offsetOf(request), rows, table.shape[0], indices.elements(), indices.shape};
+      RowLookup<I> lookup{dataOf<I>(indices), offsetOf(request),  rows,
+                          table.shape[0],     indices.elements(), indices.shape};
       return Planned{[=, x = dataOf<T>(table), y = mutableDataOf<T>(result), d = table.shape[1]]() -> Status {
         if (std::optional<Error> error = lookup.firstOutside())
           return *error;
@@ -193,7 +198,8 @@ Result<Planned> planEmbeddingBackward(const BindRequest &request) {
     using I = typename decltype(index)::type;
     return forFloat(request, table.dtype, [&](auto type) -> Result<Planned> {
       using T = typename decltype(type)::type;
-      RowLookup<I> lookup{dataOf<I>(indices), offsetOf(request), rows, table.shape[0], indices.elements(), indices.shape};
+      RowLookup<I> lookup{dataOf<I>(indices), offsetOf(request),  rows,
+                          table.shape[0],     indices.elements(), indices.shape};
       return Planned{[=, dy = dataOf<T>(gradient), dx = mutableDataOf<T>(table), d = table.shape[1]]() -> Status {
         if (std::optional<Error> error = lookup.firstOutside())
           return *error;

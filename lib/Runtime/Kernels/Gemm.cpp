@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocking: a block of b (kDepth x kColumns) is packed into panels that stream from the outer caches, a block of a (kRows x kDepth)
-// into panels that stay in the second-level cache; the inner kernel keeps a tile of c in registers.
+// Blocking: a block of b (kDepth x kColumns) is packed into panels that stream from the outer caches, a block of a
+// (kRows x kDepth) into panels that stay in the second-level cache; the inner kernel keeps a tile of c in registers.
 #include "Gemm.h"
 #include "Simd.h"
 
@@ -13,22 +13,19 @@ namespace {
 constexpr int64_t kDepth = 256, kRows = 96, kColumns = 768; // multiples of every tile below
 constexpr int64_t kAlignment = 64;
 
-/// Tile of c in registers: rows x (vectors * lanes), so that 32 (16) vector registers hold it, a row of b and one value of a.
-template <Isa isa>
-struct TileShape {
+/// Tile of c in registers: rows x (vectors * lanes), so that 32 (16) vector registers hold it, a row of b and one value
+/// of a.
+template <Isa isa> struct TileShape {
   static constexpr int64_t vectorBytes = 16, rows = 4, vectors = 2;
 };
-template <>
-struct TileShape<Isa::Avx2> {
+template <> struct TileShape<Isa::Avx2> {
   static constexpr int64_t vectorBytes = 32, rows = 6, vectors = 2;
 };
-template <>
-struct TileShape<Isa::Avx512> {
+template <> struct TileShape<Isa::Avx512> {
   static constexpr int64_t vectorBytes = 64, rows = 8, vectors = 3;
 };
 
-template <typename T, Isa isa>
-struct Tile {
+template <typename T, Isa isa> struct Tile {
   static constexpr int64_t rows = TileShape<isa>::rows, vectors = TileShape<isa>::vectors;
   static constexpr int64_t lanes = TileShape<isa>::vectorBytes / int64_t(sizeof(T)), columns = vectors * lanes;
   typedef T Vector __attribute__((vector_size(TileShape<isa>::vectorBytes), aligned(alignof(T)), may_alias));
@@ -38,7 +35,8 @@ int64_t roundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
 /// Panels of `width` rows (or columns): for each p of the depth, `width` neighbouring values; zeros past the edge.
 template <typename T, int64_t width>
-[[gnu::always_inline]] inline void pack(const T *from, int64_t stride, int64_t depthStride, int64_t size, int64_t depth, T *to) {
+[[gnu::always_inline]] inline void pack(const T *from, int64_t stride, int64_t depthStride, int64_t size, int64_t depth,
+                                        T *to) {
   for (int64_t i0 = 0; i0 < size; i0 += width, to += width * depth) {
     int64_t valid = std::min(width, size - i0);
     const T *panel = from + i0 * stride;
@@ -58,8 +56,8 @@ template <typename T, int64_t width>
 }
 
 template <typename T, Isa isa>
-[[gnu::always_inline]] inline void multiplyTile(int64_t depth, T alpha, const T *a, const T *b, T *c, int64_t ldc, int64_t rows,
-                                                int64_t columns, Into into) {
+[[gnu::always_inline]] inline void multiplyTile(int64_t depth, T alpha, const T *a, const T *b, T *c, int64_t ldc,
+                                                int64_t rows, int64_t columns, Into into) {
   using Shape = Tile<T, isa>;
   using Vector = typename Shape::Vector;
   Vector sum[Shape::rows][Shape::vectors];
@@ -100,15 +98,14 @@ template <typename T, Isa isa>
       c[i * ldc + j] = into == Into::Add ? c[i * ldc + j] + edge[i * Shape::columns + j] : edge[i * Shape::columns + j];
 }
 
-template <typename T>
-int64_t packedBBytes(int64_t n, int64_t k) {
+template <typename T> int64_t packedBBytes(int64_t n, int64_t k) {
   constexpr int64_t kWidestTile = Tile<T, Isa::Avx512>::columns;
   return roundUp(std::min(k, kDepth) * std::min(roundUp(n, kWidestTile), kColumns) * int64_t(sizeof(T)), kAlignment);
 }
 
 template <typename T, Isa isa>
-[[gnu::always_inline]] inline void multiply(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b, T *c, int64_t ldc,
-                                            Into into, T *packedA, T *packedB) {
+[[gnu::always_inline]] inline void multiply(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b,
+                                            T *c, int64_t ldc, Into into, T *packedA, T *packedB) {
   using Shape = Tile<T, isa>;
   for (int64_t j0 = 0; j0 < n; j0 += kColumns) {
     int64_t columns = std::min(kColumns, n - j0);
@@ -121,22 +118,23 @@ template <typename T, Isa isa>
         pack<T, Shape::rows>(a.data + i0 * a.row + p0 * a.column, a.row, a.column, rows, depth, packedA);
         for (int64_t j = 0; j < columns; j += Shape::columns)
           for (int64_t i = 0; i < rows; i += Shape::rows)
-            multiplyTile<T, isa>(depth, alpha, packedA + i * depth, packedB + j * depth, c + (i0 + i) * ldc + j0 + j, ldc,
-                                 std::min(Shape::rows, rows - i), std::min(Shape::columns, columns - j), store);
+            multiplyTile<T, isa>(depth, alpha, packedA + i * depth, packedB + j * depth, c + (i0 + i) * ldc + j0 + j,
+                                 ldc, std::min(Shape::rows, rows - i), std::min(Shape::columns, columns - j), store);
       }
     }
   }
 }
 } // namespace
 
-template <typename T>
-int64_t gemmScratchBytes(int64_t m, int64_t n, int64_t k) {
+template <typename T> int64_t gemmScratchBytes(int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kTallestTile = Tile<T, Isa::Avx512>::rows;
-  return packedBBytes<T>(n, k) + std::min(k, kDepth) * std::min(roundUp(m, kTallestTile), kRows) * int64_t(sizeof(T)) + kAlignment;
+  return packedBBytes<T>(n, k) + std::min(k, kDepth) * std::min(roundUp(m, kTallestTile), kRows) * int64_t(sizeof(T)) +
+         kAlignment;
 }
 
 template <typename T>
-void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b, T *c, int64_t ldc, Into into, void *scratch) {
+void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b, T *c, int64_t ldc, Into into,
+          void *scratch) {
   if (k == 0 && into == Into::Overwrite)
     for (int64_t i = 0; i < m; ++i)
       std::fill_n(c + i * ldc, n, T(0));
@@ -144,15 +142,17 @@ void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<
     return;
   T *packedB = static_cast<T *>(scratch);
   T *packedA = reinterpret_cast<T *>(static_cast<std::byte *>(scratch) + packedBBytes<T>(n, k));
-  dispatch(
-      [](auto isa, int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b, T *c, int64_t ldc, Into into, T *packedA,
-         T *packedB) { multiply<T, decltype(isa)::value>(m, n, k, alpha, a, b, c, ldc, into, packedA, packedB); },
-      m, n, k, alpha, a, b, c, ldc, into, packedA, packedB);
+  dispatch([](auto isa, int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b, T *c, int64_t ldc,
+              Into into, T *packedA,
+              T *packedB) { multiply<T, decltype(isa)::value>(m, n, k, alpha, a, b, c, ldc, into, packedA, packedB); },
+           m, n, k, alpha, a, b, c, ldc, into, packedA, packedB);
 }
 
 template int64_t gemmScratchBytes<float>(int64_t, int64_t, int64_t);
 template int64_t gemmScratchBytes<double>(int64_t, int64_t, int64_t);
-template void gemm<float>(int64_t, int64_t, int64_t, float, MatrixView<float>, MatrixView<float>, float *, int64_t, Into, void *);
-template void gemm<double>(int64_t, int64_t, int64_t, double, MatrixView<double>, MatrixView<double>, double *, int64_t, Into, void *);
+template void gemm<float>(int64_t, int64_t, int64_t, float, MatrixView<float>, MatrixView<float>, float *, int64_t,
+                          Into, void *);
+template void gemm<double>(int64_t, int64_t, int64_t, double, MatrixView<double>, MatrixView<double>, double *, int64_t,
+                           Into, void *);
 
 } // namespace kerf::runtime::kernels

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table: op name -> kernel. Ops without arithmetic of their own on 16-bit floats run through float32 copies in scratch.
+// One table: op name -> kernel. Ops without arithmetic of their own on 16-bit floats run through float32 copies in
+// scratch.
 #include "Families.h"
 
 #include "kerf/Package/Half.h"
@@ -127,9 +128,11 @@ Result<Planned> planThroughFloat(const BindRequest &request, PlanFunction plan) 
     return wide;
   };
   std::vector<HalfCopy> operandCopies, resultCopies;
-  std::vector<TensorView> operands = widened(request.operands, operandCopies), results = widened(request.results, resultCopies);
+  std::vector<TensorView> operands = widened(request.operands, operandCopies),
+                          results = widened(request.results, resultCopies);
   void *rest = scratchAt<void>(request.scratch, layout.bytes());
-  Result<Planned> inner = plan({request.instruction, std::move(operands), std::move(results), request.mesh, request.rank, rest});
+  Result<Planned> inner =
+      plan({request.instruction, std::move(operands), std::move(results), request.mesh, request.rank, rest});
   if (!inner)
     return inner;
   return Planned{[operandCopies, resultCopies, kernel = std::move(inner->kernel)] {
@@ -146,7 +149,8 @@ Result<Planned> planThroughFloat(const BindRequest &request, PlanFunction plan) 
 Result<Planned> planOf(const BindRequest &request) {
   const Row *row = findRow(request.instruction.op);
   if (!row)
-    return Error{fmt::format("there is no kernel for the op '{}'; was the package made by a newer Kerf?", request.instruction.op)};
+    return Error{fmt::format("there is no kernel for the op '{}'; was the package made by a newer Kerf?",
+                             request.instruction.op)};
   auto anyHalf = [](const std::vector<TensorView> &views) {
     return std::any_of(views.begin(), views.end(), [](const TensorView &v) { return isHalf(v.dtype); });
   };

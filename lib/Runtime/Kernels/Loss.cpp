@@ -30,17 +30,16 @@ std::optional<LossSizes> lossSizes(Checker &check, const TensorView &logits, con
   return LossSizes{elementsOf(rows), logits.shape.back(), ignored};
 }
 
-template <typename I>
-Status checkLabels(const I *labels, const LossSizes &s) {
+template <typename I> Status checkLabels(const I *labels, const LossSizes &s) {
   for (int64_t i = 0; i < s.rows; ++i)
     if (labels[i] != s.ignored && (labels[i] < 0 || labels[i] >= s.classes))
-      return Error{fmt::format("label {} of row {} is outside of [0, {}) and is not the ignored label {}; check the input data",
-                               int64_t(labels[i]), i, s.classes, s.ignored)};
+      return Error{
+          fmt::format("label {} of row {} is outside of [0, {}) and is not the ignored label {}; check the input data",
+                      int64_t(labels[i]), i, s.classes, s.ignored)};
   return ok();
 }
 
-template <typename T>
-[[gnu::always_inline]] inline double logSumExp(const T *x, int64_t n) {
+template <typename T> [[gnu::always_inline]] inline double logSumExp(const T *x, int64_t n) {
   T highest = -std::numeric_limits<T>::infinity();
 #pragma omp simd reduction(max : highest)
   for (int64_t i = 0; i < n; ++i)
@@ -71,10 +70,12 @@ Result<Planned> planCrossEntropy(const BindRequest &request) {
         for (int64_t i = 0; i < s.rows; ++i, x += s.classes) {
           double sum = logSumExp(x, s.classes);
           lse[i] = T(sum);
-          nll[i] = label[i] == s.ignored ? T(0) : T(sum - double(x[label[i]])); // before rounding: the difference may be small
+          nll[i] = label[i] == s.ignored ? T(0)
+                                         : T(sum - double(x[label[i]])); // before rounding: the difference may be small
         }
       };
-      return Planned{[=, s = *sizes, x = dataOf<T>(logits), label = dataOf<I>(labels), nll = mutableDataOf<T>(request.results[0]),
+      return Planned{[=, s = *sizes, x = dataOf<T>(logits), label = dataOf<I>(labels),
+                      nll = mutableDataOf<T>(request.results[0]),
                       lse = mutableDataOf<T>(request.results[1])]() -> Status {
         if (Status status = checkLabels(label, s); !status)
           return status;
@@ -103,8 +104,9 @@ Result<Planned> planCrossEntropyBackward(const BindRequest &request) {
         for (int64_t i = 0; i < n; ++i)
           dx[i] = fastExp(T(x[i] - lse)) * gradient;
       };
-      return Planned{[=, s = *sizes, x = dataOf<T>(logits), label = dataOf<I>(labels), lse = dataOf<T>(request.operands[2]),
-                      dy = dataOf<T>(request.operands[3]), dx = mutableDataOf<T>(request.results[0])]() -> Status {
+      return Planned{[=, s = *sizes, x = dataOf<T>(logits), label = dataOf<I>(labels),
+                      lse = dataOf<T>(request.operands[2]), dy = dataOf<T>(request.operands[3]),
+                      dx = mutableDataOf<T>(request.results[0])]() -> Status {
         if (Status status = checkLabels(label, s); !status)
           return status;
         for (int64_t i = 0; i < s.rows; ++i) {

@@ -14,8 +14,7 @@ struct SoftmaxSizes {
 };
 
 /// One row, elements `stride` apart. An infinite maximum gives NaN, as the definition does.
-template <typename T>
-[[gnu::always_inline]] inline void softmaxRow(const T *x, T *y, int64_t n, int64_t stride) {
+template <typename T> [[gnu::always_inline]] inline void softmaxRow(const T *x, T *y, int64_t n, int64_t stride) {
   T highest = -std::numeric_limits<T>::infinity();
 #pragma omp simd reduction(max : highest)
   for (int64_t i = 0; i < n; ++i)
@@ -49,13 +48,16 @@ SoftmaxSizes softmaxSizes(const Shape &shape, size_t dimension) {
   return {product(shape, 0, dimension), shape[dimension], product(shape, dimension + 1)};
 }
 
-/// Rows and columns of a normalization, and its checked operands: `x`-like tensors, [n]-like vectors, statistics of one value a row.
+/// Rows and columns of a normalization, and its checked operands: `x`-like tensors, [n]-like vectors, statistics of one
+/// value a row.
 struct NormSizes {
   int64_t rows, n;
 };
 
-std::optional<NormSizes> normSizes(Checker &check, const TensorView &x, std::initializer_list<const TensorView *> likeOperand,
-                                   std::initializer_list<const TensorView *> likeScale, std::initializer_list<const TensorView *> likeRows) {
+std::optional<NormSizes> normSizes(Checker &check, const TensorView &x,
+                                   std::initializer_list<const TensorView *> likeOperand,
+                                   std::initializer_list<const TensorView *> likeScale,
+                                   std::initializer_list<const TensorView *> likeRows) {
   check.require(!x.shape.empty(), "the operand is a scalar: there is no last dimension");
   if (check.failed())
     return std::nullopt;
@@ -74,8 +76,7 @@ std::optional<NormSizes> normSizes(Checker &check, const TensorView &x, std::ini
   return NormSizes{elementsOf(rows), x.shape.back()};
 }
 
-template <typename T>
-[[gnu::always_inline]] inline double sumOf(const T *x, int64_t n) {
+template <typename T> [[gnu::always_inline]] inline double sumOf(const T *x, int64_t n) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i)
@@ -84,8 +85,8 @@ template <typename T>
 }
 
 template <typename T>
-[[gnu::always_inline]] inline void layerNormRow(const T *x, const T *scale, const T *bias, T *y, T *meanOut, T *rstdOut, int64_t n,
-                                                double epsilon) {
+[[gnu::always_inline]] inline void layerNormRow(const T *x, const T *scale, const T *bias, T *y, T *meanOut, T *rstdOut,
+                                                int64_t n, double epsilon) {
   double mean = sumOf(x, n) / double(n), squares = 0;
 #pragma omp simd reduction(+ : squares)
   for (int64_t i = 0; i < n; ++i)
@@ -99,12 +100,13 @@ template <typename T>
     y[i] = (x[i] - m) * r * scale[i] + bias[i];
 }
 
-/// dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * scale; for rms_norm mean(g) is left out and xhat = x * rstd.
+/// dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * scale; for rms_norm mean(g) is left out and xhat = x
+/// * rstd.
 enum class Center { Mean, None };
 
 template <typename T, Center center>
-[[gnu::always_inline]] inline void normBackwardRow(const T *x, const T *scale, T mean, T rstd, const T *dy, T *dx, double *dScale,
-                                                   double *dBias, int64_t n) {
+[[gnu::always_inline]] inline void normBackwardRow(const T *x, const T *scale, T mean, T rstd, const T *dy, T *dx,
+                                                   double *dScale, double *dBias, int64_t n) {
   double sum = 0, dot = 0;
 #pragma omp simd reduction(+ : sum, dot)
   for (int64_t i = 0; i < n; ++i) {
@@ -167,7 +169,8 @@ Result<Planned> planSoftmaxBackward(const BindRequest &request) {
           else
             softmaxBackwardRow(y + at, dy + at, dx + at, s.size, s.inner);
     };
-    return Planned{[=, y = dataOf<T>(request.operands[0]), dy = dataOf<T>(request.operands[1]), dx = mutableDataOf<T>(request.results[0]),
+    return Planned{[=, y = dataOf<T>(request.operands[0]), dy = dataOf<T>(request.operands[1]),
+                    dx = mutableDataOf<T>(request.results[0]),
                     sizes = softmaxSizes(request.operands[0].shape, dimension)] {
       dispatch(loop, y, dy, dx, sizes);
       return ok();
@@ -186,12 +189,13 @@ Result<Planned> planLayerNorm(const BindRequest &request) {
     return check.error();
   return forFloat(request, in[0].dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
-    auto loop = [](auto, const T *x, const T *scale, const T *bias, T *y, T *mean, T *rstd, NormSizes s, double epsilon) {
+    auto loop = [](auto, const T *x, const T *scale, const T *bias, T *y, T *mean, T *rstd, NormSizes s,
+                   double epsilon) {
       for (int64_t i = 0; i < s.rows; ++i)
         layerNormRow(x + i * s.n, scale, bias, y + i * s.n, mean + i, rstd + i, s.n, epsilon);
     };
-    return Planned{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), bias = dataOf<T>(in[2]), y = mutableDataOf<T>(out[0]),
-                    mean = mutableDataOf<T>(out[1]), rstd = mutableDataOf<T>(out[2])] {
+    return Planned{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), bias = dataOf<T>(in[2]),
+                    y = mutableDataOf<T>(out[0]), mean = mutableDataOf<T>(out[1]), rstd = mutableDataOf<T>(out[2])] {
       dispatch(loop, x, scale, bias, y, mean, rstd, s, epsilon);
       return ok();
     }};
@@ -203,20 +207,23 @@ Result<Planned> planLayerNormBackward(const BindRequest &request) {
   if (!check.counts(5, 5, 3))
     return check.error();
   const auto &in = request.operands, &out = request.results;
-  std::optional<NormSizes> sizes = normSizes(check, in[0], {&in[4], &out[0]}, {&in[1], &out[1], &out[2]}, {&in[2], &in[3]});
+  std::optional<NormSizes> sizes =
+      normSizes(check, in[0], {&in[4], &out[0]}, {&in[1], &out[1], &out[2]}, {&in[2], &in[3]});
   if (!sizes)
     return check.error();
   return forFloat(request, in[0].dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
     ScratchLayout layout;
     double *sums = scratchAt<double>(request.scratch, layout.take(2 * sizes->n * int64_t(sizeof(double))));
-    auto loop = [](auto, const T *x, const T *scale, const T *mean, const T *rstd, const T *dy, T *dx, double *sums, NormSizes s) {
+    auto loop = [](auto, const T *x, const T *scale, const T *mean, const T *rstd, const T *dy, T *dx, double *sums,
+                   NormSizes s) {
       for (int64_t i = 0; i < s.rows; ++i)
-        normBackwardRow<T, Center::Mean>(x + i * s.n, scale, mean[i], rstd[i], dy + i * s.n, dx + i * s.n, sums, sums + s.n, s.n);
+        normBackwardRow<T, Center::Mean>(x + i * s.n, scale, mean[i], rstd[i], dy + i * s.n, dx + i * s.n, sums,
+                                         sums + s.n, s.n);
     };
-    return Planned{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), mean = dataOf<T>(in[2]), rstd = dataOf<T>(in[3]),
-                    dy = dataOf<T>(in[4]), dx = mutableDataOf<T>(out[0]), dScale = mutableDataOf<T>(out[1]),
-                    dBias = mutableDataOf<T>(out[2])] {
+    return Planned{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), mean = dataOf<T>(in[2]),
+                    rstd = dataOf<T>(in[3]), dy = dataOf<T>(in[4]), dx = mutableDataOf<T>(out[0]),
+                    dScale = mutableDataOf<T>(out[1]), dBias = mutableDataOf<T>(out[2])] {
                      std::fill_n(sums, 2 * s.n, 0.0);
                      dispatch(loop, x, scale, mean, rstd, dy, dx, sums, s);
                      std::transform(sums, sums + s.n, dScale, [](double v) { return T(v); });
@@ -273,10 +280,11 @@ Result<Planned> planRmsNormBackward(const BindRequest &request) {
     double *sums = scratchAt<double>(request.scratch, layout.take(sizes->n * int64_t(sizeof(double))));
     auto loop = [](auto, const T *x, const T *scale, const T *rstd, const T *dy, T *dx, double *sums, NormSizes s) {
       for (int64_t i = 0; i < s.rows; ++i)
-        normBackwardRow<T, Center::None>(x + i * s.n, scale, T(0), rstd[i], dy + i * s.n, dx + i * s.n, sums, nullptr, s.n);
+        normBackwardRow<T, Center::None>(x + i * s.n, scale, T(0), rstd[i], dy + i * s.n, dx + i * s.n, sums, nullptr,
+                                         s.n);
     };
-    return Planned{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), rstd = dataOf<T>(in[2]), dy = dataOf<T>(in[3]),
-                    dx = mutableDataOf<T>(out[0]), dScale = mutableDataOf<T>(out[1])] {
+    return Planned{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), rstd = dataOf<T>(in[2]),
+                    dy = dataOf<T>(in[3]), dx = mutableDataOf<T>(out[0]), dScale = mutableDataOf<T>(out[1])] {
                      std::fill_n(sums, s.n, 0.0);
                      dispatch(loop, x, scale, rstd, dy, dx, sums, s);
                      std::transform(sums, sums + s.n, dScale, [](double v) { return T(v); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameter updates, in place where the memory plan says so. The formulas are PyTorch's (docs of torch.optim.SGD and AdamW);
-// scalars are computed in double.
+// Parameter updates, in place where the memory plan says so. The formulas are PyTorch's (docs of torch.optim.SGD and
+// AdamW); scalars are computed in double.
 #include "Families.h"
 #include "Simd.h"
 
@@ -45,9 +45,11 @@ Result<Planned> planSgd(const BindRequest &request) {
     return check.error();
   return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
-    const T *p = dataOf<T>(request.operands[0]), *v = dataOf<T>(request.operands[1]), *g = dataOf<T>(request.operands[2]);
+    const T *p = dataOf<T>(request.operands[0]), *v = dataOf<T>(request.operands[1]),
+            *g = dataOf<T>(request.operands[2]);
     T *newP = mutableDataOf<T>(request.results[0]), *newV = mutableDataOf<T>(request.results[1]);
-    auto loop = [](auto, const T *p, const T *v, const T *g, T *newP, T *newV, int64_t n, T lr, T momentum, T weightDecay) {
+    auto loop = [](auto, const T *p, const T *v, const T *g, T *newP, T *newV, int64_t n, T lr, T momentum,
+                   T weightDecay) {
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) {
         T velocity = momentum * v[i] + (g[i] + weightDecay * p[i]);
@@ -77,11 +79,13 @@ Result<Planned> planAdamw(const BindRequest &request) {
     struct Factors {
       T decay, beta1, beta2, rest1, rest2, stepSize, inverseRootCorrection2, epsilon;
     };
-    const T *p = dataOf<T>(request.operands[0]), *m = dataOf<T>(request.operands[1]), *v = dataOf<T>(request.operands[2]);
+    const T *p = dataOf<T>(request.operands[0]), *m = dataOf<T>(request.operands[1]),
+            *v = dataOf<T>(request.operands[2]);
     const T *g = dataOf<T>(request.operands[3]);
     T *newP = mutableDataOf<T>(request.results[0]), *newM = mutableDataOf<T>(request.results[1]);
     T *newV = mutableDataOf<T>(request.results[2]);
-    auto loop = [](auto, const T *p, const T *m, const T *v, const T *g, T *newP, T *newM, T *newV, int64_t n, Factors f) {
+    auto loop = [](auto, const T *p, const T *m, const T *v, const T *g, T *newP, T *newM, T *newV, int64_t n,
+                   Factors f) {
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) {
         T mean = f.beta1 * m[i] + f.rest1 * g[i];
@@ -92,19 +96,20 @@ Result<Planned> planAdamw(const BindRequest &request) {
         newP[i] = updated;
       }
     };
-    return Planned{[=, lrView = request.operands[4], stepView = request.operands[5], n = request.results[0].elements()] {
-      double lr = readScalar(lrView), t = readScalar(stepView) + 1;
-      Factors factors = {T(1 - lr * weightDecay),
-                         T(beta1),
-                         T(beta2),
-                         T(1 - beta1),
-                         T(1 - beta2),
-                         T(lr / (1 - std::pow(beta1, t))),
-                         T(1 / std::sqrt(1 - std::pow(beta2, t))),
-                         T(epsilon)};
-      dispatch(loop, p, m, v, g, newP, newM, newV, n, factors);
-      return ok();
-    }};
+    return Planned{
+        [=, lrView = request.operands[4], stepView = request.operands[5], n = request.results[0].elements()] {
+          double lr = readScalar(lrView), t = readScalar(stepView) + 1;
+          Factors factors = {T(1 - lr * weightDecay),
+                             T(beta1),
+                             T(beta2),
+                             T(1 - beta1),
+                             T(1 - beta2),
+                             T(lr / (1 - std::pow(beta1, t))),
+                             T(1 / std::sqrt(1 - std::pow(beta2, t))),
+                             T(epsilon)};
+          dispatch(loop, p, m, v, g, newP, newM, newV, n, factors);
+          return ok();
+        }};
   });
 }
 

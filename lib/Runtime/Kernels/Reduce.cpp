@@ -14,55 +14,33 @@ struct ReduceDim {
 };
 
 struct SumOf {
-  template <typename T>
-  using Accumulator = std::conditional_t<isFloat<T>, double, uint64_t>; // integers wrap around
-  template <typename T>
-  static Accumulator<T> first() {
-    return 0;
-  }
-  template <typename A>
-  static A combine(A x, A y) {
-    return x + y;
-  }
+  template <typename T> using Accumulator = std::conditional_t<isFloat<T>, double, uint64_t>; // integers wrap around
+  template <typename T> static Accumulator<T> first() { return 0; }
+  template <typename A> static A combine(A x, A y) { return x + y; }
 };
 struct MaxOf {
-  template <typename T>
-  using Accumulator = T;
-  template <typename T>
-  static T first() {
-    return lowestOf<T>();
-  }
-  template <typename T>
-  static T combine(T x, T y) {
-    return x > y || x != x ? x : y;
-  }
+  template <typename T> using Accumulator = T;
+  template <typename T> static T first() { return lowestOf<T>(); }
+  template <typename T> static T combine(T x, T y) { return x > y || x != x ? x : y; }
 };
 struct MinOf {
-  template <typename T>
-  using Accumulator = T;
-  template <typename T>
-  static T first() {
-    return highestOf<T>();
-  }
-  template <typename T>
-  static T combine(T x, T y) {
-    return x < y || x != x ? x : y;
-  }
+  template <typename T> using Accumulator = T;
+  template <typename T> static T first() { return highestOf<T>(); }
+  template <typename T> static T combine(T x, T y) { return x < y || x != x ? x : y; }
 };
 
-template <typename A, typename T>
-[[gnu::always_inline]] inline A widened(T x) {
+template <typename A, typename T> [[gnu::always_inline]] inline A widened(T x) {
   if constexpr (std::is_same_v<T, Bool8> && !std::is_same_v<A, Bool8>)
     return A(int(x)); // a sum of bools counts, and is true unless 0: their logical or
   else
     return A(x);
 }
 
-/// Sixteen running results over a row, combined in order at its end: the same on every machine, and vectors for the compiler.
+/// Sixteen running results over a row, combined in order at its end: the same on every machine, and vectors for the
+/// compiler.
 constexpr int64_t kLanes = 16;
 
-template <typename T, typename Op>
-[[gnu::always_inline]] inline auto reducedRow(const T *x, int64_t n) {
+template <typename T, typename Op> [[gnu::always_inline]] inline auto reducedRow(const T *x, int64_t n) {
   using A = typename Op::template Accumulator<T>;
   A lanes[kLanes];
   for (int64_t l = 0; l < kLanes; ++l)
@@ -81,13 +59,13 @@ template <typename T, typename Op>
 }
 
 /// acc[j] is the running result of the innermost dimension's element j where that is kept, acc[0] where it is reduced.
-template <typename T, typename Op, typename A>
-void reduceInto(A *acc, const T *x, const ReduceDim *dim, size_t left) {
+template <typename T, typename Op, typename A> void reduceInto(A *acc, const T *x, const ReduceDim *dim, size_t left) {
   if (left > 1) {
     for (int64_t i = 0; i < dim->size; ++i)
       reduceInto<T, Op, A>(acc, x + i * dim->from, dim + 1, left - 1);
   } else if (dim->to == 0) {
-    dispatch([](auto, A *acc, const T *x, int64_t n) { acc[0] = Op::combine(acc[0], reducedRow<T, Op>(x, n)); }, acc, x, dim->size);
+    dispatch([](auto, A *acc, const T *x, int64_t n) { acc[0] = Op::combine(acc[0], reducedRow<T, Op>(x, n)); }, acc, x,
+             dim->size);
   } else {
     dispatch(
         [](auto, A *acc, const T *x, int64_t n) {
@@ -99,8 +77,7 @@ void reduceInto(A *acc, const T *x, const ReduceDim *dim, size_t left) {
   }
 }
 
-template <typename T, typename Op>
-struct Reduction {
+template <typename T, typename Op> struct Reduction {
   using A = typename Op::template Accumulator<T>;
   std::vector<ReduceDim> kept, rest; // outer kept dimensions; then the reduced ones and the innermost
   int64_t width = 1;                 // elements of `acc`
@@ -118,8 +95,7 @@ struct Reduction {
   }
 };
 
-template <typename T, typename Op>
-Planned planned(const BindRequest &request, const std::vector<ReduceDim> &dims) {
+template <typename T, typename Op> Planned planned(const BindRequest &request, const std::vector<ReduceDim> &dims) {
   Reduction<T, Op> reduction;
   const ReduceDim &innermost = dims.back();
   for (size_t d = 0; d + 1 < dims.size(); ++d)
@@ -175,7 +151,9 @@ Result<Planned> planReduce(const BindRequest &request) {
     dims.push_back({1, 1, 0});
   return forAny(request, operand.dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
-    return kind == 0 ? planned<T, SumOf>(request, dims) : kind == 1 ? planned<T, MaxOf>(request, dims) : planned<T, MinOf>(request, dims);
+    return kind == 0   ? planned<T, SumOf>(request, dims)
+           : kind == 1 ? planned<T, MaxOf>(request, dims)
+                       : planned<T, MinOf>(request, dims);
   });
 }
 

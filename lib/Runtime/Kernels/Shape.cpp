@@ -28,8 +28,7 @@ void sameDType(Checker &check, const BindRequest &request) {
     check.dtype(operand, "an operand", request.results[0].dtype);
 }
 
-template <typename T>
-T elementFrom(const nlohmann::ordered_json &json) {
+template <typename T> T elementFrom(const nlohmann::ordered_json &json) {
   if constexpr (isFloat<T>)
     return T(package::numberFrom(json).value_or(0));
   else if (json.is_boolean())
@@ -55,10 +54,11 @@ Result<Planned> planConstant(const BindRequest &request) {
   if (check.failed())
     return check.error();
   const auto &elements = attrs["value"];
-  check.require(int64_t(elements.size()) == result.elements() || elements.size() == 1, "attribute 'value' has {} elements, the result {}",
-                elements.size(), result.elements());
+  check.require(int64_t(elements.size()) == result.elements() || elements.size() == 1,
+                "attribute 'value' has {} elements, the result {}", elements.size(), result.elements());
   for (size_t i = 0; i < elements.size(); ++i)
-    check.require(isElement(elements[i], result.dtype), "element {} is {}, which is no {}", i, elements[i].dump(), toString(result.dtype));
+    check.require(isElement(elements[i], result.dtype), "element {} is {}, which is no {}", i, elements[i].dump(),
+                  toString(result.dtype));
   if (check.failed())
     return check.error();
   return forAny(request, result.dtype, [&](auto type) -> Result<Planned> {
@@ -91,7 +91,8 @@ Result<Planned> planIota(const BindRequest &request) {
     return check.error();
   auto plan = [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
-    int64_t outer = product(result.shape, 0, dimension), size = result.shape[dimension], inner = product(result.shape, dimension + 1);
+    int64_t outer = product(result.shape, 0, dimension), size = result.shape[dimension],
+            inner = product(result.shape, dimension + 1);
     const T *offset = request.operands.empty() ? nullptr : dataOf<T>(request.operands[0]);
     T *y = mutableDataOf<T>(result);
     return Planned{[=] {
@@ -114,7 +115,8 @@ Result<Planned> planBroadcastInDim(const BindRequest &request) {
   sameDType(check, request);
   const Shape &from = request.operands[0].shape, &to = request.results[0].shape;
   std::vector<int64_t> map = check.dimensions("broadcast_dimensions", to.size());
-  check.require(map.size() == from.size(), "attribute 'broadcast_dimensions' has {} entries for an operand of {} dimensions", map.size(),
+  check.require(map.size() == from.size(),
+                "attribute 'broadcast_dimensions' has {} entries for an operand of {} dimensions", map.size(),
                 from.size());
   if (check.failed())
     return check.error();
@@ -123,8 +125,8 @@ Result<Planned> planBroadcastInDim(const BindRequest &request) {
   for (size_t d = 0; d < to.size(); ++d)
     dims.push_back({to[d], 0, toStrides[d]});
   for (size_t d = 0; d < from.size(); ++d) {
-    check.require(from[d] == to[map[d]] || from[d] == 1, "dimension {} of size {} cannot become dimension {} of size {}", d, from[d], map[d],
-                  to[map[d]]);
+    check.require(from[d] == to[map[d]] || from[d] == 1,
+                  "dimension {} of size {} cannot become dimension {} of size {}", d, from[d], map[d], to[map[d]]);
     dims[map[d]].from = from[d] == 1 ? 0 : fromStrides[d];
   }
   if (check.failed())
@@ -140,14 +142,15 @@ Result<Planned> planTranspose(const BindRequest &request) {
   const Shape &from = request.operands[0].shape, &to = request.results[0].shape;
   std::vector<int64_t> permutation = check.dimensions("permutation", from.size());
   check.require(permutation.size() == from.size() && to.size() == from.size(),
-                "attribute 'permutation' has {} entries for an operand of {} and a result of {} dimensions", permutation.size(), from.size(),
-                to.size());
+                "attribute 'permutation' has {} entries for an operand of {} and a result of {} dimensions",
+                permutation.size(), from.size(), to.size());
   if (check.failed())
     return check.error();
   std::vector<int64_t> fromStrides = stridesOf(from), toStrides = stridesOf(to);
   std::vector<CopyDim> dims;
   for (size_t d = 0; d < to.size(); ++d) {
-    check.require(to[d] == from[permutation[d]], "dimension {} of the result has size {}, not {}", d, to[d], from[permutation[d]]);
+    check.require(to[d] == from[permutation[d]], "dimension {} of the result has size {}, not {}", d, to[d],
+                  from[permutation[d]]);
     dims.push_back({to[d], fromStrides[permutation[d]], toStrides[d]});
   }
   if (check.failed())
@@ -161,19 +164,22 @@ Result<Planned> planSlice(const BindRequest &request) {
     return check.error();
   sameDType(check, request);
   const Shape &from = request.operands[0].shape, &to = request.results[0].shape;
-  std::vector<int64_t> start = check.integers("start"), limit = check.integers("limit"), strides = check.integers("strides");
+  std::vector<int64_t> start = check.integers("start"), limit = check.integers("limit"),
+                       strides = check.integers("strides");
   size_t rank = from.size();
   check.require(start.size() == rank && limit.size() == rank && strides.size() == rank && to.size() == rank,
-                "start, limit, strides and the result have {}, {}, {} and {} dimensions, the operand {}", start.size(), limit.size(),
-                strides.size(), to.size(), rank);
+                "start, limit, strides and the result have {}, {}, {} and {} dimensions, the operand {}", start.size(),
+                limit.size(), strides.size(), to.size(), rank);
   std::vector<int64_t> fromStrides = stridesOf(from), toStrides = stridesOf(to);
   std::vector<CopyDim> dims;
   int64_t first = 0;
   for (size_t d = 0; d < rank && !check.failed(); ++d) {
     check.require(start[d] >= 0 && start[d] <= limit[d] && limit[d] <= from[d] && strides[d] >= 1,
                   "slice {}:{}:{} of dimension {} of size {}", start[d], limit[d], strides[d], d, from[d]);
-    check.require(check.failed() || to[d] == (limit[d] - start[d]) / strides[d] + ((limit[d] - start[d]) % strides[d] != 0),
-                  "dimension {} of the result has size {}, which slice {}:{}:{} doesn't", d, to[d], start[d], limit[d], strides[d]);
+    check.require(check.failed() ||
+                      to[d] == (limit[d] - start[d]) / strides[d] + ((limit[d] - start[d]) % strides[d] != 0),
+                  "dimension {} of the result has size {}, which slice {}:{}:{} doesn't", d, to[d], start[d], limit[d],
+                  strides[d]);
     dims.push_back({to[d], fromStrides[d] * strides[d], toStrides[d]});
     first += start[d] * fromStrides[d];
   }
@@ -189,21 +195,24 @@ Result<Planned> planPad(const BindRequest &request) {
   sameDType(check, request);
   check.scalar(request.operands[1], "the padding value");
   const Shape &from = request.operands[0].shape, &to = request.results[0].shape;
-  std::vector<int64_t> low = check.integers("low"), high = check.integers("high"), interior = check.integers("interior");
+  std::vector<int64_t> low = check.integers("low"), high = check.integers("high"),
+                       interior = check.integers("interior");
   size_t rank = from.size();
   check.require(low.size() == rank && high.size() == rank && interior.size() == rank && to.size() == rank,
-                "low, high, interior and the result have {}, {}, {} and {} dimensions, the operand {}", low.size(), high.size(),
-                interior.size(), to.size(), rank);
+                "low, high, interior and the result have {}, {}, {} and {} dimensions, the operand {}", low.size(),
+                high.size(), interior.size(), to.size(), rank);
   std::vector<int64_t> fromStrides = stridesOf(from), toStrides = stridesOf(to);
   std::vector<CopyDim> dims;
   int64_t first = 0;
   for (size_t d = 0; d < rank && !check.failed(); ++d) {
     check.require(low[d] >= 0 && high[d] >= 0 && interior[d] >= 0 && low[d] <= to[d] && high[d] <= to[d] &&
                       (from[d] < 2 || interior[d] <= to[d]),
-                  "low {}, high {} and interior {} of dimension {} do not lie in 0 to {}", low[d], high[d], interior[d], d, to[d]);
-    check.require(check.failed() || to[d] == low[d] + high[d] + from[d] + (from[d] > 0 ? (from[d] - 1) * interior[d] : 0),
-                  "dimension {} of the result has size {}, which {} with {} before, {} after and {} between doesn't give", d, to[d], from[d],
-                  low[d], high[d], interior[d]);
+                  "low {}, high {} and interior {} of dimension {} do not lie in 0 to {}", low[d], high[d], interior[d],
+                  d, to[d]);
+    check.require(
+        check.failed() || to[d] == low[d] + high[d] + from[d] + (from[d] > 0 ? (from[d] - 1) * interior[d] : 0),
+        "dimension {} of the result has size {}, which {} with {} before, {} after and {} between doesn't give", d,
+        to[d], from[d], low[d], high[d], interior[d]);
     dims.push_back({from[d], fromStrides[d], toStrides[d] * (interior[d] + 1)});
     first += low[d] * toStrides[d];
   }
@@ -245,8 +254,8 @@ Result<Planned> planConcatenate(const BindRequest &request) {
     pieces.push_back({dataOf<std::byte>(operand), operand.shape[dimension] * bytes, sum * bytes});
     sum += operand.shape[dimension];
   }
-  check.require(sum == result.shape[dimension], "the operands have {} along dimension {}, the result {}", sum, dimension,
-                result.shape[dimension]);
+  check.require(sum == result.shape[dimension], "the operands have {} along dimension {}, the result {}", sum,
+                dimension, result.shape[dimension]);
   if (check.failed())
     return check.error();
   int64_t outer = product(result.shape, 0, dimension), rowBytes = sum * bytes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inner loops compiled for the widest vectors that this machine has: the body of `dispatch` is inlined into one function for each
-// instruction set, and the processor is asked which to run. Exponentials are polynomials, so that the compiler can vectorize them.
+// Inner loops compiled for the widest vectors that this machine has: the body of `dispatch` is inlined into one
+// function for each instruction set, and the processor is asked which to run. Exponentials are polynomials, so that the
+// compiler can vectorize them.
 #pragma once
 
 #include <array>
@@ -13,8 +14,7 @@
 namespace kerf::runtime::kernels {
 
 enum class Isa { Baseline, Avx2, Avx512 };
-template <Isa isa>
-using IsaTag = std::integral_constant<Isa, isa>;
+template <Isa isa> using IsaTag = std::integral_constant<Isa, isa>;
 
 inline Isa bestIsa() {
 #if defined(__x86_64__)
@@ -41,14 +41,13 @@ template <typename F, typename... A>
   body(IsaTag<Isa::Avx2>{}, arguments...);
 }
 #endif
-template <typename F, typename... A>
-[[gnu::flatten, gnu::noinline]] void runBaseline(F body, A... arguments) {
+template <typename F, typename... A> [[gnu::flatten, gnu::noinline]] void runBaseline(F body, A... arguments) {
   body(IsaTag<Isa::Baseline>{}, arguments...);
 }
 
-/// body(IsaTag, arguments...), compiled for each instruction set. Arguments are passed by value, so that loops see plain pointers.
-template <typename F, typename... A>
-void dispatch(F body, A... arguments) {
+/// body(IsaTag, arguments...), compiled for each instruction set. Arguments are passed by value, so that loops see
+/// plain pointers.
+template <typename F, typename... A> void dispatch(F body, A... arguments) {
 #if defined(__x86_64__)
   switch (bestIsa()) {
   case Isa::Avx512:
@@ -63,18 +62,15 @@ void dispatch(F body, A... arguments) {
 }
 
 namespace detail {
-template <typename T>
-struct ExpTraits;
-template <>
-struct ExpTraits<double> {
+template <typename T> struct ExpTraits;
+template <> struct ExpTraits<double> {
   using Bits = uint64_t;
   static constexpr int kMantissaBits = 52, kTerms = 13; // Taylor's remainder at ln(2)/2: 4e-18
   static constexpr double kMagic = 0x1.8p52;            // x + kMagic has round(x) in its low bits
   static constexpr double kLn2High = 0x1.62e42fee00000p-1, kLn2Low = 0x1.a39ef35793c76p-33; // fdlibm's split of ln 2
   static constexpr double kLowest = -746, kHighest = 710;
 };
-template <>
-struct ExpTraits<float> {
+template <> struct ExpTraits<float> {
   using Bits = uint32_t;
   static constexpr int kMantissaBits = 23, kTerms = 8; // Taylor's remainder at ln(2)/2: 2e-10
   static constexpr float kMagic = 0x1.8p23f;
@@ -82,8 +78,7 @@ struct ExpTraits<float> {
   static constexpr float kLowest = -104, kHighest = 89;
 };
 
-template <typename T>
-constexpr auto inverseFactorials() {
+template <typename T> constexpr auto inverseFactorials() {
   std::array<T, ExpTraits<T>::kTerms + 1> values{};
   double factorial = 1;
   for (int n = 1; n <= ExpTraits<T>::kTerms; ++n)
@@ -91,23 +86,20 @@ constexpr auto inverseFactorials() {
   return values;
 }
 
-/// exp(x) = 2^k * (1 + p) with p = expm1 of the rest, |rest| <= ln(2)/2; 2^k as the product of two factors, so that neither
-/// overflows. A NaN stays one: comparisons with it are false.
-template <typename T>
-struct ExpParts {
+/// exp(x) = 2^k * (1 + p) with p = expm1 of the rest, |rest| <= ln(2)/2; 2^k as the product of two factors, so that
+/// neither overflows. A NaN stays one: comparisons with it are false.
+template <typename T> struct ExpParts {
   T scale1, scale2, p;
 };
 
-template <typename T>
-[[gnu::always_inline]] inline T powerOfTwo(T k) { // of an integer |k| < 2^10 (f64), 2^7 (f32)
+template <typename T> [[gnu::always_inline]] inline T powerOfTwo(T k) { // of an integer |k| < 2^10 (f64), 2^7 (f32)
   using Traits = ExpTraits<T>;
   using Bits = typename Traits::Bits;
   Bits bits = std::bit_cast<Bits>(T(k + Traits::kMagic)) << Traits::kMantissaBits;
   return std::bit_cast<T>(Bits(bits + std::bit_cast<Bits>(T(1))));
 }
 
-template <typename T>
-[[gnu::always_inline]] inline ExpParts<T> expParts(T x) {
+template <typename T> [[gnu::always_inline]] inline ExpParts<T> expParts(T x) {
   using Traits = ExpTraits<T>;
   constexpr T kLog2E = T(1.4426950408889634074);
   x = x < Traits::kLowest ? Traits::kLowest : x;
@@ -125,15 +117,13 @@ template <typename T>
 } // namespace detail
 
 /// e^x within 2 units in the last place.
-template <typename T>
-[[gnu::always_inline]] inline T fastExp(T x) {
+template <typename T> [[gnu::always_inline]] inline T fastExp(T x) {
   detail::ExpParts<T> e = detail::expParts(x);
   return (e.scale1 + e.scale1 * e.p) * e.scale2;
 }
 
 /// tanh through expm1, accurate near 0 too.
-template <typename T>
-[[gnu::always_inline]] inline T fastTanh(T x) {
+template <typename T> [[gnu::always_inline]] inline T fastTanh(T x) {
   constexpr T kSaturated = sizeof(T) == 8 ? T(20) : T(10); // 1 - tanh is below half a unit in the last place
   T a = x < 0 ? -x : x;
   a = a > kSaturated ? kSaturated : a;
@@ -144,9 +134,6 @@ template <typename T>
   return x < 0 ? -y : y;
 }
 
-template <typename T>
-[[gnu::always_inline]] inline T fastLogistic(T x) {
-  return T(1) / (T(1) + fastExp(T(-x)));
-}
+template <typename T> [[gnu::always_inline]] inline T fastLogistic(T x) { return T(1) / (T(1) + fastExp(T(-x))); }
 
 } // namespace kerf::runtime::kernels

@@ -10,8 +10,7 @@ namespace kerf::runtime::kernels {
 namespace {
 constexpr int64_t kTile = 32; // a tile of 8-byte elements in both orders fits the first-level cache
 
-template <typename T>
-void copyRow(const T *from, T *to, const CopyDim &dim) {
+template <typename T> void copyRow(const T *from, T *to, const CopyDim &dim) {
   if (dim.to == 1 && dim.from == 1) {
     std::memcpy(to, from, dim.size * sizeof(T));
   } else if (dim.to == 1 && dim.from == 0) {
@@ -23,8 +22,7 @@ void copyRow(const T *from, T *to, const CopyDim &dim) {
 }
 
 /// `rows` runs along what is contiguous in `from`, `columns` along what is contiguous in `to`.
-template <typename T>
-void copyTiles(const T *from, T *to, const CopyDim &rows, const CopyDim &columns) {
+template <typename T> void copyTiles(const T *from, T *to, const CopyDim &rows, const CopyDim &columns) {
   for (int64_t i0 = 0; i0 < rows.size; i0 += kTile)
     for (int64_t j0 = 0; j0 < columns.size; j0 += kTile)
       for (int64_t i = i0; i < std::min(i0 + kTile, rows.size); ++i) {
@@ -35,8 +33,7 @@ void copyTiles(const T *from, T *to, const CopyDim &rows, const CopyDim &columns
       }
 }
 
-template <typename T>
-void copyDims(const T *from, T *to, const CopyDim *dim, size_t left) {
+template <typename T> void copyDims(const T *from, T *to, const CopyDim *dim, size_t left) {
   if (left == 1)
     return copyRow(from, to, *dim);
   if (left == 2 && dim[0].from == 1 && dim[1].from != 0)

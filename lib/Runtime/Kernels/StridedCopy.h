@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One copy between two strided boxes: transpose, broadcast, slice, concatenate and pad are all this, with other strides.
-// Made once; neighbouring dimensions that lie alike in both are merged, and the two innermost are done in tiles.
+// One copy between two strided boxes: transpose, broadcast, slice, concatenate and pad are all this, with other
+// strides. Made once; neighbouring dimensions that lie alike in both are merged, and the two innermost are done in
+// tiles.
 #pragma once
 
 #include "Common.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of one operand that work on each element apart. All of them may write over their operand, so the loops promise the
-// compiler only what holds then too: that no element depends on another one.
+// Kernels of one operand that work on each element apart. All of them may write over their operand, so the loops
+// promise the compiler only what holds then too: that no element depends on another one.
 #include "Families.h"
 #include "Simd.h"
 
@@ -10,8 +10,7 @@
 namespace kerf::runtime::kernels {
 
 namespace {
-template <typename In, typename Out, typename F>
-Planned mapped(const BindRequest &request, F f) {
+template <typename In, typename Out, typename F> Planned mapped(const BindRequest &request, F f) {
   const In *x = dataOf<In>(request.operands[0]);
   Out *y = mutableDataOf<Out>(request.results[0]);
   int64_t n = request.results[0].elements();
@@ -27,8 +26,7 @@ Planned mapped(const BindRequest &request, F f) {
 }
 
 /// The unsigned type in which integers wrap around as the hardware's do.
-template <typename T>
-T wrappedNegation(T x) {
+template <typename T> T wrappedNegation(T x) {
   if constexpr (isFloat<T>)
     return -x;
   else if constexpr (std::is_same_v<T, Bool8>)
@@ -37,8 +35,7 @@ T wrappedNegation(T x) {
     return T(std::make_unsigned_t<T>(0) - std::make_unsigned_t<T>(x));
 }
 
-template <typename T>
-Result<Planned> planFloatUnary(const BindRequest &request) {
+template <typename T> Result<Planned> planFloatUnary(const BindRequest &request) {
   const std::string &op = request.instruction.op;
   if (op == "exponential")
     return mapped<T, T>(request, [](T x) { return fastExp(x); });
@@ -73,8 +70,7 @@ struct F16 {
   uint16_t bits;
 };
 
-template <typename In>
-auto loaded(In x) {
+template <typename In> auto loaded(In x) {
   if constexpr (std::is_same_v<In, Bf16>)
     return floatFromBf16(x.bits);
   else if constexpr (std::is_same_v<In, F16>)
@@ -85,8 +81,7 @@ auto loaded(In x) {
     return x;
 }
 
-template <typename Out, typename Number>
-Out stored(Number x) {
+template <typename Out, typename Number> Out stored(Number x) {
   if constexpr (std::is_same_v<Out, Bf16>)
     return Bf16{bf16FromFloat(float(x))};
   else if constexpr (std::is_same_v<Out, F16>)
@@ -103,8 +98,7 @@ Out stored(Number x) {
     return Out(x);
 }
 
-template <typename F>
-Result<Planned> forStored(DType dtype, F &&f) {
+template <typename F> Result<Planned> forStored(DType dtype, F &&f) {
   switch (dtype) {
   case DType::F64:
     return f(Type<double>{});
@@ -134,25 +128,19 @@ constexpr double kTanhCubic = 0.044715;
 constexpr double kInverseSqrt2 = 0.7071067811865476;
 constexpr double kInverseSqrt2Pi = 0.3989422804014327;
 
-template <typename T>
-[[gnu::always_inline]] inline T geluByTanh(T x) {
+template <typename T> [[gnu::always_inline]] inline T geluByTanh(T x) {
   T inner = T(kTanhInner) * (x + T(kTanhCubic) * x * x * x);
   return T(0.5) * x * (T(1) + fastTanh(inner));
 }
-template <typename T>
-[[gnu::always_inline]] inline T geluSlopeByTanh(T x) {
+template <typename T> [[gnu::always_inline]] inline T geluSlopeByTanh(T x) {
   T t = fastTanh(T(kTanhInner) * (x + T(kTanhCubic) * x * x * x));
   T inner = T(kTanhInner) * (T(1) + T(3 * kTanhCubic) * x * x);
   // Where tanh is 1 in size its slope is 0, even if `inner` overflows.
   T slope = T(1) - t * t;
   return T(0.5) * (T(1) + t) + (slope == 0 ? T(0) : T(0.5) * x * slope * inner);
 }
-template <typename T>
-T geluByErf(T x) {
-  return T(0.5) * x * (T(1) + std::erf(x * T(kInverseSqrt2)));
-}
-template <typename T>
-T geluSlopeByErf(T x) {
+template <typename T> T geluByErf(T x) { return T(0.5) * x * (T(1) + std::erf(x * T(kInverseSqrt2))); }
+template <typename T> T geluSlopeByErf(T x) {
   T density = T(kInverseSqrt2Pi) * fastExp(T(-0.5) * x * x);
   return T(0.5) * (T(1) + std::erf(x * T(kInverseSqrt2))) + (density == 0 ? T(0) : x * density);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention with grouped queries, masks and causality against its definition in double; its backward form against finite differences.
+// Attention with grouped queries, masks and causality against its definition in double; its backward form against
+// finite differences.
 #include "KernelTestSupport.h"
 
 #include <cmath>
@@ -29,7 +30,9 @@ struct Oracle {
 };
 
 Oracle oracleAttention(const AttentionCase &c) {
-  auto at = [](const HostTensor &x, int64_t i, int64_t j, int64_t k, int64_t l) { return x.values[flatIndex(x.shape, {i, j, k, l})]; };
+  auto at = [](const HostTensor &x, int64_t i, int64_t j, int64_t k, int64_t l) {
+    return x.values[flatIndex(x.shape, {i, j, k, l})];
+  };
   Oracle o{std::vector<double>(c.b * c.s * c.h * c.e), std::vector<double>(c.b * c.h * c.s)};
   for (int64_t b = 0; b < c.b; ++b)
     for (int64_t h = 0; h < c.h; ++h)
@@ -68,7 +71,8 @@ AttentionCase randomCase(Random &random, DType dtype, MaskKind mask, bool causal
   c.d = random.integer(1, 9);
   c.e = random.integer(1, 9);
   c.causal = causal;
-  c.in = {random.normals(dtype, {c.b, c.s, c.h, c.d}), random.normals(dtype, {c.b, c.t, c.g, c.d}), random.normals(dtype, {c.b, c.t, c.g, c.e})};
+  c.in = {random.normals(dtype, {c.b, c.s, c.h, c.d}), random.normals(dtype, {c.b, c.t, c.g, c.d}),
+          random.normals(dtype, {c.b, c.t, c.g, c.e})};
   Shape maskShape = {random.integer(0, 1) ? 1 : c.b, random.integer(0, 1) ? 1 : c.h, c.s, c.t};
   if (mask == MaskKind::Float)
     c.in.push_back(random.normals(dtype, maskShape));
@@ -106,8 +110,8 @@ TEST(Attention, GradientsMatchFiniteDifferences) {
     std::vector<HostTensor> gradients = runKernel("attention_backward", c.attrs(), backward,
                                                   {{F64, c.in[0].shape}, {F64, c.in[1].shape}, {F64, c.in[2].shape}});
     for (size_t i = 0; i < 3; ++i)
-      expectGradient([&](const auto &in) { return runKernel("attention", c.attrs(), in, c.types())[0].values; }, c.in, i, dOut.values,
-                     gradients[i]);
+      expectGradient([&](const auto &in) { return runKernel("attention", c.attrs(), in, c.types())[0].values; }, c.in,
+                     i, dOut.values, gradients[i]);
   }
 }
 
@@ -116,7 +120,8 @@ TEST(Attention, BackwardOverSeveralBlocksAgreesWithFloat64) {
   Random random(5);
   AttentionCase wide = randomCase(random, F32, MaskKind::None, true, 12);
   wide = {2, 150, 150, 4, 2, 8, 6, 0.35, true, {}};
-  wide.in = {random.normals(F32, {2, 150, 4, 8}), random.normals(F32, {2, 150, 2, 8}), random.normals(F32, {2, 150, 2, 6})};
+  wide.in = {random.normals(F32, {2, 150, 4, 8}), random.normals(F32, {2, 150, 2, 8}),
+             random.normals(F32, {2, 150, 2, 6})};
   HostTensor dOut = random.normals(F32, {2, 150, 4, 6});
   std::vector<HostTensor> gradients[2];
   for (DType dtype : {F32, F64}) {
@@ -137,7 +142,10 @@ TEST(Attention, LargestNegativeMasksAreNotExclusion) {
   // Exported masks add the lowest finite number: a row of them attends to all keys alike, as in the framework.
   AttentionCase c{1, 1, 2, 1, 1, 1, 1, 1.0, false, {}};
   double lowest = std::numeric_limits<float>::lowest();
-  c.in = {{F32, {1, 1, 1, 1}, {1}}, {F32, {1, 2, 1, 1}, {1, 2}}, {F32, {1, 2, 1, 1}, {4, 8}}, {F32, {1, 1, 1, 2}, {lowest, lowest}}};
+  c.in = {{F32, {1, 1, 1, 1}, {1}},
+          {F32, {1, 2, 1, 1}, {1, 2}},
+          {F32, {1, 2, 1, 1}, {4, 8}},
+          {F32, {1, 1, 1, 2}, {lowest, lowest}}};
   EXPECT_EQ(runKernel("attention", c.attrs(), c.in, c.types())[0].values, std::vector<double>{6});
 }
 
@@ -145,7 +153,8 @@ TEST(Attention, FaultsAreMessages) {
   AttentionCase c{1, 2, 3, 3, 2, 1, 1, 1.0, false, {}};
   auto zeros = [](Shape shape) { return HostTensor{F32, shape, std::vector<double>(elementsOf(shape))}; };
   c.in = {zeros({1, 2, 3, 1}), zeros({1, 3, 2, 1}), zeros({1, 3, 2, 1})};
-  EXPECT_EQ(errorOf("attention", c.attrs(), c.in, c.types()), "attention: 3 query heads are no multiple of 2 key/value heads");
+  EXPECT_EQ(errorOf("attention", c.attrs(), c.in, c.types()),
+            "attention: 3 query heads are no multiple of 2 key/value heads");
   c.in = {zeros({1, 2, 3, 1}), zeros({1, 3, 3, 1}), zeros({1, 3, 3, 1})};
   c.causal = true;
   EXPECT_EQ(errorOf("attention", c.attrs(), c.in, c.types()), "attention: causal attention of 2 queries over 3 keys");

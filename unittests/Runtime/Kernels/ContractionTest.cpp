@@ -16,7 +16,10 @@ struct DotCase {
   Shape lhs, rhs, result;
   std::vector<int64_t> lhsBatch, rhsBatch, lhsContracted, rhsContracted, lhsFree, rhsFree;
   Json attrs() const {
-    return {{"lhs_batching", lhsBatch}, {"rhs_batching", rhsBatch}, {"lhs_contracting", lhsContracted}, {"rhs_contracting", rhsContracted}};
+    return {{"lhs_batching", lhsBatch},
+            {"rhs_batching", rhsBatch},
+            {"lhs_contracting", lhsContracted},
+            {"rhs_contracting", rhsContracted}};
   }
 };
 
@@ -88,7 +91,8 @@ TEST(Contraction, DotGeneralOfRandomShapes) {
     double scale = 1;
     for (int64_t d : c.lhsContracted)
       scale *= std::sqrt(double(c.lhs[d]));
-    expectNear(runKernel("dot_general", c.attrs(), {x, y}, {{dtype, c.result}})[0], expected, scale * toleranceOf(dtype));
+    expectNear(runKernel("dot_general", c.attrs(), {x, y}, {{dtype, c.result}})[0], expected,
+               scale * toleranceOf(dtype));
   }
 }
 
@@ -156,22 +160,29 @@ TEST(Contraction, AnEmptySumIsZero) {
     c.result = {3, 4};
     c.lhsContracted = {1};
     c.rhsContracted = {0};
-    HostTensor y = runKernel("dot_general", c.attrs(), {{dtype, {3, 0}, {}}, {dtype, {0, 4}, {}}}, {{dtype, {3, 4}}})[0];
+    HostTensor y =
+        runKernel("dot_general", c.attrs(), {{dtype, {3, 0}, {}}, {dtype, {0, 4}, {}}}, {{dtype, {3, 4}}})[0];
     EXPECT_EQ(y.values, std::vector<double>(12, 0));
-    EXPECT_EQ(runKernel("reduce", {{"kind", "max"}, {"dimensions", {1}}}, {{dtype, {2, 0}, {}}}, {{dtype, {2}}})[0].values,
-              std::vector<double>(2, -INFINITY));
+    EXPECT_EQ(
+        runKernel("reduce", {{"kind", "max"}, {"dimensions", {1}}}, {{dtype, {2, 0}, {}}}, {{dtype, {2}}})[0].values,
+        std::vector<double>(2, -INFINITY));
   }
 }
 
 TEST(Contraction, DotGeneralFaultsAreMessages) {
   HostTensor x{DType::F32, {2, 3}, std::vector<double>(6)}, y{DType::F32, {4, 5}, std::vector<double>(20)};
-  Json attrs = {{"lhs_batching", Json::array()}, {"rhs_batching", Json::array()}, {"lhs_contracting", {1}}, {"rhs_contracting", {0}}};
+  Json attrs = {{"lhs_batching", Json::array()},
+                {"rhs_batching", Json::array()},
+                {"lhs_contracting", {1}},
+                {"rhs_contracting", {0}}};
   EXPECT_EQ(errorOf("dot_general", attrs, {x, y}, {{DType::F32, {2, 5}}}),
             "dot_general: contracting dimensions have 3 on the left and 4 on the right");
   HostTensor z{DType::F64, {3, 5}, std::vector<double>(15)};
-  EXPECT_EQ(errorOf("dot_general", attrs, {x, z}, {{DType::F32, {2, 5}}}), "dot_general: the right side is f64, not f32");
+  EXPECT_EQ(errorOf("dot_general", attrs, {x, z}, {{DType::F32, {2, 5}}}),
+            "dot_general: the right side is f64, not f32");
   z.dtype = DType::F32;
-  EXPECT_EQ(errorOf("dot_general", attrs, {x, z}, {{DType::F32, {5, 2}}}), "dot_general: the result has shape [5, 2], not [2, 5]");
+  EXPECT_EQ(errorOf("dot_general", attrs, {x, z}, {{DType::F32, {5, 2}}}),
+            "dot_general: the result has shape [5, 2], not [2, 5]");
   attrs["lhs_batching"] = {1};
   attrs["rhs_batching"] = {0};
   EXPECT_EQ(errorOf("dot_general", attrs, {x, z}, {{DType::F32, {3, 2, 5}}}),
@@ -189,7 +200,8 @@ TEST(Contraction, ReduceOfRandomShapes) {
     size_t rank = random.integer(0, 5);
     Shape shape = random.shape(rank, rank < 3 ? 50 : 6), kept;
     bool isFloat = dtype == DType::F64 || dtype == DType::F32 || dtype == DType::BF16;
-    HostTensor x = isFloat ? random.normals(dtype, shape) : random.integers(dtype, shape, dtype == DType::Bool ? 0 : -9, dtype == DType::Bool ? 1 : 9);
+    HostTensor x = isFloat ? random.normals(dtype, shape)
+                           : random.integers(dtype, shape, dtype == DType::Bool ? 0 : -9, dtype == DType::Bool ? 1 : 9);
     std::vector<int64_t> dims, keptDims;
     for (size_t d = 0; d < rank; ++d)
       (random.integer(0, 1) ? dims : keptDims).push_back(d);
@@ -205,7 +217,8 @@ TEST(Contraction, ReduceOfRandomShapes) {
       if (dtype == DType::Bool && kind == "sum")
         y = y != 0;
     });
-    expectNear(runKernel("reduce", {{"kind", kind}, {"dimensions", dims}}, {x}, {{dtype, kept}})[0], expected, toleranceOf(dtype));
+    expectNear(runKernel("reduce", {{"kind", kind}, {"dimensions", dims}}, {x}, {{dtype, kept}})[0], expected,
+               toleranceOf(dtype));
   }
 }
 
@@ -225,7 +238,9 @@ TEST(Contraction, NanReachesMaximaAndSums) {
     HostTensor y = runKernel("reduce", {{"kind", kind}, {"dimensions", {1}}}, {x}, {{DType::F32, {2}}})[0];
     EXPECT_TRUE(std::isnan(y.values[0])) << kind;
     EXPECT_FALSE(std::isnan(y.values[1])) << kind;
-    EXPECT_TRUE(std::isnan(runKernel("reduce", {{"kind", kind}, {"dimensions", {0}}}, {x}, {{DType::F32, {40}}})[0].values[17])) << kind;
+    EXPECT_TRUE(
+        std::isnan(runKernel("reduce", {{"kind", kind}, {"dimensions", {0}}}, {x}, {{DType::F32, {40}}})[0].values[17]))
+        << kind;
   }
 }
 

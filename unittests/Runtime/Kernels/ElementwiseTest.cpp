@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise kernels against the C++ library's functions in double, at edges (NaN, infinities, overflow, division by zero) too.
+// Elementwise kernels against the C++ library's functions in double, at edges (NaN, infinities, overflow, division by
+// zero) too.
 #include "KernelTestSupport.h"
 
 #include <cmath>
@@ -18,7 +19,9 @@ struct UnaryCase {
 const UnaryCase kUnaryCases[] = {
     {"negate", [](double x) { return -x; }, false},
     {"abs", [](double x) { return std::fabs(x); }, false},
-    {"sign", [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }, false},
+    {"sign", [](double x) { return x > 0   ? 1.0
+                                   : x < 0 ? -1.0
+                                           : x; }, false},
     {"exponential", [](double x) { return std::exp(x); }, false},
     {"log", [](double x) { return std::log(x); }, true},
     {"sqrt", [](double x) { return std::sqrt(x); }, true},
@@ -129,8 +132,10 @@ TEST(Elementwise, IntegersWrapTruncateAndNeverTrap) {
     EXPECT_EQ(run("add"), (std::vector<double>{9, -5, -(lowest + 1), 5, lowest + 1})) << toString(dtype);
     EXPECT_EQ(run("maximum"), (std::vector<double>{7, 2, -1, 5, 1}));
     EXPECT_EQ(run("and"), (std::vector<double>{2, 0, lowest, 0, 0}));
-    EXPECT_EQ(runKernel("negate", Json::object(), {x}, {{dtype, {5}}})[0].values, (std::vector<double>{-7, 7, lowest, -5, lowest}));
-    EXPECT_EQ(runKernel("not", Json::object(), {y}, {{dtype, {5}}})[0].values, (std::vector<double>{-3, -3, 0, -1, -2}));
+    EXPECT_EQ(runKernel("negate", Json::object(), {x}, {{dtype, {5}}})[0].values,
+              (std::vector<double>{-7, 7, lowest, -5, lowest}));
+    EXPECT_EQ(runKernel("not", Json::object(), {y}, {{dtype, {5}}})[0].values,
+              (std::vector<double>{-3, -3, 0, -1, -2}));
   }
   HostTensor p{DType::Bool, {4}, {0, 0, 1, 1}}, q{DType::Bool, {4}, {0, 1, 0, 1}};
   auto run = [&](const char *op) { return runKernel(op, Json::object(), {p, q}, {{DType::Bool, {4}}})[0].values; };
@@ -143,10 +148,12 @@ TEST(Elementwise, IntegersWrapTruncateAndNeverTrap) {
 
 TEST(Elementwise, CompareAndSelect) {
   HostTensor x{DType::F32, {4}, {1, 2, 3, kNan}}, y{DType::F32, {4}, {2, 2, 2, kNan}};
-  std::pair<const char *, std::vector<double>> cases[] = {{"EQ", {0, 1, 0, 0}}, {"NE", {1, 0, 1, 1}}, {"LT", {1, 0, 0, 0}},
-                                                          {"LE", {1, 1, 0, 0}}, {"GT", {0, 0, 1, 0}}, {"GE", {0, 1, 1, 0}}};
+  std::pair<const char *, std::vector<double>> cases[] = {{"EQ", {0, 1, 0, 0}}, {"NE", {1, 0, 1, 1}},
+                                                          {"LT", {1, 0, 0, 0}}, {"LE", {1, 1, 0, 0}},
+                                                          {"GT", {0, 0, 1, 0}}, {"GE", {0, 1, 1, 0}}};
   for (auto &[direction, expected] : cases)
-    EXPECT_EQ(runKernel("compare", {{"direction", direction}}, {x, y}, {{DType::Bool, {4}}})[0].values, expected) << direction;
+    EXPECT_EQ(runKernel("compare", {{"direction", direction}}, {x, y}, {{DType::Bool, {4}}})[0].values, expected)
+        << direction;
   for (DType dtype : {DType::F64, DType::BF16, DType::I8, DType::Bool}) {
     HostTensor p{DType::Bool, {3}, {1, 0, 1}}, a{dtype, {3}, {1, 1, 0}}, b{dtype, {3}, {0, 0, 1}};
     EXPECT_EQ(runKernel("select", Json::object(), {p, a, b}, {{dtype, {3}}})[0].values, (std::vector<double>{1, 0, 0}));
@@ -156,7 +163,8 @@ TEST(Elementwise, CompareAndSelect) {
 TEST(Elementwise, ConvertTruncatesSaturatesAndRounds) {
   HostTensor x{DType::F64, {7}, {1.9, -1.9, 0, 300, -1e30, 1e30, kNan}};
   auto to = [&](DType dtype) { return runKernel("convert", Json::object(), {x}, {{dtype, {7}}})[0].values; };
-  EXPECT_EQ(to(DType::I64), (std::vector<double>{1, -1, 0, 300, -0x1p63, 0x1p63, 0})); // 2^63 - 1 reads as 2^63 in double
+  EXPECT_EQ(to(DType::I64),
+            (std::vector<double>{1, -1, 0, 300, -0x1p63, 0x1p63, 0})); // 2^63 - 1 reads as 2^63 in double
   EXPECT_EQ(to(DType::I32), (std::vector<double>{1, -1, 0, 300, -0x1p31, 0x1p31 - 1, 0}));
   EXPECT_EQ(to(DType::I8), (std::vector<double>{1, -1, 0, 127, -128, 127, 0}));
   EXPECT_EQ(to(DType::U8), (std::vector<double>{1, 0, 0, 255, 0, 255, 0}));
@@ -173,7 +181,9 @@ TEST(Elementwise, GeluMatchesItsFormulaAndItsSlope) {
   for (bool approximate : {false, true}) {
     Json attrs = approximate ? Json{{"approximate", true}} : Json::object();
     HostTensor x = random.normals(DType::F64, {40}, 2), weights = random.normals(DType::F64, {40});
-    auto forward = [&](const std::vector<HostTensor> &in) { return runKernel("gelu", attrs, in, {{DType::F64, {40}}})[0].values; };
+    auto forward = [&](const std::vector<HostTensor> &in) {
+      return runKernel("gelu", attrs, in, {{DType::F64, {40}}})[0].values;
+    };
     std::vector<double> expected;
     for (double v : x.values)
       expected.push_back(approximate ? 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)))
@@ -182,7 +192,8 @@ TEST(Elementwise, GeluMatchesItsFormulaAndItsSlope) {
     HostTensor dx = runKernel("gelu_backward", attrs, {x, weights}, {{DType::F64, {40}}})[0];
     expectGradient(forward, {x}, 0, weights.values, dx, 1e-8);
     HostTensor far{DType::F32, {3}, {1e30, -1e30, 0}}, one{DType::F32, {3}, {1, 1, 1}};
-    EXPECT_EQ(runKernel("gelu_backward", attrs, {far, one}, {{DType::F32, {3}}})[0].values, (std::vector<double>{1, 0, 0.5}));
+    EXPECT_EQ(runKernel("gelu_backward", attrs, {far, one}, {{DType::F32, {3}}})[0].values,
+              (std::vector<double>{1, 0, 0.5}));
   }
 }
 

@@ -37,12 +37,8 @@ private:
   std::byte *all;
 };
 
-template <typename T>
-void put(std::byte *at, T value) {
-  std::memcpy(at, &value, sizeof(T));
-}
-template <typename T>
-T get(const std::byte *at) {
+template <typename T> void put(std::byte *at, T value) { std::memcpy(at, &value, sizeof(T)); }
+template <typename T> T get(const std::byte *at) {
   T value;
   std::memcpy(&value, at, sizeof(T));
   return value;
@@ -128,10 +124,14 @@ std::vector<ResultType> typesOf(const std::vector<HostTensor> &tensors) {
   return types;
 }
 
-Status bindAndRun(const Bound &bound, const std::vector<ResultType> &operandTypes, const std::vector<ResultType> &resultTypes,
-                  const RunOptions &options) {
-  BindRequest request{bound.instruction,  viewsOf(operandTypes, bound.operands), viewsOf(resultTypes, bound.results), options.mesh,
-                      options.rank, bound.scratch->data()};
+Status bindAndRun(const Bound &bound, const std::vector<ResultType> &operandTypes,
+                  const std::vector<ResultType> &resultTypes, const RunOptions &options) {
+  BindRequest request{bound.instruction,
+                      viewsOf(operandTypes, bound.operands),
+                      viewsOf(resultTypes, bound.results),
+                      options.mesh,
+                      options.rank,
+                      bound.scratch->data()};
   Result<Kernel> kernel = bindKernel(request);
   if (!kernel)
     return kernel.error();
@@ -146,7 +146,8 @@ std::vector<std::vector<std::byte>> bytesOfAll(const Memories &memories) {
 }
 } // namespace
 
-Result<std::vector<HostTensor>> tryKernel(const std::string &op, const Json &attrs, const std::vector<HostTensor> &operands,
+Result<std::vector<HostTensor>> tryKernel(const std::string &op, const Json &attrs,
+                                          const std::vector<HostTensor> &operands,
                                           const std::vector<ResultType> &results, const RunOptions &options) {
   std::vector<ResultType> operandTypes = typesOf(operands);
   Bound bound;
@@ -188,7 +189,8 @@ Result<std::vector<HostTensor>> tryKernel(const std::string &op, const Json &att
       inPlace.results[r] = inPlace.operands[o];
       fill(operands, inPlace.operands);
       EXPECT_TRUE(bool(bindAndRun(inPlace, operandTypes, results, options)));
-      EXPECT_TRUE(first == bytesOfAll(inPlace.results)) << op << " gave other bits with result " << r << " over operand " << o;
+      EXPECT_TRUE(first == bytesOfAll(inPlace.results))
+          << op << " gave other bits with result " << r << " over operand " << o;
     }
 
   std::vector<HostTensor> out;
@@ -262,11 +264,13 @@ HostTensor rounded(HostTensor tensor) {
 
 HostTensor scalar(DType dtype, double value) { return rounded({dtype, {}, {value}}); }
 
-void expectNear(const HostTensor &actual, const std::vector<double> &expected, double tolerance, const std::string &what) {
+void expectNear(const HostTensor &actual, const std::vector<double> &expected, double tolerance,
+                const std::string &what) {
   ASSERT_EQ(actual.values.size(), expected.size()) << what;
   for (size_t i = 0; i < expected.size(); ++i) {
     double a = actual.values[i], e = expected[i];
-    bool same = (std::isnan(a) && std::isnan(e)) || a == e || std::fabs(a - e) <= tolerance * std::max(1.0, std::fabs(e));
+    bool same =
+        (std::isnan(a) && std::isnan(e)) || a == e || std::fabs(a - e) <= tolerance * std::max(1.0, std::fabs(e));
     ASSERT_TRUE(same) << what << " element " << i << ": " << a << ", expected " << e;
   }
 }
@@ -293,8 +297,9 @@ int64_t flatIndex(const Shape &shape, const std::vector<int64_t> &index) {
   return flat;
 }
 
-void expectGradient(const std::function<std::vector<double>(const std::vector<HostTensor> &)> &f, std::vector<HostTensor> operands,
-                    size_t operand, const std::vector<double> &weights, const HostTensor &gradient, double tolerance) {
+void expectGradient(const std::function<std::vector<double>(const std::vector<HostTensor> &)> &f,
+                    std::vector<HostTensor> operands, size_t operand, const std::vector<double> &weights,
+                    const HostTensor &gradient, double tolerance) {
   constexpr double kStep = 1e-5; // central differences: error near step^2 and 1e-16 / step
   auto weighted = [&] {
     std::vector<double> y = f(operands);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs one kernel on host tensors given as doubles. Every run also checks what all kernels owe: nothing written outside of results
-// and scratch, the same bits when called twice, and the same bits where the kernel says that it may write over an operand.
+// Runs one kernel on host tensors given as doubles. Every run also checks what all kernels owe: nothing written outside
+// of results and scratch, the same bits when called twice, and the same bits where the kernel says that it may write
+// over an operand.
 #pragma once
 
 #include "kerf/Runtime/Kernels.h"
@@ -29,7 +30,8 @@ struct RunOptions {
 };
 
 /// The results, or the kernel's (or binding's) error.
-Result<std::vector<HostTensor>> tryKernel(const std::string &op, const Json &attrs, const std::vector<HostTensor> &operands,
+Result<std::vector<HostTensor>> tryKernel(const std::string &op, const Json &attrs,
+                                          const std::vector<HostTensor> &operands,
                                           const std::vector<ResultType> &results, const RunOptions &options = {});
 /// As above; an error fails the test and gives zeros.
 std::vector<HostTensor> runKernel(const std::string &op, const Json &attrs, const std::vector<HostTensor> &operands,
@@ -58,14 +60,14 @@ HostTensor rounded(HostTensor tensor);
 HostTensor scalar(DType dtype, double value);
 
 /// |actual - expected| <= tolerance * max(1, |expected|); NaN equals NaN.
-void expectNear(const HostTensor &actual, const std::vector<double> &expected, double tolerance, const std::string &what = "");
+void expectNear(const HostTensor &actual, const std::vector<double> &expected, double tolerance,
+                const std::string &what = "");
 
 /// Of a product or sum in that dtype.
 double toleranceOf(DType dtype);
 
 /// Calls f(index) for every index of the shape in row-major order.
-template <typename F>
-void forEachIndex(const Shape &shape, F f) {
+template <typename F> void forEachIndex(const Shape &shape, F f) {
   std::vector<int64_t> index(shape.size(), 0);
   for (int64_t flat = 0; flat < elementsOf(shape); ++flat) {
     int64_t rest = flat;
@@ -76,8 +78,10 @@ void forEachIndex(const Shape &shape, F f) {
 }
 int64_t flatIndex(const Shape &shape, const std::vector<int64_t> &index);
 
-/// Checks `gradients[i]` against central differences of sum(weights * f(operands)) in operands[i], for float64 functions.
-void expectGradient(const std::function<std::vector<double>(const std::vector<HostTensor> &)> &f, std::vector<HostTensor> operands,
-                    size_t operand, const std::vector<double> &weights, const HostTensor &gradient, double tolerance = 1e-6);
+/// Checks `gradients[i]` against central differences of sum(weights * f(operands)) in operands[i], for float64
+/// functions.
+void expectGradient(const std::function<std::vector<double>(const std::vector<HostTensor> &)> &f,
+                    std::vector<HostTensor> operands, size_t operand, const std::vector<double> &weights,
+                    const HostTensor &gradient, double tolerance = 1e-6);
 
 } // namespace kerf::runtime::test

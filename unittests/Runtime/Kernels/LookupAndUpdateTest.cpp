@@ -16,14 +16,16 @@ TEST(Gather, MatchesIndexArithmeticAndItsTranspose) {
     DType dtype = seed % 3 == 0 ? DType::BF16 : seed % 3 == 1 ? F32 : F64;
     HostTensor x = random.normals(dtype, random.shape(rank, 6));
     int64_t size = x.shape[axis];
-    HostTensor indices = random.integers(seed % 2 ? DType::I64 : DType::I32, random.shape(random.integer(0, 2), 5), -size, size - 1);
+    HostTensor indices =
+        random.integers(seed % 2 ? DType::I64 : DType::I32, random.shape(random.integer(0, 2), 5), -size, size - 1);
     Shape to(x.shape.begin(), x.shape.begin() + axis);
     to.insert(to.end(), indices.shape.begin(), indices.shape.end());
     to.insert(to.end(), x.shape.begin() + axis + 1, x.shape.end());
     HostTensor updates = random.normals(dtype, to);
     std::vector<double> expected, sums(x.elements());
     forEachIndex(to, [&](const std::vector<int64_t> &index) {
-      std::vector<int64_t> at(index.begin(), index.begin() + axis), lookup(index.begin() + axis, index.begin() + axis + indices.shape.size());
+      std::vector<int64_t> at(index.begin(), index.begin() + axis),
+          lookup(index.begin() + axis, index.begin() + axis + indices.shape.size());
       int64_t row = int64_t(indices.values[flatIndex(indices.shape, lookup)]);
       at.push_back(row < 0 ? row + size : row);
       at.insert(at.end(), index.begin() + axis + indices.shape.size(), index.end());
@@ -61,7 +63,8 @@ TEST(Embedding, PiecesOfTheTableAddUpToTheWhole) {
   EXPECT_EQ(whole.values, expected);
   expectNear(gradient, rows, 1e-14);
   for (int64_t p = 0; p < kPieces; ++p) {
-    HostTensor piece{F64, {kChunk, kWidth}, std::vector<double>(kChunk * kWidth, NAN)}, offset = scalar(DType::I64, p * kChunk);
+    HostTensor piece{F64, {kChunk, kWidth}, std::vector<double>(kChunk * kWidth, NAN)},
+        offset = scalar(DType::I64, p * kChunk);
     for (int64_t i = 0; i < kChunk * kWidth && p * kChunk * kWidth + i < kRows * kWidth; ++i)
       piece.values[i] = table.values[p * kChunk * kWidth + i];
     HostTensor y = runKernel("embedding", attrs, {piece, ids, offset}, {{F64, {4, 5, kWidth}}})[0];
@@ -78,16 +81,20 @@ TEST(Embedding, PiecesOfTheTableAddUpToTheWhole) {
 
 TEST(Embedding, IndicesOutOfRangeAreMessages) {
   HostTensor table{F32, {5, 1}, std::vector<double>(5)}, ids{DType::I32, {3}, {0, 4, 5}};
-  EXPECT_EQ(errorOf("embedding", {{"rows", 5}}, {table, ids}, {{F32, {3, 1}}}), "index 5 at [2] is outside of [0, 5); check the input data");
-  EXPECT_EQ(errorOf("embedding", {{"rows", 9}}, {table, ids}, {{F32, {3, 1}}}), "embedding: attribute 'rows' is 9, but the table has 5");
+  EXPECT_EQ(errorOf("embedding", {{"rows", 5}}, {table, ids}, {{F32, {3, 1}}}),
+            "index 5 at [2] is outside of [0, 5); check the input data");
+  EXPECT_EQ(errorOf("embedding", {{"rows", 9}}, {table, ids}, {{F32, {3, 1}}}),
+            "embedding: attribute 'rows' is 9, but the table has 5");
   ids.values[2] = 8; // in another rank's piece
-  EXPECT_EQ(runKernel("embedding", {{"rows", 9}}, {table, ids, scalar(DType::I64, 0)}, {{F32, {3, 1}}})[0].values[2], 0);
+  EXPECT_EQ(runKernel("embedding", {{"rows", 9}}, {table, ids, scalar(DType::I64, 0)}, {{F32, {3, 1}}})[0].values[2],
+            0);
 }
 
 TEST(Optimizer, UpdatesFollowTheirFormulas) {
   for (DType dtype : {F64, F32, DType::BF16}) {
     Random random(3);
-    HostTensor p = random.normals(dtype, {37}), m = random.normals(dtype, {37}), v = random.normals(dtype, {37}), g = random.normals(dtype, {37});
+    HostTensor p = random.normals(dtype, {37}), m = random.normals(dtype, {37}), v = random.normals(dtype, {37}),
+               g = random.normals(dtype, {37});
     for (double &x : v.values)
       x = std::fabs(x);
     HostTensor lr = scalar(dtype == F64 ? F32 : dtype, 0.125), step = scalar(DType::I64, 3);
@@ -102,7 +109,8 @@ TEST(Optimizer, UpdatesFollowTheirFormulas) {
       adamP.push_back(P * (1 - 0.125 * 0.1) - 0.125 * hatM / (std::sqrt(hatV) + 1e-3));
     }
     std::vector<ResultType> types(3, {dtype, {37}});
-    auto adam = runKernel("adamw", {{"beta1", 0.8}, {"beta2", 0.95}, {"epsilon", 1e-3}, {"weight_decay", 0.1}}, {p, m, v, g, lr, step}, types);
+    auto adam = runKernel("adamw", {{"beta1", 0.8}, {"beta2", 0.95}, {"epsilon", 1e-3}, {"weight_decay", 0.1}},
+                          {p, m, v, g, lr, step}, types);
     types.pop_back();
     auto sgd = runKernel("sgd", {{"momentum", 0.9}, {"weight_decay", 0.05}}, {p, m, g, lr}, types);
     expectNear(sgd[0], sgdP, toleranceOf(dtype));
@@ -116,7 +124,8 @@ TEST(Optimizer, UpdatesFollowTheirFormulas) {
 }
 
 TEST(Optimizer, MayWriteOverItsOwnStateOnly) {
-  package::Instruction adamw{"adamw", {}, {}, {}, ""}, matmul{"dot_general", {}, {}, {}, ""}, add{"add", {}, {}, {}, ""};
+  package::Instruction adamw{"adamw", {}, {}, {}, ""}, matmul{"dot_general", {}, {}, {}, ""},
+      add{"add", {}, {}, {}, ""};
   for (int i = 0; i < 3; ++i)
     for (int o = 0; o < 6; ++o)
       EXPECT_EQ(mayOverwrite(adamw, o, i), o == i);

@@ -36,7 +36,8 @@ TEST(Softmax, MatchesTheDefinitionAlongAnyDimension) {
       continue;
     HostTensor dy = random.normals(dtype, x.shape);
     HostTensor dx = runKernel("softmax_backward", attrs, {y, dy}, {{dtype, x.shape}})[0];
-    expectGradient([&](const auto &in) { return runKernel("softmax", attrs, in, {{dtype, x.shape}})[0].values; }, {x}, 0, dy.values, dx);
+    expectGradient([&](const auto &in) { return runKernel("softmax", attrs, in, {{dtype, x.shape}})[0].values; }, {x},
+                   0, dy.values, dx);
   }
 }
 
@@ -106,8 +107,8 @@ TEST(Norm, MatchesTheDefinitionAndItsGradient) {
     gradientTypes.resize(in.size());
     std::vector<HostTensor> gradients = runKernel(op + "_backward", Json::object(), backward, gradientTypes);
     for (size_t i = 0; i < in.size(); ++i)
-      expectGradient([&](const auto &operands) { return runKernel(op, attrs, operands, types)[0].values; }, in, i, dy.values, gradients[i],
-                     1e-5);
+      expectGradient([&](const auto &operands) { return runKernel(op, attrs, operands, types)[0].values; }, in, i,
+                     dy.values, gradients[i], 1e-5);
   }
 }
 
@@ -116,7 +117,8 @@ TEST(Norm, Float32VarianceSurvivesALargeMean) {
   for (int i = 0; i < 1000; ++i)
     x.values.push_back(4096 + (i % 2)); // variance 1/4; x^2 in float32 has steps of 2
   HostTensor one{F32, {1000}, std::vector<double>(1000, 1)}, zero{F32, {1000}, std::vector<double>(1000, 0)};
-  HostTensor rstd = runKernel("layer_norm", {{"epsilon", 0.0}}, {x, one, zero}, {{F32, {1, 1000}}, {F32, {1}}, {F32, {1}}})[2];
+  HostTensor rstd =
+      runKernel("layer_norm", {{"epsilon", 0.0}}, {x, one, zero}, {{F32, {1, 1000}}, {F32, {1}}, {F32, {1}}})[2];
   EXPECT_NEAR(rstd.values[0], 2, 1e-5);
 }
 
@@ -147,13 +149,15 @@ TEST(CrossEntropy, MatchesTheDefinitionAndItsGradient) {
     HostTensor dy = random.normals(dtype, rows);
     HostTensor dx = runKernel("cross_entropy_backward", attrs, {x, labels, out[1], dy}, {{dtype, shape}})[0];
     if (dtype == F64)
-      expectGradient([&](const auto &in) { return runKernel("cross_entropy", attrs, in, types)[0].values; }, {x, labels}, 0, dy.values, dx);
+      expectGradient([&](const auto &in) { return runKernel("cross_entropy", attrs, in, types)[0].values; },
+                     {x, labels}, 0, dy.values, dx);
   }
 }
 
 TEST(CrossEntropy, LargeLogitsDoNotOverflow) {
   HostTensor x{F32, {2, 3}, {1000, 999, -1000, -kInf, 5, -kInf}}, labels{DType::I64, {2}, {1, 1}};
-  std::vector<HostTensor> out = runKernel("cross_entropy", {{"ignore_index", -1}}, {x, labels}, {{F32, {2}}, {F32, {2}}});
+  std::vector<HostTensor> out =
+      runKernel("cross_entropy", {{"ignore_index", -1}}, {x, labels}, {{F32, {2}}, {F32, {2}}});
   expectNear(out[0], {std::log(1 + std::exp(1.0)), 0}, 1e-6); // though the log-sum-exp, near 1,000, has steps of 6e-5
 }
 
@@ -161,12 +165,15 @@ TEST(CrossEntropy, LabelsOutOfRangeAreMessages) {
   HostTensor x{F32, {8, 97}, std::vector<double>(8 * 97)}, labels{DType::I64, {8}, {0, 96, 5, -100, 1, 123, 2, 3}};
   HostTensor rows{F32, {8}, std::vector<double>(8)};
   Json attrs = {{"ignore_index", -100}};
-  std::string expected = "label 123 of row 5 is outside of [0, 97) and is not the ignored label -100; check the input data";
+  std::string expected =
+      "label 123 of row 5 is outside of [0, 97) and is not the ignored label -100; check the input data";
   EXPECT_EQ(errorOf("cross_entropy", attrs, {x, labels}, {{F32, {8}}, {F32, {8}}}), expected);
   EXPECT_EQ(errorOf("cross_entropy_backward", attrs, {x, labels, rows, rows}, {{F32, {8, 97}}}), expected);
   labels.values[5] = -1;
-  EXPECT_NE(errorOf("cross_entropy", attrs, {x, labels}, {{F32, {8}}, {F32, {8}}}).find("label -1 of row 5"), std::string::npos);
-  EXPECT_EQ(errorOf("cross_entropy", attrs, {x, rows}, {{F32, {8}}, {F32, {8}}}), "cross_entropy: the labels is f32, not i64 or i32");
+  EXPECT_NE(errorOf("cross_entropy", attrs, {x, labels}, {{F32, {8}}, {F32, {8}}}).find("label -1 of row 5"),
+            std::string::npos);
+  EXPECT_EQ(errorOf("cross_entropy", attrs, {x, rows}, {{F32, {8}}, {F32, {8}}}),
+            "cross_entropy: the labels is f32, not i64 or i32");
   EXPECT_EQ(errorOf("cross_entropy", Json::object(), {x, labels}, {{F32, {8}}, {F32, {8}}}),
             "cross_entropy: attribute 'ignore_index' is missing");
 }

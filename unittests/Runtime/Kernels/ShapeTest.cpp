@@ -9,7 +9,9 @@ namespace {
 const DType kWidths[] = {DType::F64, DType::F32, DType::BF16, DType::I8, DType::Bool};
 constexpr int kRuns = 60;
 
-HostTensor anyTensor(Random &random, DType dtype, Shape shape) { return random.integers(dtype, std::move(shape), 0, dtype == DType::Bool ? 1 : 100); }
+HostTensor anyTensor(Random &random, DType dtype, Shape shape) {
+  return random.integers(dtype, std::move(shape), 0, dtype == DType::Bool ? 1 : 100);
+}
 
 TEST(Shape, TransposeOfRandomShapes) {
   for (int seed = 0; seed < kRuns; ++seed) {
@@ -80,7 +82,10 @@ TEST(Shape, SliceAndPadOfRandomShapes) {
         index[d] = start[d] + index[d] * strides[d];
       expected.push_back(x.values[flatIndex(x.shape, index)]);
     });
-    EXPECT_EQ(runKernel("slice", {{"start", start}, {"limit", limit}, {"strides", strides}}, {x}, {{x.dtype, sliced}})[0].values, expected);
+    EXPECT_EQ(
+        runKernel("slice", {{"start", start}, {"limit", limit}, {"strides", strides}}, {x}, {{x.dtype, sliced}})[0]
+            .values,
+        expected);
 
     std::vector<double> border(elementsOf(padded), 1);
     forEachIndex(x.shape, [&](const std::vector<int64_t> &index) {
@@ -89,7 +94,8 @@ TEST(Shape, SliceAndPadOfRandomShapes) {
         at[d] = low[d] + index[d] * (interior[d] + 1);
       border[flatIndex(padded, at)] = x.values[flatIndex(x.shape, index)];
     });
-    HostTensor y = runKernel("pad", {{"low", low}, {"high", high}, {"interior", interior}}, {x, scalar(x.dtype, 1)}, {{x.dtype, padded}})[0];
+    HostTensor y = runKernel("pad", {{"low", low}, {"high", high}, {"interior", interior}}, {x, scalar(x.dtype, 1)},
+                             {{x.dtype, padded}})[0];
     EXPECT_EQ(y.values, border);
   }
 }
@@ -117,17 +123,22 @@ TEST(Shape, ConcatenateOfRandomShapes) {
       index[dimension] = at;
       expected.push_back(pieces[piece].values[flatIndex(pieces[piece].shape, index)]);
     });
-    EXPECT_EQ(runKernel("concatenate", {{"dimension", dimension}}, pieces, {{pieces[0].dtype, shape}})[0].values, expected);
+    EXPECT_EQ(runKernel("concatenate", {{"dimension", dimension}}, pieces, {{pieces[0].dtype, shape}})[0].values,
+              expected);
   }
 }
 
 TEST(Shape, ConstantAndIota) {
-  EXPECT_EQ(runKernel("constant", {{"value", {2.5}}}, {}, {{DType::F32, {2, 3}}})[0].values, std::vector<double>(6, 2.5));
-  EXPECT_EQ(runKernel("constant", {{"value", {1, -2, 3}}}, {}, {{DType::I64, {3}}})[0].values, (std::vector<double>{1, -2, 3}));
-  EXPECT_EQ(runKernel("constant", {{"value", {true, false}}}, {}, {{DType::Bool, {2}}})[0].values, (std::vector<double>{1, 0}));
+  EXPECT_EQ(runKernel("constant", {{"value", {2.5}}}, {}, {{DType::F32, {2, 3}}})[0].values,
+            std::vector<double>(6, 2.5));
+  EXPECT_EQ(runKernel("constant", {{"value", {1, -2, 3}}}, {}, {{DType::I64, {3}}})[0].values,
+            (std::vector<double>{1, -2, 3}));
+  EXPECT_EQ(runKernel("constant", {{"value", {true, false}}}, {}, {{DType::Bool, {2}}})[0].values,
+            (std::vector<double>{1, 0}));
   HostTensor special = runKernel("constant", {{"value", {"inf", "-inf", "nan"}}}, {}, {{DType::BF16, {3}}})[0];
   expectNear(special, {INFINITY, -INFINITY, NAN}, 0);
-  EXPECT_EQ(runKernel("iota", {{"dimension", 1}}, {}, {{DType::I32, {2, 3}}})[0].values, (std::vector<double>{0, 1, 2, 0, 1, 2}));
+  EXPECT_EQ(runKernel("iota", {{"dimension", 1}}, {}, {{DType::I32, {2, 3}}})[0].values,
+            (std::vector<double>{0, 1, 2, 0, 1, 2}));
   EXPECT_EQ(runKernel("iota", {{"dimension", 0}}, {scalar(DType::I64, 5)}, {{DType::I64, {2, 2}}})[0].values,
             (std::vector<double>{5, 5, 6, 6}));
 }
@@ -159,8 +170,9 @@ TEST(Shape, MaskPaddingReplacesWhatIsPastTheEnd) {
     const char *fill;
     double value;
   };
-  const Case cases[] = {{DType::F32, "sum", 0},    {DType::F64, "max", -kInf}, {DType::BF16, "min", kInf}, {DType::I32, "max", -0x1p31},
-                        {DType::I8, "min", 127},   {DType::Bool, "max", 0},    {DType::Bool, "min", 1},    {DType::I64, "sum", 0}};
+  const Case cases[] = {{DType::F32, "sum", 0},       {DType::F64, "max", -kInf}, {DType::BF16, "min", kInf},
+                        {DType::I32, "max", -0x1p31}, {DType::I8, "min", 127},    {DType::Bool, "max", 0},
+                        {DType::Bool, "min", 1},      {DType::I64, "sum", 0}};
   for (const Case &c : cases)
     for (int64_t rank = 0; rank < 3; ++rank) { // 4 of 12 places each, 5 elements: 4, 1 and 0 of them
       HostTensor x{c.dtype, {2, 4}, std::vector<double>(8, 1)};
@@ -181,15 +193,19 @@ TEST(Shape, FaultsAreMessages) {
   };
   EXPECT_EQ(error("transpose", {{"permutation", {0, 2}}}, {2, 3}, {x}),
             "transpose: attribute 'permutation' names dimension 2, but the tensor has 2");
-  EXPECT_EQ(error("transpose", {{"permutation", {0, 0}}}, {2, 2}, {x}), "transpose: attribute 'permutation' names dimension 0 twice");
-  EXPECT_EQ(error("transpose", {{"permutation", {1, 0}}}, {3, 3}, {x}), "transpose: dimension 1 of the result has size 3, not 2");
+  EXPECT_EQ(error("transpose", {{"permutation", {0, 0}}}, {2, 2}, {x}),
+            "transpose: attribute 'permutation' names dimension 0 twice");
+  EXPECT_EQ(error("transpose", {{"permutation", {1, 0}}}, {3, 3}, {x}),
+            "transpose: dimension 1 of the result has size 3, not 2");
   EXPECT_EQ(error("transpose", Json::object(), {3, 2}, {x}), "transpose: attribute 'permutation' is missing");
   EXPECT_EQ(error("slice", {{"start", {0, 1}}, {"limit", {2, 4}}, {"strides", {1, 1}}}, {2, 3}, {x}),
             "slice: slice 1:4:1 of dimension 1 of size 3");
-  EXPECT_EQ(error("concatenate", {{"dimension", 0}}, {5, 3}, {x, x}), "concatenate: the operands have 4 along dimension 0, the result 5");
+  EXPECT_EQ(error("concatenate", {{"dimension", 0}}, {5, 3}, {x, x}),
+            "concatenate: the operands have 4 along dimension 0, the result 5");
   EXPECT_EQ(error("broadcast_in_dim", {{"broadcast_dimensions", {0, 1}}}, {4, 3}, {x}),
             "broadcast_in_dim: dimension 0 of size 2 cannot become dimension 0 of size 4");
-  EXPECT_EQ(error("constant", {{"value", {1, 2}}}, {3}, {}), "constant: attribute 'value' has 2 elements, the result 3");
+  EXPECT_EQ(error("constant", {{"value", {1, 2}}}, {3}, {}),
+            "constant: attribute 'value' has 2 elements, the result 3");
   EXPECT_EQ(error("local_slice", {{"dim", 0}, {"axes", {2, 1, 2}}}, {1, 3}, {x}),
             "local_slice: attribute 'axes' names axis 2 of a mesh of 0 axes");
   EXPECT_EQ(error("exponential", Json::object(), {2, 3}, {x, x}), "exponential: takes 1 operands, but has 2");
