@@ -148,6 +148,24 @@ static bool separateSlices(Operation *op) {
   return true;
 }
 
+/// Dimensions of size 1 that are put in only to be copied along need no reshape: the broadcast makes them.
+static bool skipUnitDimensions(BroadcastInDimOp op) {
+  auto reshape = op.getOperand().getDefiningOp<ReshapeOp>();
+  if (!reshape || llvm::is_contained(tensorType(reshape.getOperand()).getShape(), 1))
+    return false;
+  SmallVector<int64_t> dims, sizes;
+  for (auto [dim, size] : llvm::enumerate(tensorType(reshape.getResult()).getShape()))
+    if (size != 1) {
+      dims.push_back(op.getBroadcastDimensions()[dim]);
+      sizes.push_back(size);
+    }
+  if (ArrayRef<int64_t>(sizes) != tensorType(reshape.getOperand()).getShape())
+    return false;
+  op.getOperandMutable().assign(reshape.getOperand());
+  op.setBroadcastDimensions(dims);
+  return true;
+}
+
 /// An argument whose users all reshape it to one shape has that shape.
 static bool viewArgument(func::FuncOp function, BlockArgument argument) {
   if (!isViewable(argument) || argument.use_empty() || !usersAgree(argument))
@@ -178,6 +196,8 @@ static bool rewrite(Operation *op) {
     return normalize(reshape) || liftOverSlice(reshape) || lift(reshape);
   if (auto transpose = dyn_cast<TransposeOp>(op))
     return foldTranspose(transpose);
+  if (auto broadcast = dyn_cast<BroadcastInDimOp>(op))
+    return skipUnitDimensions(broadcast);
   if (auto product = dyn_cast<DotGeneralOp>(op); product && foldProductTransposes(product))
     return true;
   return sinkMerges(op) || separateSlices(op);

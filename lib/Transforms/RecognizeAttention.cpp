@@ -161,7 +161,29 @@ static bool isHeadProduct(DotGeneralOp op) {
          tensorType(op.getRhs()).getRank() == 4;
 }
 
+/// An attention that an exporter wrote as one op: its repeated keys and values, and a mask that is causal, are found all the same.
+static bool simplifyAttention(AttentionOp op) {
+  OpBuilder builder(op);
+  Emitter emit{builder, op.getLoc()};
+  SmallVector<int64_t> keyOrder = {0, 1, 2, 3}, valueOrder = keyOrder;
+  Value key = ungrouped(emit, baseOf(emit, op.getKey(), keyOrder), keyOrder);
+  Value value = ungrouped(emit, baseOf(emit, op.getValue(), valueOrder), valueOrder);
+  bool grouped = key.getType() != op.getKey().getType() && tensorType(key).getDimSize(2) == tensorType(value).getDimSize(2);
+  if (grouped) {
+    op.getKeyMutable().assign(key);
+    op.getValueMutable().assign(value);
+  }
+  bool causal = op.getMask() && isCausalMask(op.getMask());
+  if (causal) {
+    op.getMaskMutable().clear();
+    op.setCausal(true);
+  }
+  return grouped || causal;
+}
+
 bool kerf::recognizeAttention(Operation *op) {
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return simplifyAttention(attention);
   auto output = dyn_cast<DotGeneralOp>(op);
   if (!output || !isHeadProduct(output))
     return false;

@@ -402,3 +402,20 @@ func.func @a_strict_mask_is_no_causal_one(%q: tensor<2x2x4x8xf32>, %k: tensor<2x
   %y = kerf.dot_general %p, %v {lhs_batching = array<i64: 0, 1>, rhs_batching = array<i64: 0, 1>, lhs_contracting = array<i64: 3>, rhs_contracting = array<i64: 2>} : (tensor<2x2x4x4xf32>, tensor<2x2x4x8xf32>) -> tensor<2x2x4x8xf32>
   return %y : tensor<2x2x4x8xf32>
 }
+
+// -----
+
+// One op already (ONNX opset 23), but with the keys and values of each group repeated and a causal mask as data.
+
+// CHECK-LABEL: func.func @attention_with_repeated_keys
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<2x4x4x8xf32>, %[[K:[a-z0-9]+]]: tensor<2x2x4x8xf32>
+// CHECK: %[[T:.*]] = kerf.transpose %[[K]] {permutation = array<i64: 0, 2, 1, 3>}
+// CHECK: kerf.attention %[[Q]], %[[T]], %{{.*}} {causal, scale = 5.000000e-01 : f64} : (tensor<2x4x4x8xf32>, tensor<2x4x2x8xf32>, tensor<2x4x2x8xf32>)
+func.func @attention_with_repeated_keys(%q: tensor<2x4x4x8xf32>, %k: tensor<2x2x4x8xf32>) -> tensor<2x4x4x8xf32> {
+  %0 = kerf.broadcast_in_dim %k {broadcast_dimensions = array<i64: 0, 1, 3, 4>} : (tensor<2x2x4x8xf32>) -> tensor<2x2x2x4x8xf32>
+  %1 = kerf.reshape %0 : (tensor<2x2x2x4x8xf32>) -> tensor<2x4x4x8xf32>
+  %2 = kerf.transpose %1 {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x4x4x8xf32>) -> tensor<2x4x4x8xf32>
+  %mask = kerf.constant dense<[[[[true, false, false, false], [true, true, false, false], [true, true, true, false], [true, true, true, true]]]]> : tensor<1x1x4x4xi1>
+  %y, %lse = kerf.attention %q, %2, %2, %mask {scale = 0.5 : f64} : (tensor<2x4x4x8xf32>, tensor<2x4x4x8xf32>, tensor<2x4x4x8xf32>, tensor<1x1x4x4xi1>) -> (tensor<2x4x4x8xf32>, tensor<2x4x4xf32>)
+  return %y : tensor<2x4x4x8xf32>
+}
