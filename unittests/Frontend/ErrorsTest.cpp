@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a wrong model file can say, one fault a test: each gives a message that names what is wrong and where, and never a crash.
+#include "Graphs.h"
+
+namespace kerf {
+namespace {
+
+/// The import fails and its message holds every one of `parts`.
+void expectError(const Imported &result, const std::vector<std::string> &parts) {
+  ASSERT_FALSE(bool(result.model));
+  EXPECT_EQ(result.model.error().status, ExitStatus::BadInput);
+  for (const std::string &part : parts)
+    EXPECT_NE(result.model.error().message.find(part), std::string::npos) << "no '" << part << "' in: " << result.model.error().message;
+}
+
+/// x [2, 3] times w [3, 4], summed.
+Graph product() {
+  Graph g;
+  g.input("x", {2, 3});
+  g.sumIsLoss(g.op("MatMul", {"x", g.parameter("w", {3, 4})}, {}, "y"));
+  return g;
+}
+
+TEST(Errors, EveryTruncationOfAFile) {
+  TemporaryFolder folder;
+  Graph g = product();
+  std::string bytes = g.model.SerializeAsString(), path = (folder.path / "cut.onnx").string();
+  for (size_t length = 0; length < bytes.size(); ++length) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes.substr(0, length);
+    EXPECT_FALSE(bool(importFile(path).model)) << length;
+  }
+}
+
+TEST(Errors, EveryByteDamagedGivesNoCrash) {
+  TemporaryFolder folder;
+  std::string bytes = product().model.SerializeAsString(), path = (folder.path / "damaged.onnx").string();
+  for (size_t at = 0; at < bytes.size(); ++at)
+    for (int bit : {1, 16, 128}) {
+      std::string damaged = bytes;
+      damaged[at] = char(damaged[at] ^ bit);
+      std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
+      (void)importFile(path);
+    }
+}
+
+TEST(Errors, NoSuchFile) { expectError(importFile("/nowhere/model.onnx"), {"/nowhere/model.onnx"}); }
+
+TEST(Errors, AnotherSuffix) {
+  expectError(importFile("model.pt"), {"model.pt", ".onnx"});
+  expectError(importFile("config.json"), {"not supported yet"});
+}
+
+TEST(Errors, AllUnsupportedOperatorsInOneMessage) {
+  Graph g;
+  g.input("x", {2, 3});
+  std::string a = g.op("Det", {"x"}), b = g.op("Hardmax", {a}), c = g.op("Hardmax", {b}), d = g.op("CumSum", {c, g.constant<int64_t>({}, {0})});
+  g.graph->mutable_node(1)->set_domain("com.example");
+  g.sumIsLoss(d);
+  expectError(importGraph(g), {"3 operators", "Det (opset 20; node 'node_t0')", "Hardmax (opset 20; node 'node_t1' and 1 more; domain com.example)",
+                               "CumSum", "constants only"});
+}
+
+TEST(Errors, OperatorNewerThanKnown) {
+  Graph g(13);
+  g.input("x", {2, 3});
+  g.sumIsLoss(g.op("Gelu", {"x"}));
+  expectError(importGraph(g), {"Gelu (opset 13; node 'node_t0'; read from opset 20 to "});
+}
+
+TEST(Errors, UnsupportedOperatorsOffTheLossDoNotMatter) {
+  Graph g = product();
+  g.op("Hardmax", {"y"});
+  EXPECT_TRUE(bool(importGraph(g).model));
+}
+
+TEST(Errors, TwoInitializersOfOneName) {
+  Graph g = product();
+  g.parameter("w", {1});
+  expectError(importGraph(g), {"two initializers", "'w'"});
+}
+
+TEST(Errors, TwoNodesMakeOneValue) {
+  Graph g = product();
+  g.op("Relu", {"x"}, {}, "y");
+  expectError(importGraph(g), {"'y'", "two nodes"});
+}
+
+TEST(Errors, UndefinedName) {
+  Graph g;
+  g.input("x", {2});
+  g.sumIsLoss(g.op("Add", {"x", "ghost"}));
+  expectError(importGraph(g), {"node 'node_t0' (Add)", "'ghost'", "nothing makes"});
+}
+
+TEST(Errors, Cycle) {
+  Graph g;
+  g.input("x", {2});
+  g.op("Add", {"x", "b"}, {}, "a");
+  g.sumIsLoss(g.op("Relu", {"a"}, {}, "b"));
+  expectError(importGraph(g), {"'b'", "cycle"});
+}
+
+TEST(Errors, ElementCountDiffersFromShape) {
+  Graph g = product();
+  g.graph->mutable_initializer(0)->set_dims(0, 5);
+  expectError(importGraph(g), {"'w'", "[5, 4]", "80", "48"});
+}
+
+TEST(Errors, TypedFieldsCountDiffers) {
+  Graph g = product();
+  onnx::TensorProto *w = g.graph->mutable_initializer(0);
+  w->clear_raw_data();
+  w->add_float_data(1);
+  expectError(importGraph(g), {"'w'", "12 elements", "1"});
+}
+
+TEST(Errors, ImpossibleDimensions) {
+  for (int64_t size : {int64_t(-1), std::numeric_limits<int64_t>::max()}) {
+    Graph g = product();
+    g.graph->mutable_initializer(0)->set_dims(0, size);
+    expectError(importGraph(g), {"'w'", "impossible shape"});
+    Graph input = product();
+    input.graph->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_value(size);
+    expectError(importGraph(input), {"impossible shape"});
+  }
+}
+
+TEST(Errors, SymbolicDimension) {
+  Graph g = product();
+  g.graph->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_param("batch");
+  expectError(importGraph(g), {"input 'x'", "'batch'", "static"});
+}
+
+TEST(Errors, ElementTypeWithoutMeaning) {
+  Graph g = product();
+  g.graph->mutable_initializer(0)->set_data_type(onnx::TensorProto::STRING);
+  expectError(importGraph(g), {"'w'", "STRING"});
+}
+
+TEST(Errors, ShapesThatDoNotFit) {
+  Graph g;
+  g.input("x", {2, 3});
+  g.sumIsLoss(g.op("MatMul", {"x", g.parameter("w", {4, 4})}));
+  expectError(importGraph(g), {"node 'node_t0' (MatMul)", "3", "4"});
+  Graph add;
+  add.input("x", {2, 3});
+  add.sumIsLoss(add.op("Add", {"x", add.parameter("w", {2})}));
+  expectError(importGraph(add), {"(Add)", "[2, 3]", "[2]"});
+}
+
+TEST(Errors, ShapesThatWouldFillNoMachine) {
+  Graph g;
+  g.input("x", {1});
+  g.sumIsLoss(g.op("Expand", {"x", g.integers({int64_t(1) << 40, int64_t(1) << 40})}));
+  expectError(importGraph(g), {"(Expand)", "impossible shape"});
+}
+
+TEST(Errors, ShapeThatIsComputed) {
+  Graph g;
+  g.input("x", {2, 3});
+  g.input("s", {1}, onnx::TensorProto::INT64);
+  g.sumIsLoss(g.op("Reshape", {"x", "s"}));
+  expectError(importGraph(g), {"(Reshape)", "'s'", "constant"});
+}
+
+TEST(Errors, AttributesThatMakeNoSense) {
+  Graph perm;
+  perm.input("x", {2, 3});
+  onnx::NodeProto *node = perm.node("Transpose", {"x"}, {"y"});
+  Graph::setInts(node, "perm", {0, 0});
+  perm.sumIsLoss("y");
+  expectError(importGraph(perm), {"(Transpose)", "[0, 0]"});
+  Graph axis;
+  axis.input("x", {2, 3});
+  axis.sumIsLoss(axis.op("Softmax", {"x"}, {{"axis", 2}}));
+  expectError(importGraph(axis), {"(Softmax)", "axis 2"});
+  Graph few;
+  few.input("x", {2, 3});
+  few.sumIsLoss(few.op("Add", {"x"}));
+  expectError(importGraph(few), {"(Add)", "1 operands"});
+}
+
+TEST(Errors, NoLossToFind) {
+  Graph g = product();
+  g.graph->clear_output();
+  g.output("y", {2, 4});
+  expectError(importGraph(g), {"(y)", "--loss"});
+  ImportOptions options;
+  options.loss = "z";
+  expectError(importGraph(g, options), {"'z'"});
+  options.loss = "y";
+  expectError(importGraph(g, options), {"'y'", "[2, 4]", "scalar"});
+  options.loss = "cross_entropy(y)";
+  expectError(importGraph(g, options), {"cross_entropy(LOGITS, LABELS)"});
+}
+
+TEST(Errors, GlobsThatMatchNothing) {
+  ImportOptions options;
+  options.trainable = {"nothing.*"};
+  expectError(importGraph(product(), options), {"--trainable", "'nothing.*'"});
+  options.trainable.clear();
+  options.frozen = {"nothing.*"};
+  expectError(importGraph(product(), options), {"--frozen", "'nothing.*'"});
+}
+
+TEST(Errors, StableHloText) {
+  TemporaryFolder folder;
+  std::string path = (folder.path / "step.mlir").string();
+  std::ofstream(path) << "module { func.func @main(%x: tensor<f32>) -> tensor<f32> { %0 = stablehlo.add %x, %x : tensor<f32> return %0 : tensor<f32> } }";
+  expectError(importFile(path), {"StableHLO", "not supported yet"});
+  std::ofstream(path, std::ios::trunc) << "module { func.func @main(";
+  expectError(importFile(path), {"step.mlir", "not kerf IR"});
+}
+
+} // namespace
+} // namespace kerf
