@@ -3,6 +3,9 @@
 // queries and keys.
 #include "Recognize.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
@@ -143,6 +146,23 @@ static Value compactMask(Emitter &emit, Value mask) {
   return emit.broadcast(result, {compact[0], compact[1], full[2], full[3]}, {0, 1, 2, 3});
 }
 
+/// A mask that is trained (a relative position bias) needs a gradient, which attention doesn't give it.
+static bool isTrained(Value value) {
+  llvm::SetVector<Value> sources;
+  sources.insert(value);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (auto argument = dyn_cast<BlockArgument>(sources[i])) {
+      auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+      if (function && function.getArgAttr(argument.getArgNumber(), KerfDialect::kTrainableAttr))
+        return true;
+      continue;
+    }
+    Operation *op = sources[i].getDefiningOp();
+    sources.insert(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
 /// The one dimension that is neither batching nor contracting, or -1.
 static int64_t freeDim(Value operand, ArrayRef<int64_t> batching, ArrayRef<int64_t> contracting) {
   int64_t found = -1;
@@ -192,7 +212,7 @@ bool kerf::recognizeAttention(Operation *op) {
       !llvm::equal(output.getLhsBatching(), ArrayRef<int64_t>{0, 1}))
     return false;
   auto scores = scoresOf(softmax.getOperand());
-  if (!scores || !isHeadProduct(scores->product))
+  if (!scores || !isHeadProduct(scores->product) || (scores->mask && isTrained(scores->mask)))
     return false;
 
   OpBuilder builder(op);

@@ -419,3 +419,19 @@ func.func @attention_with_repeated_keys(%q: tensor<2x4x4x8xf32>, %k: tensor<2x2x
   %y, %lse = kerf.attention %q, %2, %2, %mask {scale = 0.5 : f64} : (tensor<2x4x4x8xf32>, tensor<2x4x4x8xf32>, tensor<2x4x4x8xf32>, tensor<1x1x4x4xi1>) -> (tensor<2x4x4x8xf32>, tensor<2x4x4xf32>)
   return %y : tensor<2x4x4x8xf32>
 }
+
+// -----
+
+// A trained mask (a relative position bias) needs a gradient, which attention would not give it.
+
+// CHECK-LABEL: func.func @a_trained_mask
+// CHECK-NOT: kerf.attention
+// CHECK: kerf.softmax
+func.func @a_trained_mask(%q: tensor<2x2x4x8xf32>, %bias: tensor<2x4x4xf32> {kerf.kind = "parameter", kerf.name = "relative_position", kerf.trainable}) -> tensor<2x2x4x8xf32> {
+  %s = kerf.dot_general %q, %q {lhs_batching = array<i64: 0, 1>, rhs_batching = array<i64: 0, 1>, lhs_contracting = array<i64: 3>, rhs_contracting = array<i64: 3>} : (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>) -> tensor<2x2x4x4xf32>
+  %b = kerf.broadcast_in_dim %bias {broadcast_dimensions = array<i64: 1, 2, 3>} : (tensor<2x4x4xf32>) -> tensor<2x2x4x4xf32>
+  %m = kerf.add %s, %b : (tensor<2x2x4x4xf32>, tensor<2x2x4x4xf32>) -> tensor<2x2x4x4xf32>
+  %p = kerf.softmax %m {dimension = 3 : i64} : (tensor<2x2x4x4xf32>) -> tensor<2x2x4x4xf32>
+  %y = kerf.dot_general %p, %q {lhs_batching = array<i64: 0, 1>, rhs_batching = array<i64: 0, 1>, lhs_contracting = array<i64: 3>, rhs_contracting = array<i64: 2>} : (tensor<2x2x4x4xf32>, tensor<2x2x4x8xf32>) -> tensor<2x2x4x8xf32>
+  return %y : tensor<2x2x4x8xf32>
+}
