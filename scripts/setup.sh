@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what a build of Kerf needs and this Debian 12 machine does not have, and says why each is needed. Does nothing, quickly,
+# when all is there. Without root it prints the command to run and stops.
+set -euo pipefail
+
+# package | a program that serves as well, if any | why
+needed="
+g++|g++|C++20 compiler
+cmake|cmake|configures the build (3.25 or newer)
+ninja-build|ninja|runs the build
+ccache|ccache|makes second builds quick
+python3|python3|lit, the end-to-end tests and the table of the demo
+llvm-22-dev||LLVM 22.1: headers, CMake files, TableGen
+libmlir-22-dev||MLIR 22.1: the compiler's IR
+mlir-22-tools||mlir-tblgen: generates the dialect's code and documents
+llvm-22-tools||lit and FileCheck: the tests of the passes
+zlib1g-dev||reads compressed .npz files
+libprotobuf-dev||reads ONNX files
+protobuf-compiler|protoc|generates the ONNX reader
+libdnnl-dev||oneDNN: matrix products on the CPU
+libopenmpi-dev||MPI: ranks as processes
+openmpi-bin|mpirun|mpirun
+libfmt-dev||text of messages and reports
+nlohmann-json3-dev||JSON: plans, packages, clusters, reports
+libcli11-dev||options of the command line
+libgtest-dev||unit tests
+libbenchmark-dev||benchmarks of the kernels
+"
+
+has_package() { dpkg-query -W -f='${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
+
+# True when the program runs; for cmake also when it is new enough.
+has_program() {
+  [ -n "$1" ] || return 1
+  local version
+  version=$("$1" --version </dev/null 2>/dev/null) || return 1
+  [ "$1" = cmake ] || return 0
+  version=$(printf '%s\n' "$version" | sed -n '1s/[^0-9]*\([0-9.]*\).*/\1/p')
+  [ "$(printf '3.25\n%s\n' "$version" | sort -V | head -n 1)" = 3.25 ]
+}
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "setup: this is not a Debian system, so nothing is installed; docs/dependencies.md lists what a build needs" >&2
+  exit 0
+fi
+
+missing=()
+while IFS='|' read -r package program why; do
+  [ -n "$package" ] || continue
+  if ! has_program "$program" && ! has_package "$package"; then
+    [ ${#missing[@]} -gt 0 ] || echo "setup: missing here, and what for:"
+    printf '  %-20s %s\n' "$package" "$why"
+    missing+=("$package")
+  fi
+done <<<"$needed"
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if [ "$(id -u)" != 0 ]; then
+  echo "setup: installing needs root. Run this, then the same make command again:" >&2
+  echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
+  exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+echo "setup: apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+apt-get update -qq
+for package in "${missing[@]}"; do
+  if [ -z "$(apt-cache search --names-only "^${package//+/\\+}\$")" ]; then
+    echo "setup: the package sources of this machine have no $package; Debian 12 with its security updates has it (docs/dependencies.md)" >&2
+    exit 1
+  fi
+done
+apt-get install -y -qq --no-install-recommends "${missing[@]}"
