@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sees from IR alone that a mask hides exactly the later keys: values are followed as functions of at most two of their dimensions.
+// Sees from IR alone that a mask hides exactly the later keys: values are followed as functions of at most two of their
+// dimensions.
 //
 //   iota dim 2             index(2)
 //   iota dim 3             index(3)
@@ -16,8 +17,8 @@ using namespace kerf::ir;
 namespace {
 enum class FormKind { Unknown, Scalar, Index, Sees };
 
-/// What is known of a value. Index: offset + the index along `first`. Sees: `onTrue` where the index along `first` is at least that along
-/// `second`, else `onFalse`.
+/// What is known of a value. Index: offset + the index along `first`. Sees: `onTrue` where the index along `first` is
+/// at least that along `second`, else `onFalse`.
 struct Form {
   FormKind kind = FormKind::Unknown;
   double offset = 0;
@@ -127,12 +128,18 @@ static Form compareForm(CompareOp op, Form left, Form right) {
   }
   return combined(left, right, [&](double x, double y) -> double {
     switch (direction) {
-    case Comparison::EQ: return x == y;
-    case Comparison::NE: return x != y;
-    case Comparison::LT: return x < y;
-    case Comparison::LE: return x <= y;
-    case Comparison::GT: return x > y;
-    case Comparison::GE: return x >= y;
+    case Comparison::EQ:
+      return x == y;
+    case Comparison::NE:
+      return x != y;
+    case Comparison::LT:
+      return x < y;
+    case Comparison::LE:
+      return x <= y;
+    case Comparison::GT:
+      return x > y;
+    case Comparison::GE:
+      return x >= y;
     }
     return 0;
   });
@@ -142,7 +149,8 @@ static Form compareForm(CompareOp op, Form left, Form right) {
 static Form constantForm(ConstantOp op) {
   auto elements = dyn_cast<DenseElementsAttr>(op.getValue());
   auto shape = tensorType(op.getResult()).getShape();
-  if (!elements || shape.size() < 2 || shape.back() != shape[shape.size() - 2] || elements.getNumElements() != shape.back() * shape.back())
+  if (!elements || shape.size() < 2 || shape.back() != shape[shape.size() - 2] ||
+      elements.getNumElements() != shape.back() * shape.back())
     return {};
   SmallVector<double> numbers;
   if (isa<FloatType>(elements.getElementType()))
@@ -213,7 +221,8 @@ static Form formOf(Value value, int depth) {
     return mapped(operand(0), [](double x) { return x == 0 ? 1.0 : 0.0; });
   if (isa<ConvertOp>(op)) {
     Form form = operand(0);
-    return tensorType(value).getElementType().isInteger(1) ? mapped(form, [](double x) { return x != 0 ? 1.0 : 0.0; }) : form;
+    return tensorType(value).getElementType().isInteger(1) ? mapped(form, [](double x) { return x != 0 ? 1.0 : 0.0; })
+                                                           : form;
   }
   if (isa<AndOp>(op))
     return combined(operand(0), operand(1), [](double x, double y) { return x != 0 && y != 0 ? 1.0 : 0.0; });

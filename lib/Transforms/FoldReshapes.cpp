@@ -14,7 +14,8 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-/// A rewrite moves a reshape over one op; a chain longer than this within a layer would be a fault of ours, and is left as it is.
+/// A rewrite moves a reshape over one op; a chain longer than this within a layer would be a fault of ours, and is left
+/// as it is.
 constexpr int kMaximumRounds = 200;
 
 /// A chain of reshapes as splits, then dimensions of size 1, then merges: no step twice.
@@ -38,8 +39,12 @@ static bool normalize(ReshapeOp op) {
 
 /// All users are reshapes to one shape: they can be served together.
 static bool usersAgree(Value value) {
-  Type type = value.use_empty() ? Type() : value.getUsers().begin()->getNumResults() ? value.getUsers().begin()->getResult(0).getType() : Type();
-  return type && llvm::all_of(value.getUsers(), [&](Operation *user) { return isa<ReshapeOp>(user) && user->getResult(0).getType() == type; });
+  Type type = value.use_empty()                           ? Type()
+              : value.getUsers().begin()->getNumResults() ? value.getUsers().begin()->getResult(0).getType()
+                                                          : Type();
+  return type && llvm::all_of(value.getUsers(), [&](Operation *user) {
+           return isa<ReshapeOp>(user) && user->getResult(0).getType() == type;
+         });
 }
 
 /// A split of a slice that leaves the sliced dimension alone is a slice of a split.
@@ -76,8 +81,8 @@ static bool liftOverSlice(ReshapeOp op) {
 static bool lift(ReshapeOp op) {
   Value value = op.getOperand();
   auto parts = splitParts(shapeOf(value), shapeOf(op.getResult()));
-  if (!parts || isTrivial(*parts) || isa<BlockArgument>(value) || value.getDefiningOp<ReshapeOp>() || !usersAgree(value) ||
-      !canSplit(value, *parts, Users::Served))
+  if (!parts || isTrivial(*parts) || isa<BlockArgument>(value) || value.getDefiningOp<ReshapeOp>() ||
+      !usersAgree(value) || !canSplit(value, *parts, Users::Served))
     return false;
   Value made = Splitter().split(value, *parts);
   for (Operation *user : llvm::to_vector(value.getUsers()))
@@ -143,7 +148,8 @@ static bool separateSlices(Operation *op) {
     shape[slices->dim] = sliced ? 1 : slices->count;
     auto type = RankedTensorType::get(shape, tensorType(value).getElementType());
     Value piece = SliceOp::create(builder, slice.getLoc(), type, made, start, limit, strides);
-    slice.getResult().replaceAllUsesWith(reshapeAt(builder, slice.getLoc(), piece, tensorType(slice.getResult()).getShape()));
+    slice.getResult().replaceAllUsesWith(
+        reshapeAt(builder, slice.getLoc(), piece, tensorType(slice.getResult()).getShape()));
   }
   return true;
 }
@@ -227,7 +233,8 @@ struct FoldReshapes : kerf::impl::FoldReshapesBase<FoldReshapes> {
       for (int round = 0; changed && round < kMaximumRounds; ++round) {
         changed = false;
         eraseDead(function);
-        // A rewrite leaves what it replaced dead, and dead users would make values look shared: one change per neighbourhood and round.
+        // A rewrite leaves what it replaced dead, and dead users would make values look shared: one change per
+        // neighbourhood and round.
         SmallVector<Operation *> ops;
         for (Operation &op : function.getOps())
           ops.push_back(&op);
@@ -238,7 +245,8 @@ struct FoldReshapes : kerf::impl::FoldReshapesBase<FoldReshapes> {
           changed |= viewArgument(function, argument);
       }
       joinChains(function);
-      function.setType(FunctionType::get(function.getContext(), function.getBody().getArgumentTypes(), function.getResultTypes()));
+      function.setType(
+          FunctionType::get(function.getContext(), function.getBody().getArgumentTypes(), function.getResultTypes()));
     }
   }
 };

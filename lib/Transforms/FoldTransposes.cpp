@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transposes of kerf-fold-reshapes: cancelled with each other, folded into products, lifted through elementwise ops where they cancel.
+// The transposes of kerf-fold-reshapes: cancelled with each other, folded into products, lifted through elementwise ops
+// where they cancel.
 #include "FoldReshapes.h"
 
 using namespace mlir;
@@ -36,7 +37,8 @@ static bool meetsTranspose(Value value) {
   if (value.getDefiningOp<TransposeOp>())
     return true;
   Operation *op = value.getDefiningOp();
-  return op && (isElementwise(op) || isa<ConcatenateOp, SliceOp>(op)) && llvm::any_of(op->getOperands(), meetsTranspose);
+  return op && (isElementwise(op) || isa<ConcatenateOp, SliceOp>(op)) &&
+         llvm::any_of(op->getOperands(), meetsTranspose);
 }
 
 namespace {
@@ -114,8 +116,8 @@ bool foldTranspose(TransposeOp op) {
     return other && other.getPermutation() == op.getPermutation();
   });
   Operation *source = operand.getDefiningOp();
-  if (!alike || !source || !(isElementwise(source) || isa<ConcatenateOp, SliceOp>(source)) || !meetsTranspose(operand) ||
-      !llvm::all_of(source->getOperands(), [](Value value) { return canLift(value); }))
+  if (!alike || !source || !(isElementwise(source) || isa<ConcatenateOp, SliceOp>(source)) ||
+      !meetsTranspose(operand) || !llvm::all_of(source->getOperands(), [](Value value) { return canLift(value); }))
     return false;
   SmallVector<int64_t> permutation(op.getPermutation());
   Lifter lifter{permutation, llvm::DenseMap<Value, Value>()};
@@ -126,8 +128,8 @@ bool foldTranspose(TransposeOp op) {
 }
 
 /// The operand behind a transpose whose free dimensions keep their order, with the product's dimensions renumbered.
-static bool foldOperand(Value &operand, ArrayRef<int64_t> batching, ArrayRef<int64_t> contracting, SmallVector<int64_t> &newBatching,
-                        SmallVector<int64_t> &newContracting) {
+static bool foldOperand(Value &operand, ArrayRef<int64_t> batching, ArrayRef<int64_t> contracting,
+                        SmallVector<int64_t> &newBatching, SmallVector<int64_t> &newContracting) {
   newBatching.assign(batching.begin(), batching.end());
   newContracting.assign(contracting.begin(), contracting.end());
   auto transpose = operand.getDefiningOp<TransposeOp>();

@@ -24,7 +24,8 @@ std::optional<double> scalarOf(Value value) {
   if (isa<FloatType>(elements.getElementType()))
     return (*elements.value_begin<APFloat>()).convertToDouble();
   APInt number = *elements.value_begin<APInt>();
-  return number.getBitWidth() == 1 ? static_cast<double>(number.getZExtValue()) : static_cast<double>(number.getSExtValue());
+  return number.getBitWidth() == 1 ? static_cast<double>(number.getZExtValue())
+                                   : static_cast<double>(number.getSExtValue());
 }
 
 std::optional<Scaled> asScaled(Value value) {
@@ -35,7 +36,8 @@ std::optional<Scaled> asScaled(Value value) {
       return Scaled{multiply.getRhs(), *factor};
   }
   if (auto divide = value.getDefiningOp<DivideOp>())
-    if (auto divisor = scalarOf(divide.getRhs()); divisor && *divisor != 0 && isa<FloatType>(tensorType(value).getElementType()))
+    if (auto divisor = scalarOf(divide.getRhs());
+        divisor && *divisor != 0 && isa<FloatType>(tensorType(value).getElementType()))
       return Scaled{divide.getLhs(), 1.0 / *divisor};
   return std::nullopt;
 }
@@ -65,7 +67,9 @@ Value transposed(Emitter &emit, Value value, ArrayRef<int64_t> permutation) {
   return emit.transpose(value, order);
 }
 
-bool isClose(double x, double y, double relative) { return std::abs(x - y) <= relative * std::max(std::abs(x), std::abs(y)); }
+bool isClose(double x, double y, double relative) {
+  return std::abs(x - y) <= relative * std::max(std::abs(x), std::abs(y));
+}
 
 void eraseDead(Operation *function) {
   for (Region &region : function->getRegions())

@@ -7,7 +7,8 @@
 
 namespace kerf {
 
-/// The one number that every element of `value` is: a splat or one-element constant, through broadcast, reshape, transpose and convert.
+/// The one number that every element of `value` is: a splat or one-element constant, through broadcast, reshape,
+/// transpose and convert.
 std::optional<double> scalarOf(mlir::Value value);
 
 /// x and c of x * c, c * x or x / c (then 1 / c) for a scalar c.

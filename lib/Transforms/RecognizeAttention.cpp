@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognition of attention: from the product of probabilities and values back through guard, softmax, masks and scale to the product of
-// queries and keys.
+// Recognition of attention: from the product of probabilities and values back through guard, softmax, masks and scale
+// to the product of queries and keys.
 #include "Recognize.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -56,8 +56,8 @@ static std::optional<Scores> scoresOf(Value value) {
     if (scores.scale != 1.0)
       return std::nullopt;
     if (auto add = value.getDefiningOp<AddOp>()) {
-      bool left = add.getLhs().getDefiningOp<DotGeneralOp>() || asScaled(add.getLhs()) || add.getLhs().getDefiningOp<AddOp>() ||
-                  add.getLhs().getDefiningOp<SelectOp>();
+      bool left = add.getLhs().getDefiningOp<DotGeneralOp>() || asScaled(add.getLhs()) ||
+                  add.getLhs().getDefiningOp<AddOp>() || add.getLhs().getDefiningOp<SelectOp>();
       bool right = add.getRhs().getDefiningOp<DotGeneralOp>() != nullptr;
       Value inner = left && !right ? add.getLhs() : right ? add.getRhs() : Value();
       if (!inner || !takeMask(inner == add.getLhs() ? add.getRhs() : add.getLhs()))
@@ -76,7 +76,8 @@ static std::optional<Scores> scoresOf(Value value) {
   }
 }
 
-/// Reads a value as `permutation` of a base: transposes, and reshapes around transposes that only merge and split leading dimensions.
+/// Reads a value as `permutation` of a base: transposes, and reshapes around transposes that only merge and split
+/// leading dimensions.
 static Value baseOf(Emitter &emit, Value value, SmallVector<int64_t> &permutation) {
   while (true) {
     if (auto transpose = value.getDefiningOp<TransposeOp>()) {
@@ -84,7 +85,8 @@ static Value baseOf(Emitter &emit, Value value, SmallVector<int64_t> &permutatio
       value = transpose.getOperand();
       continue;
     }
-    // reshape(transpose(reshape(x))): x [8, 4, 32, 16] -> [32, 32, 16] -> [32, 16, 32] -> [8, 4, 16, 32] is a transpose of x.
+    // reshape(transpose(reshape(x))): x [8, 4, 32, 16] -> [32, 32, 16] -> [32, 16, 32] -> [8, 4, 16, 32] is a transpose
+    // of x.
     auto outer = value.getDefiningOp<ReshapeOp>();
     auto middle = outer ? outer.getOperand().getDefiningOp<TransposeOp>() : TransposeOp();
     auto inner = middle ? middle.getOperand().getDefiningOp<ReshapeOp>() : ReshapeOp();
@@ -99,7 +101,8 @@ static Value baseOf(Emitter &emit, Value value, SmallVector<int64_t> &permutatio
   }
 }
 
-/// [B, T, G, X] of a key or value given as [B, T, H, X] where its H = G * R heads are R copies each; else the value itself.
+/// [B, T, G, X] of a key or value given as [B, T, H, X] where its H = G * R heads are R copies each; else the value
+/// itself.
 static Value ungrouped(Emitter &emit, Value value, ArrayRef<int64_t> permutation) {
   Value whole = emit.transpose(value, permutation);
   int64_t headDim = permutation[2];
@@ -126,7 +129,8 @@ static Value ungrouped(Emitter &emit, Value value, ArrayRef<int64_t> permutation
   if (!unit && !missing)
     return whole;
   if (unit)
-    if (auto insert = operand.getDefiningOp<ReshapeOp>(); insert && tensorType(insert.getOperand()).getShape() == ArrayRef<int64_t>(dropped))
+    if (auto insert = operand.getDefiningOp<ReshapeOp>();
+        insert && tensorType(insert.getOperand()).getShape() == ArrayRef<int64_t>(dropped))
       operand = insert.getOperand();
   return transposed(emit, emit.reshape(operand, dropped), permutation);
 }
@@ -177,18 +181,20 @@ static int64_t freeDim(Value operand, ArrayRef<int64_t> batching, ArrayRef<int64
 }
 
 static bool isHeadProduct(DotGeneralOp op) {
-  return op.getLhsBatching().size() == 2 && op.getLhsContracting().size() == 1 && tensorType(op.getLhs()).getRank() == 4 &&
-         tensorType(op.getRhs()).getRank() == 4;
+  return op.getLhsBatching().size() == 2 && op.getLhsContracting().size() == 1 &&
+         tensorType(op.getLhs()).getRank() == 4 && tensorType(op.getRhs()).getRank() == 4;
 }
 
-/// An attention that an exporter wrote as one op: its repeated keys and values, and a mask that is causal, are found all the same.
+/// An attention that an exporter wrote as one op: its repeated keys and values, and a mask that is causal, are found
+/// all the same.
 static bool simplifyAttention(AttentionOp op) {
   OpBuilder builder(op);
   Emitter emit{builder, op.getLoc()};
   SmallVector<int64_t> keyOrder = {0, 1, 2, 3}, valueOrder = keyOrder;
   Value key = ungrouped(emit, baseOf(emit, op.getKey(), keyOrder), keyOrder);
   Value value = ungrouped(emit, baseOf(emit, op.getValue(), valueOrder), valueOrder);
-  bool grouped = key.getType() != op.getKey().getType() && tensorType(key).getDimSize(2) == tensorType(value).getDimSize(2);
+  bool grouped =
+      key.getType() != op.getKey().getType() && tensorType(key).getDimSize(2) == tensorType(value).getDimSize(2);
   if (grouped) {
     op.getKeyMutable().assign(key);
     op.getValueMutable().assign(value);
@@ -230,9 +236,11 @@ bool kerf::recognizeAttention(Operation *op) {
   auto orderOf = [](ArrayRef<int64_t> batching, int64_t row, int64_t column) {
     return SmallVector<int64_t>{batching[0], row, batching[1], column};
   };
-  auto queryOrder = orderOf(product.getLhsBatching(), freeDim(product.getLhs(), product.getLhsBatching(), product.getLhsContracting()),
+  auto queryOrder = orderOf(product.getLhsBatching(),
+                            freeDim(product.getLhs(), product.getLhsBatching(), product.getLhsContracting()),
                             product.getLhsContracting()[0]);
-  auto keyOrder = orderOf(product.getRhsBatching(), freeDim(product.getRhs(), product.getRhsBatching(), product.getRhsContracting()),
+  auto keyOrder = orderOf(product.getRhsBatching(),
+                          freeDim(product.getRhs(), product.getRhsBatching(), product.getRhsContracting()),
                           product.getRhsContracting()[0]);
   auto valueOrder = orderOf(output.getRhsBatching(), output.getRhsContracting()[0],
                             freeDim(output.getRhs(), output.getRhsBatching(), output.getRhsContracting()));
@@ -252,8 +260,8 @@ bool kerf::recognizeAttention(Operation *op) {
   auto lseType = RankedTensorType::get({size(query, 0), size(query, 2), size(query, 1)}, element);
   Value mask = scores->mask ? compactMask(emit, scores->mask) : Value();
   UnitAttr causal = scores->causal ? builder.getUnitAttr() : UnitAttr();
-  auto attention =
-      AttentionOp::create(builder, op->getLoc(), resultType, lseType, query, key, value, mask, builder.getF64FloatAttr(scale), causal);
+  auto attention = AttentionOp::create(builder, op->getLoc(), resultType, lseType, query, key, value, mask,
+                                       builder.getF64FloatAttr(scale), causal);
   output.getResult().replaceAllUsesWith(emit.transpose(attention.getResult(), {0, 2, 1, 3}));
   return true;
 }

@@ -16,14 +16,15 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-//===-- gelu ------------------------------------------------------------------------------------------------------------===//
+//===-- gelu
+//------------------------------------------------------------------------------------------------------------===//
 
 namespace {
 /// Coefficients of x^i t^j, as {(i, j): c}.
 using Polynomial = std::map<std::pair<int, int>, double>;
 } // namespace
 
-constexpr int kDepthLimit = 12;  // ops from a gelu's result to its operand, in any order that exporters write
+constexpr int kDepthLimit = 12; // ops from a gelu's result to its operand, in any order that exporters write
 constexpr double kHighestPower = 3;
 
 static Polynomial product(const Polynomial &a, const Polynomial &b) {
@@ -121,7 +122,8 @@ bool kerf::recognizeGelu(Operation *op) {
   return false;
 }
 
-//===-- norms -----------------------------------------------------------------------------------------------------------===//
+//===-- norms
+//-----------------------------------------------------------------------------------------------------------===//
 
 static int64_t lastDim(Value value) { return tensorType(value).getRank() - 1; }
 
@@ -147,7 +149,8 @@ static Value rowsOf(Value value) {
   auto shape = tensorType(value).getShape();
   auto operand = tensorType(broadcast.getOperand()).getShape();
   auto dims = broadcast.getBroadcastDimensions();
-  if (operand.empty() || !llvm::equal(dims, firstDims(static_cast<int64_t>(dims.size()))) || operand.size() + 1 < shape.size())
+  if (operand.empty() || !llvm::equal(dims, firstDims(static_cast<int64_t>(dims.size()))) ||
+      operand.size() + 1 < shape.size())
     return Value();
   bool unit = operand.size() == shape.size();
   if (unit && operand.back() != 1)
@@ -221,7 +224,8 @@ static Value rsqrtOperand(Value value) {
 static std::optional<Normalized> asNormalized(Value value) {
   Value x, variance;
   if (auto multiply = value.getDefiningOp<MultiplyOp>()) {
-    for (auto [operand, rows] : {std::pair{multiply.getLhs(), multiply.getRhs()}, {multiply.getRhs(), multiply.getLhs()}})
+    for (auto [operand, rows] :
+         {std::pair{multiply.getLhs(), multiply.getRhs()}, {multiply.getRhs(), multiply.getLhs()}})
       if (Value r = rowsOf(rows); r && rsqrtOperand(r)) {
         x = operand;
         variance = rsqrtOperand(r);
@@ -289,8 +293,8 @@ bool kerf::recognizeNorm(Operation *op) {
       Value x = norm ? centeredOperand(norm->norm.x) : Value();
       if (!x)
         continue;
-      auto made = LayerNormOp::create(builder, op->getLoc(), x.getType(), rowType(x), rowType(x), x, norm->scale, vector,
-                                      builder.getF64FloatAttr(norm->norm.epsilon));
+      auto made = LayerNormOp::create(builder, op->getLoc(), x.getType(), rowType(x), rowType(x), x, norm->scale,
+                                      vector, builder.getF64FloatAttr(norm->norm.epsilon));
       op->getResult(0).replaceAllUsesWith(made.getResult());
       return true;
     }
@@ -303,13 +307,14 @@ bool kerf::recognizeNorm(Operation *op) {
   if (!norm || centeredOperand(norm->norm.x))
     return false;
   Value x = norm->norm.x;
-  auto made =
-      RmsNormOp::create(builder, op->getLoc(), x.getType(), rowType(x), x, norm->scale, builder.getF64FloatAttr(norm->norm.epsilon));
+  auto made = RmsNormOp::create(builder, op->getLoc(), x.getType(), rowType(x), x, norm->scale,
+                                builder.getF64FloatAttr(norm->norm.epsilon));
   op->getResult(0).replaceAllUsesWith(made.getResult());
   return true;
 }
 
-//===-- the pass --------------------------------------------------------------------------------------------------------===//
+//===-- the pass
+//--------------------------------------------------------------------------------------------------------===//
 
 namespace {
 struct RecognizeComposites : kerf::impl::RecognizeCompositesBase<RecognizeComposites> {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merging reshapes below the ops that can work on the parts: [8, 32, 64] -> [256, 64] -> op becomes op -> [8, 32, ..] -> [256, ..].
+// Merging reshapes below the ops that can work on the parts: [8, 32, 64] -> [256, 64] -> op becomes op -> [8, 32, ..]
+// -> [256, ..].
 #include "FoldReshapes.h"
 
 using namespace mlir;
@@ -31,7 +32,8 @@ static bool replaceMerged(Operation *op, ValueRange operands, ArrayRef<Parts> re
 static bool sinkElementwise(Operation *op) {
   std::optional<Parts> parts;
   for (Value operand : op->getOperands())
-    if (auto merged = mergedParts(operand); merged && (!parts || splitShape(*merged).size() > splitShape(*parts).size()))
+    if (auto merged = mergedParts(operand);
+        merged && (!parts || splitShape(*merged).size() > splitShape(*parts).size()))
       parts = merged;
   if (!parts || !llvm::all_of(op->getOperands(), [&](Value operand) { return canSplit(operand, *parts, Users::One); }))
     return false;
@@ -84,7 +86,8 @@ static bool sinkIntoProduct(DotGeneralOp op) {
     Value source = mine.getDefiningOp()->getOperand(0);
     Value mineSplit = reshapeAt(builder, mine.getLoc(), source, splitShape(taken));
     Value otherSplit = Splitter().split(other, otherParts);
-    Value made = left ? splitProduct(op, mineSplit, taken, otherSplit, otherParts) : splitProduct(op, otherSplit, otherParts, mineSplit, taken);
+    Value made = left ? splitProduct(op, mineSplit, taken, otherSplit, otherParts)
+                      : splitProduct(op, otherSplit, otherParts, mineSplit, taken);
     op.getResult().replaceAllUsesWith(reshapeAt(builder, op.getLoc(), made, tensorType(op.getResult()).getShape()));
     return true;
   }

@@ -9,10 +9,11 @@ using namespace kerf::ir;
 namespace kerf {
 
 bool isElementwise(Operation *op) {
-  if (isa<NegateOp, AbsOp, SignOp, ExponentialOp, LogOp, SqrtOp, RsqrtOp, TanhOp, LogisticOp, ErfOp, SineOp, CosineOp, NotOp, ConvertOp,
-          IsNanOp, GeluOp>(op))
+  if (isa<NegateOp, AbsOp, SignOp, ExponentialOp, LogOp, SqrtOp, RsqrtOp, TanhOp, LogisticOp, ErfOp, SineOp, CosineOp,
+          NotOp, ConvertOp, IsNanOp, GeluOp>(op))
     return true;
-  return isa<AddOp, SubtractOp, MultiplyOp, DivideOp, MaximumOp, MinimumOp, PowerOp, AndOp, OrOp, CompareOp, SelectOp>(op);
+  return isa<AddOp, SubtractOp, MultiplyOp, DivideOp, MaximumOp, MinimumOp, PowerOp, AndOp, OrOp, CompareOp, SelectOp>(
+      op);
 }
 
 Operation *remade(OpBuilder &builder, Operation *op, ValueRange operands, ArrayRef<Shape> resultShapes) {
@@ -30,7 +31,8 @@ Value reshapeAt(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t>
 
 bool isViewable(BlockArgument argument) {
   auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  auto kind = function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr) : StringAttr();
+  auto kind =
+      function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr) : StringAttr();
   return kind && (kind.getValue() == "parameter" || kind.getValue() == "buffer" || kind.getValue() == "constant");
 }
 
@@ -52,7 +54,8 @@ static Parts permutedParts(TransposeOp op, const Parts &parts) {
 
 /// Whether the slice takes the dimension whole.
 static bool isWhole(SliceOp op, int64_t dim) {
-  return op.getStart()[dim] == 0 && op.getStrides()[dim] == 1 && op.getLimit()[dim] == tensorType(op.getOperand()).getDimSize(dim);
+  return op.getStart()[dim] == 0 && op.getStrides()[dim] == 1 &&
+         op.getLimit()[dim] == tensorType(op.getOperand()).getDimSize(dim);
 }
 
 static std::optional<Parts> sliceParts(SliceOp op, const Parts &parts) {
@@ -75,7 +78,8 @@ void productParts(DotGeneralOp op, const Parts &parts, Parts &lhs, Parts &rhs) {
     lhs[l] = rhs[r] = parts[next++];
   auto fill = [&](Parts &operand, ArrayRef<int64_t> batching, ArrayRef<int64_t> contracting) {
     for (size_t dim = 0; dim < operand.size(); ++dim)
-      if (!llvm::is_contained(batching, static_cast<int64_t>(dim)) && !llvm::is_contained(contracting, static_cast<int64_t>(dim)))
+      if (!llvm::is_contained(batching, static_cast<int64_t>(dim)) &&
+          !llvm::is_contained(contracting, static_cast<int64_t>(dim)))
         operand[dim] = parts[next++];
   };
   fill(lhs, op.getLhsBatching(), op.getLhsContracting());
@@ -109,8 +113,10 @@ static bool hasOneUser(Value value) {
   return true;
 }
 
-/// Where `value` with `parts` stands when its own reshapes are left out: the first that is no reshape, and the parts wanted of it.
-static std::optional<std::pair<Value, Shape>> throughReshapes(Value value, const Parts &parts, std::vector<Shape> &steps) {
+/// Where `value` with `parts` stands when its own reshapes are left out: the first that is no reshape, and the parts
+/// wanted of it.
+static std::optional<std::pair<Value, Shape>> throughReshapes(Value value, const Parts &parts,
+                                                              std::vector<Shape> &steps) {
   Value root = value;
   while (auto reshape = root.getDefiningOp<ReshapeOp>())
     root = reshape.getOperand();

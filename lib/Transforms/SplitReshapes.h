@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value with dimensions split into parts, computed that way from the start where possible: a split that would rise through the ops
-// that make the value until it meets a merge, a broadcast, or a parameter that can be viewed.
+// A value with dimensions split into parts, computed that way from the start where possible: a split that would rise
+// through the ops that make the value until it meets a merge, a broadcast, or a parameter that can be viewed.
 #pragma once
 
 #include "Matching.h"
@@ -9,7 +9,8 @@
 
 namespace kerf {
 
-/// Ops that treat each element alike: any of their operands' dimensions may be split or permuted, in all operands and results at once.
+/// Ops that treat each element alike: any of their operands' dimensions may be split or permuted, in all operands and
+/// results at once.
 bool isElementwise(mlir::Operation *op);
 
 /// Users of a value that is to be split: one op, or several that the caller all serves.
@@ -31,13 +32,15 @@ private:
 };
 
 /// The same op on operands of other shapes: name, attributes and location stay.
-mlir::Operation *remade(mlir::OpBuilder &builder, mlir::Operation *op, mlir::ValueRange operands, mlir::ArrayRef<Shape> resultShapes);
+mlir::Operation *remade(mlir::OpBuilder &builder, mlir::Operation *op, mlir::ValueRange operands,
+                        mlir::ArrayRef<Shape> resultShapes);
 mlir::Value reshapeAt(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, mlir::ArrayRef<int64_t> shape);
 
 /// The parts of a product's operands when its result has `parts`; contracting dimensions stay whole.
 void productParts(ir::DotGeneralOp op, const Parts &parts, Parts &lhs, Parts &rhs);
 /// The product on operands split as said, whose result is split accordingly.
-mlir::Value splitProduct(ir::DotGeneralOp op, mlir::Value lhs, const Parts &lhsParts, mlir::Value rhs, const Parts &rhsParts);
+mlir::Value splitProduct(ir::DotGeneralOp op, mlir::Value lhs, const Parts &lhsParts, mlir::Value rhs,
+                         const Parts &rhsParts);
 
 /// "parameter", "buffer", "constant": arguments that a program may see under another shape of the same elements.
 bool isViewable(mlir::BlockArgument argument);

@@ -6,8 +6,9 @@
 
 namespace kerf {
 
-/// Puts a composite's simpler ops in its place and erases it. They have its location and `kerf.backward`, but no strategy. Returns them
-/// in program order. Reports an error where the op is no composite, or has an offset (decomposition comes before partitioning).
+/// Puts a composite's simpler ops in its place and erases it. They have its location and `kerf.backward`, but no
+/// strategy. Returns them in program order. Reports an error where the op is no composite, or has an offset
+/// (decomposition comes before partitioning).
 mlir::FailureOr<llvm::SmallVector<mlir::Operation *>> decomposeOp(mlir::Operation *op);
 
 /// True when the op's `kerf.strategy` cuts a factor that asks for decomposition.

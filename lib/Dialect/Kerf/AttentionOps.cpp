@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention and attention_backward: checks, sharding rules, gradient, decompositions.
 //
-// Decomposed, the H = G * R query heads are dimensions [G, R]: each group of R shares a key/value head. Scores are [B, G, S, R, T].
+// Decomposed, the H = G * R query heads are dimensions [G, R]: each group of R shares a key/value head. Scores are [B,
+// G, S, R, T].
 #include "CompositeRules.h"
 #include <limits>
 
@@ -15,10 +16,10 @@ struct Sizes {
   int64_t batch, queries, keys, heads, groups, headsPerGroup, keyDim, valueDim;
 
   Sizes(Value query, Value key, Value value)
-      : batch(tensorType(query).getDimSize(0)), queries(tensorType(query).getDimSize(1)), keys(tensorType(key).getDimSize(1)),
-        heads(tensorType(query).getDimSize(2)), groups(tensorType(key).getDimSize(2)),
-        headsPerGroup(groups > 0 ? heads / groups : 0), keyDim(tensorType(query).getDimSize(3)),
-        valueDim(tensorType(value).getDimSize(3)) {}
+      : batch(tensorType(query).getDimSize(0)), queries(tensorType(query).getDimSize(1)),
+        keys(tensorType(key).getDimSize(1)), heads(tensorType(query).getDimSize(2)),
+        groups(tensorType(key).getDimSize(2)), headsPerGroup(groups > 0 ? heads / groups : 0),
+        keyDim(tensorType(query).getDimSize(3)), valueDim(tensorType(value).getDimSize(3)) {}
 
   /// Query-key pairs that count.
   double pairs(bool causal) const {
@@ -35,7 +36,8 @@ enum Operand { kQuery, kKey, kValue, kMask };
 static LogicalResult checkAttention(Operation *op, Value query, Value key, Value value, Value mask, bool causal) {
   for (auto [name, operand] : {std::pair{"query", query}, {"key", key}, {"value", value}})
     if (tensorType(operand).getRank() != 4)
-      return op->emitOpError() << name << " has rank " << tensorType(operand).getRank() << ", but should have 4 ([B, S, H, D])";
+      return op->emitOpError() << name << " has rank " << tensorType(operand).getRank()
+                               << ", but should have 4 ([B, S, H, D])";
   Sizes n(query, key, value);
   if (n.groups <= 0 || n.heads % n.groups != 0)
     return op->emitOpError() << n.heads << " query heads can't be shared among " << n.groups << " key heads";
@@ -43,14 +45,16 @@ static LogicalResult checkAttention(Operation *op, Value query, Value key, Value
       failed(checkShape(op, "value", value, {n.batch, n.keys, n.groups, n.valueDim})))
     return failure();
   if (causal && n.queries != n.keys)
-    return op->emitOpError() << "causal asks for as many queries as keys, but there are " << n.queries << " and " << n.keys;
+    return op->emitOpError() << "causal asks for as many queries as keys, but there are " << n.queries << " and "
+                             << n.keys;
   if (!mask)
     return success();
   RankedTensorType type = tensorType(mask);
   if (type.getRank() != 4)
     return op->emitOpError() << "mask has rank " << type.getRank() << ", but should have 4 ([1 or B, 1 or H, S, T])";
   if (!isa<FloatType>(type.getElementType()) && !type.getElementType().isInteger(1))
-    return op->emitOpError() << "mask's elements are " << type.getElementType() << ", but should be floating-point numbers or i1";
+    return op->emitOpError() << "mask's elements are " << type.getElementType()
+                             << ", but should be floating-point numbers or i1";
   int64_t batch = type.getDimSize(0) == 1 ? 1 : n.batch;
   int64_t heads = type.getDimSize(1) == 1 ? 1 : n.heads;
   return checkShape(op, "mask", mask, {batch, heads, n.queries, n.keys});
@@ -66,19 +70,23 @@ struct AttentionRule : RuleWriter {
       : b(factor("b", n.batch)), g(factor("g", n.groups)), r(factor("r", n.headsPerGroup)),
         s(factor("s", n.queries, FactorKind::Replicated)), t(factor("t", n.keys, FactorKind::Replicated)),
         d(factor("d", n.keyDim, FactorKind::Replicated)), e(factor("e", n.valueDim, FactorKind::Replicated)),
-        query({{b}, {s}, {g, r}, {d}}), key({{b}, {t}, {g}, {d}}), value({{b}, {t}, {g}, {e}}), output({{b}, {s}, {g, r}, {e}}),
-        lse({{b}, {g, r}, {s}}) {}
+        query({{b}, {s}, {g, r}, {d}}), key({{b}, {t}, {g}, {d}}), value({{b}, {t}, {g}, {e}}),
+        output({{b}, {s}, {g, r}, {e}}), lse({{b}, {g, r}, {s}}) {}
 
   /// A dimension of size 1 that is broadcast carries no factor.
   FactorMap maskMap(Value mask) const {
     bool wholeBatch = tensorType(mask).getDimSize(0) == rule.factors[b].size;
     bool wholeHeads = tensorType(mask).getDimSize(1) == rule.factors[g].size * rule.factors[r].size;
-    return {wholeBatch ? std::vector{b} : std::vector<int>{}, wholeHeads ? std::vector{g, r} : std::vector<int>{}, {s}, {t}};
+    return {wholeBatch ? std::vector{b} : std::vector<int>{},
+            wholeHeads ? std::vector{g, r} : std::vector<int>{},
+            {s},
+            {t}};
   }
 };
 } // namespace
 
-//===-- decomposition -----------------------------------------------------------------------------------------------------===//
+//===-- decomposition
+//-----------------------------------------------------------------------------------------------------===//
 
 /// [B, S, H, X] -> [B, S, G, R, X]
 static Value splitHeads(Emitter &emit, Value x, const Sizes &n) {
@@ -122,18 +130,21 @@ static Value scoresOf(Emitter &emit, Value query, Value key, Value mask, double 
   if (!causal)
     return scores;
   Type index = emit.builder.getI64Type();
-  Value sees = emit.compare(emit.iota({n.queries, n.keys}, index, 0), emit.iota({n.queries, n.keys}, index, 1), Comparison::GE);
+  Value sees =
+      emit.compare(emit.iota({n.queries, n.keys}, index, 0), emit.iota({n.queries, n.keys}, index, 1), Comparison::GE);
   return emit.select(emit.broadcast(sees, shape, {2, 4}), scores, hidden);
 }
 
-/// -inf becomes the lowest finite number: the row of a query that sees nothing then gives exp(-inf - lowest) = 0 instead of NaN.
+/// -inf becomes the lowest finite number: the row of a query that sees nothing then gives exp(-inf - lowest) = 0
+/// instead of NaN.
 static Value finite(Emitter &emit, Value x) {
   auto type = cast<FloatType>(tensorType(x).getElementType());
   double lowest = llvm::APFloat::getLargest(type.getFloatSemantics(), /*Negative=*/true).convertToDouble();
   return emit.maximum(x, emit.splat(lowest, x));
 }
 
-//===-- attention ---------------------------------------------------------------------------------------------------------===//
+//===-- attention
+//---------------------------------------------------------------------------------------------------------===//
 
 LogicalResult AttentionOp::verify() {
   if (failed(checkAttention(*this, getQuery(), getKey(), getValue(), getMask(), getCausal())))
@@ -165,10 +176,11 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> res
   if (failed(refuseGradient(*this, "lse", resultGradients[1])))
     return failure();
   if (getMask() && wanted[kMask])
-    return emitOpError() << "the mask depends on a trained parameter, but has no gradient here; import with recognition off";
-  auto backward = AttentionBackwardOp::create(builder, getLoc(), getQuery().getType(), getKey().getType(), getValue().getType(),
-                                              getQuery(), getKey(), getValue(), getMask(), getResult(), getLse(),
-                                              resultGradients[0], getScaleAttr(), getCausalAttr());
+    return emitOpError()
+           << "the mask depends on a trained parameter, but has no gradient here; import with recognition off";
+  auto backward = AttentionBackwardOp::create(
+      builder, getLoc(), getQuery().getType(), getKey().getType(), getValue().getType(), getQuery(), getKey(),
+      getValue(), getMask(), getResult(), getLse(), resultGradients[0], getScaleAttr(), getCausalAttr());
   for (int i = kQuery; i <= kValue; ++i)
     if (wanted[i])
       operandGradients[i] = backward->getResult(i);
@@ -190,14 +202,16 @@ SmallVector<Value> AttentionOp::decompose(OpBuilder &builder) {
   return {mergeHeads(emit, output, n), emit.reshape(emit.transpose(lse, {0, 1, 3, 2}), {n.batch, n.heads, n.queries})};
 }
 
-//===-- attention_backward --------------------------------------------------------------------------------------------------===//
+//===-- attention_backward
+//--------------------------------------------------------------------------------------------------===//
 
 LogicalResult AttentionBackwardOp::verify() {
   if (failed(checkAttention(*this, getQuery(), getKey(), getValue(), getMask(), getCausal())))
     return failure();
   Sizes n(getQuery(), getKey(), getValue());
   Shape output = {n.batch, n.queries, n.heads, n.valueDim};
-  if (failed(checkShape(*this, "output", getOutput(), output)) || failed(checkShape(*this, "gradient", getGradient(), output)) ||
+  if (failed(checkShape(*this, "output", getOutput(), output)) ||
+      failed(checkShape(*this, "gradient", getGradient(), output)) ||
       failed(checkShape(*this, "lse", getLse(), {n.batch, n.heads, n.queries})) ||
       failed(checkShape(*this, "query's gradient", getQueryGradient(), tensorType(getQuery()).getShape())) ||
       failed(checkShape(*this, "key's gradient", getKeyGradient(), tensorType(getKey()).getShape())))
@@ -236,8 +250,8 @@ SmallVector<Value> AttentionBackwardOp::decompose(OpBuilder &builder) {
   Value shift = emit.broadcastAlong(emit.transpose(agreement, {0, 2, 1, 3}), scores, 4);
   Value dScores = emit.multiply(probabilities, emit.subtract(dProbabilities, shift));
   dScores = emit.multiply(dScores, emit.splat(scale, dScores));
-  Value dQuery = emit.dot(dScores, getKey(), {0, 1}, {0, 2}, {4}, {1});                                    // [B, G, S, R, D]
-  Value dKey = emit.dot(dScores, splitHeads(emit, getQuery(), n), {0, 1}, {0, 2}, {2, 3}, {1, 3});         // [B, G, T, D]
-  Value dValue = emit.dot(probabilities, dout, {0, 1}, {0, 2}, {2, 3}, {1, 3});                            // [B, G, T, E]
+  Value dQuery = emit.dot(dScores, getKey(), {0, 1}, {0, 2}, {4}, {1});                            // [B, G, S, R, D]
+  Value dKey = emit.dot(dScores, splitHeads(emit, getQuery(), n), {0, 1}, {0, 2}, {2, 3}, {1, 3}); // [B, G, T, D]
+  Value dValue = emit.dot(probabilities, dout, {0, 1}, {0, 2}, {2, 3}, {1, 3});                    // [B, G, T, E]
   return {mergeHeads(emit, dQuery, n), emit.transpose(dKey, {0, 2, 1, 3}), emit.transpose(dValue, {0, 2, 1, 3})};
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the composites' sources share: rules written dimension by dimension, and checks of shapes whose messages hold both shapes.
+// What the composites' sources share: rules written dimension by dimension, and checks of shapes whose messages hold
+// both shapes.
 #pragma once
 
 #include "kerf/Dialect/Kerf/Emit.h"
@@ -25,9 +26,11 @@ struct RuleWriter {
       map.push_back({factor(std::string(prefix).append(std::to_string(i)), sizes[i], kind)});
     return map;
   }
-  /// The op is linear in `operands` taken together, for these results. Plans name factors: sum0, sum1, ... as in elementwiseRule.
+  /// The op is linear in `operands` taken together, for these results. Plans name factors: sum0, sum1, ... as in
+  /// elementwiseRule.
   void linear(std::vector<int> operands, std::vector<int> results) {
-    auto before = llvm::count_if(rule.factors, [](const Factor &other) { return other.kind == FactorKind::PartialSum; });
+    auto before =
+        llvm::count_if(rule.factors, [](const Factor &other) { return other.kind == FactorKind::PartialSum; });
     factor(std::string("sum").append(std::to_string(before)), 0, FactorKind::PartialSum);
     rule.factors.back().partialOperands = std::move(operands);
     rule.factors.back().partialResults = std::move(results);
@@ -41,20 +44,24 @@ inline FactorMap operator+(FactorMap left, const FactorMap &right) {
 
 /// `4x8`, or `a scalar`.
 inline std::string shapeText(llvm::ArrayRef<int64_t> shape) {
-  return shape.empty() ? std::string("a scalar") : llvm::join(llvm::map_range(shape, [](int64_t n) { return std::to_string(n); }), "x");
+  return shape.empty() ? std::string("a scalar")
+                       : llvm::join(llvm::map_range(shape, [](int64_t n) { return std::to_string(n); }), "x");
 }
 
 /// `layer_norm: scale is 4, but should be 8`.
-inline mlir::LogicalResult checkShape(mlir::Operation *op, llvm::StringRef what, mlir::Value value, llvm::ArrayRef<int64_t> expected) {
+inline mlir::LogicalResult checkShape(mlir::Operation *op, llvm::StringRef what, mlir::Value value,
+                                      llvm::ArrayRef<int64_t> expected) {
   if (tensorType(value).getShape() == expected)
     return mlir::success();
-  return op->emitOpError() << what << " is " << shapeText(tensorType(value).getShape()) << ", but should be " << shapeText(expected);
+  return op->emitOpError() << what << " is " << shapeText(tensorType(value).getShape()) << ", but should be "
+                           << shapeText(expected);
 }
 
 inline mlir::LogicalResult checkDimension(mlir::Operation *op, int64_t dimension, mlir::Value value) {
   if (dimension >= 0 && dimension < tensorType(value).getRank())
     return mlir::success();
-  return op->emitOpError() << "dimension " << dimension << " is outside of the operand's rank " << tensorType(value).getRank();
+  return op->emitOpError() << "dimension " << dimension << " is outside of the operand's rank "
+                           << tensorType(value).getRank();
 }
 
 /// Refuses a gradient of a result that exists only for the backward form.
@@ -73,7 +80,9 @@ inline llvm::SmallVector<int64_t> axisTriples(llvm::ArrayRef<AxisRef> axes) {
   return triples;
 }
 
-/// `local`, zero where it is padding of a tensor of `globalShape` lying as `sharding`: an index or a label out there must not end the run.
-mlir::Value zeroPadding(Emitter &emit, mlir::Value local, llvm::ArrayRef<int64_t> globalShape, const Sharding &sharding);
+/// `local`, zero where it is padding of a tensor of `globalShape` lying as `sharding`: an index or a label out there
+/// must not end the run.
+mlir::Value zeroPadding(Emitter &emit, mlir::Value local, llvm::ArrayRef<int64_t> globalShape,
+                        const Sharding &sharding);
 
 } // namespace kerf::ir

@@ -79,23 +79,26 @@ Value Emitter::reshape(Value x, ArrayRef<int64_t> shape) {
   return ReshapeOp::create(builder, loc, withShape(x, shape), x);
 }
 
-Value Emitter::dot(Value x, Value y, ArrayRef<int64_t> xBatching, ArrayRef<int64_t> yBatching, ArrayRef<int64_t> xContracting,
-                   ArrayRef<int64_t> yContracting) {
+Value Emitter::dot(Value x, Value y, ArrayRef<int64_t> xBatching, ArrayRef<int64_t> yBatching,
+                   ArrayRef<int64_t> xContracting, ArrayRef<int64_t> yContracting) {
   SmallVector<int64_t> shape;
   for (int64_t dim : xBatching)
     shape.push_back(tensorType(x).getDimSize(dim));
   auto appendFree = [&](Value operand, ArrayRef<int64_t> batching, ArrayRef<int64_t> contracting) {
     for (auto [dim, size] : llvm::enumerate(tensorType(operand).getShape()))
-      if (!llvm::is_contained(batching, static_cast<int64_t>(dim)) && !llvm::is_contained(contracting, static_cast<int64_t>(dim)))
+      if (!llvm::is_contained(batching, static_cast<int64_t>(dim)) &&
+          !llvm::is_contained(contracting, static_cast<int64_t>(dim)))
         shape.push_back(size);
   };
   appendFree(x, xBatching, xContracting);
   appendFree(y, yBatching, yContracting);
-  return DotGeneralOp::create(builder, loc, withShape(x, shape), x, y, xBatching, yBatching, xContracting, yContracting);
+  return DotGeneralOp::create(builder, loc, withShape(x, shape), x, y, xBatching, yBatching, xContracting,
+                              yContracting);
 }
 
 Value Emitter::iota(ArrayRef<int64_t> shape, Type elementType, int64_t dim) {
-  return IotaOp::create(builder, loc, RankedTensorType::get(shape, elementType), Value(), builder.getI64IntegerAttr(dim));
+  return IotaOp::create(builder, loc, RankedTensorType::get(shape, elementType), Value(),
+                        builder.getI64IntegerAttr(dim));
 }
 
 Value Emitter::compare(Value x, Value y, Comparison direction) {

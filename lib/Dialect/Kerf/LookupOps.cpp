@@ -13,8 +13,8 @@ Value kerf::ir::zeroPadding(Emitter &emit, Value local, ArrayRef<int64_t> global
   for (auto [dim, cut] : llvm::enumerate(sharding.dims)) {
     if (!isPadded(globalShape[dim], cut))
       continue;
-    local = MaskPaddingOp::create(emit.builder, emit.loc, local.getType(), local, static_cast<uint64_t>(dim), axisTriples(cut.axes),
-                                  static_cast<uint64_t>(globalShape[dim]), ReduceKindIR::sum);
+    local = MaskPaddingOp::create(emit.builder, emit.loc, local.getType(), local, static_cast<uint64_t>(dim),
+                                  axisTriples(cut.axes), static_cast<uint64_t>(globalShape[dim]), ReduceKindIR::sum);
   }
   return local;
 }
@@ -28,7 +28,8 @@ static SmallVector<Value> withZeroedPadding(OpBuilder &builder, Operation *op, V
   return result;
 }
 
-//===-- cross_entropy -----------------------------------------------------------------------------------------------------===//
+//===-- cross_entropy
+//-----------------------------------------------------------------------------------------------------===//
 
 static LogicalResult checkCrossEntropy(Operation *op, Value logits, Value labels, Value lse) {
   if (tensorType(logits).getRank() == 0)
@@ -39,7 +40,8 @@ static LogicalResult checkCrossEntropy(Operation *op, Value logits, Value labels
   return checkShape(op, "lse", lse, rows);
 }
 
-/// Rows pass through, the class dimension may be cut after decomposition. `rows` and `logits` are the maps of the op's tensors.
+/// Rows pass through, the class dimension may be cut after decomposition. `rows` and `logits` are the maps of the op's
+/// tensors.
 namespace {
 struct CrossEntropyRule : RuleWriter {
   FactorMap rows, logits;
@@ -81,7 +83,9 @@ FailureOr<SmallVector<Value>> CrossEntropyOp::localize(OpBuilder &builder, Value
   return cloneWithTypes(builder, *this, withZeroedPadding(builder, *this, operands, 1, context), resultTypes);
 }
 
-double CrossEntropyOp::getFlops() { return kCrossEntropyFlops * static_cast<double>(getLogits().getType().getNumElements()); }
+double CrossEntropyOp::getFlops() {
+  return kCrossEntropyFlops * static_cast<double>(getLogits().getType().getNumElements());
+}
 KernelClass CrossEntropyOp::getKernelClass() { return KernelClass::Reduction; }
 
 LogicalResult CrossEntropyOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
@@ -90,8 +94,9 @@ LogicalResult CrossEntropyOp::buildGradient(OpBuilder &builder, ArrayRef<Value> 
   if (failed(refuseGradient(*this, "lse", resultGradients[1])))
     return failure();
   if (wanted[0])
-    operandGradients[0] = CrossEntropyBackwardOp::create(builder, getLoc(), getLogits().getType(), getLogits(), getLabels(), getLse(),
-                                                         resultGradients[0], getIgnoreIndexAttr());
+    operandGradients[0] =
+        CrossEntropyBackwardOp::create(builder, getLoc(), getLogits().getType(), getLogits(), getLabels(), getLse(),
+                                       resultGradients[0], getIgnoreIndexAttr());
   return success();
 }
 
@@ -121,8 +126,8 @@ Rule CrossEntropyBackwardOp::getShardingRule() {
   return writer.rule;
 }
 
-FailureOr<SmallVector<Value>> CrossEntropyBackwardOp::localize(OpBuilder &builder, ValueRange operands, TypeRange resultTypes,
-                                                               const LocalizeContext &context) {
+FailureOr<SmallVector<Value>> CrossEntropyBackwardOp::localize(OpBuilder &builder, ValueRange operands,
+                                                               TypeRange resultTypes, const LocalizeContext &context) {
   return cloneWithTypes(builder, *this, withZeroedPadding(builder, *this, operands, 1, context), resultTypes);
 }
 
@@ -141,7 +146,8 @@ SmallVector<Value> CrossEntropyBackwardOp::decompose(OpBuilder &builder) {
   return {emit.multiply(emit.subtract(probabilities, oneHot), emit.broadcastAlong(gradient, x, last))};
 }
 
-//===-- embedding -----------------------------------------------------------------------------------------------------------===//
+//===-- embedding
+//-----------------------------------------------------------------------------------------------------------===//
 
 /// [v, d], [t..], [t.., d] for `table`, `indices` and the looked-up rows.
 namespace {
@@ -157,7 +163,8 @@ struct EmbeddingRule : RuleWriter {
 };
 } // namespace
 
-static LogicalResult checkEmbedding(Operation *op, Value table, Value indices, Value rows, Value offset, int64_t globalRows) {
+static LogicalResult checkEmbedding(Operation *op, Value table, Value indices, Value rows, Value offset,
+                                    int64_t globalRows) {
   if (tensorType(table).getRank() != 2)
     return op->emitOpError() << "table has rank " << tensorType(table).getRank() << ", but should have 2";
   Shape expected = shapeOf(indices);
@@ -169,7 +176,8 @@ static LogicalResult checkEmbedding(Operation *op, Value table, Value indices, V
   if (!offset)
     return success();
   if (!tensorType(offset).getElementType().isInteger(64))
-    return op->emitOpError() << "offset's element type is " << tensorType(offset).getElementType() << ", but should be i64";
+    return op->emitOpError() << "offset's element type is " << tensorType(offset).getElementType()
+                             << ", but should be i64";
   return checkShape(op, "offset", offset, {});
 }
 
@@ -200,7 +208,8 @@ FailureOr<SmallVector<Value>> EmbeddingOp::localize(OpBuilder &builder, ValueRan
   Emitter emit{builder, getLoc()};
   SmallVector<Value> local = withZeroedPadding(builder, *this, operands, 1, context);
   Value offset = rowOffset(emit, context.sharding.operands[0].dims[0]);
-  return SmallVector<Value>{EmbeddingOp::create(builder, getLoc(), resultTypes[0], local[0], local[1], offset, getRowsAttr())};
+  return SmallVector<Value>{
+      EmbeddingOp::create(builder, getLoc(), resultTypes[0], local[0], local[1], offset, getRowsAttr())};
 }
 
 double EmbeddingOp::getFlops() { return 0; }
@@ -210,8 +219,8 @@ LogicalResult EmbeddingOp::buildGradient(OpBuilder &builder, ArrayRef<Value> res
                                          SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(getNumOperands(), Value());
   if (wanted[0])
-    operandGradients[0] = EmbeddingBackwardOp::create(builder, getLoc(), getTable().getType(), getIndices(), resultGradients[0],
-                                                      getOffset(), getRowsAttr());
+    operandGradients[0] = EmbeddingBackwardOp::create(builder, getLoc(), getTable().getType(), getIndices(),
+                                                      resultGradients[0], getOffset(), getRowsAttr());
   return success();
 }
 
@@ -225,7 +234,8 @@ static Value oneHotRows(Emitter &emit, Value indices, Value offset, RankedTensor
     Value first = emit.convert(offset, tensorType(indices).getElementType());
     numbers = emit.add(numbers, emit.broadcast(first, shape, {}));
   }
-  return emit.convert(emit.compare(numbers, emit.broadcastAlong(indices, numbers, last), Comparison::EQ), table.getElementType());
+  return emit.convert(emit.compare(numbers, emit.broadcastAlong(indices, numbers, last), Comparison::EQ),
+                      table.getElementType());
 }
 
 SmallVector<Value> EmbeddingOp::decompose(OpBuilder &builder) {
@@ -249,12 +259,13 @@ Rule EmbeddingBackwardOp::getShardingRule() {
   return writer.rule;
 }
 
-FailureOr<SmallVector<Value>> EmbeddingBackwardOp::localize(OpBuilder &builder, ValueRange operands, TypeRange resultTypes,
-                                                            const LocalizeContext &context) {
+FailureOr<SmallVector<Value>> EmbeddingBackwardOp::localize(OpBuilder &builder, ValueRange operands,
+                                                            TypeRange resultTypes, const LocalizeContext &context) {
   Emitter emit{builder, getLoc()};
   SmallVector<Value> local = withZeroedPadding(builder, *this, operands, 0, context);
   Value offset = rowOffset(emit, context.sharding.results[0].dims[0]);
-  return SmallVector<Value>{EmbeddingBackwardOp::create(builder, getLoc(), resultTypes[0], local[0], local[1], offset, getRowsAttr())};
+  return SmallVector<Value>{
+      EmbeddingBackwardOp::create(builder, getLoc(), resultTypes[0], local[0], local[1], offset, getRowsAttr())};
 }
 
 double EmbeddingBackwardOp::getFlops() { return static_cast<double>(getGradient().getType().getNumElements()); }

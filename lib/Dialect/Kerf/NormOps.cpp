@@ -8,16 +8,19 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-// Floating point operations an element, counting an exponential or a tanh as one (only their share of a step matters: memory bounds these ops).
+// Floating point operations an element, counting an exponential or a tanh as one (only their share of a step matters:
+// memory bounds these ops).
 static constexpr double kSoftmaxFlops = 5, kSoftmaxBackwardFlops = 4, kGeluFlops = 8, kGeluBackwardFlops = 14;
-static constexpr double kLayerNormFlops = 8, kLayerNormBackwardFlops = 14, kRmsNormFlops = 5, kRmsNormBackwardFlops = 10;
+static constexpr double kLayerNormFlops = 8, kLayerNormBackwardFlops = 14, kRmsNormFlops = 5,
+                        kRmsNormBackwardFlops = 10;
 
 static double elements(Value value) { return static_cast<double>(tensorType(value).getNumElements()); }
 static int64_t lastDim(Value value) { return tensorType(value).getRank() - 1; }
 static int64_t lastSize(Value value) { return tensorType(value).getShape().back(); }
 static ArrayRef<int64_t> leadingShape(Value value) { return tensorType(value).getShape().drop_back(); }
 
-//===-- softmax -------------------------------------------------------------------------------------------------------===//
+//===-- softmax
+//-------------------------------------------------------------------------------------------------------===//
 
 static Rule softmaxRule(Operation *op, int64_t dimension) {
   RuleWriter writer;
@@ -39,8 +42,8 @@ LogicalResult SoftmaxOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resul
                                        SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(1, Value());
   if (wanted[0])
-    operandGradients[0] =
-        SoftmaxBackwardOp::create(builder, getLoc(), getResult().getType(), getResult(), resultGradients[0], getDimensionAttr());
+    operandGradients[0] = SoftmaxBackwardOp::create(builder, getLoc(), getResult().getType(), getResult(),
+                                                    resultGradients[0], getDimensionAttr());
   return success();
 }
 
@@ -66,7 +69,8 @@ SmallVector<Value> SoftmaxBackwardOp::decompose(OpBuilder &builder) {
   return {emit.multiply(getOutput(), emit.subtract(getGradient(), emit.broadcastAlong(total, getOutput(), dim)))};
 }
 
-//===-- gelu ----------------------------------------------------------------------------------------------------------===//
+//===-- gelu
+//----------------------------------------------------------------------------------------------------------===//
 
 static constexpr double kTanhScale = 0.79788456080286535588; // sqrt(2 / pi)
 static constexpr double kTanhCubic = 0.044715;               // Hendrycks and Gimpel, Gaussian Error Linear Units, 2016
@@ -74,7 +78,8 @@ static constexpr double kTanhCubic = 0.044715;               // Hendrycks and Gi
 /// tanh(sqrt(2/pi) * (x + 0.044715 x^3))
 static Value geluTanh(Emitter &emit, Value x, Value square) {
   Value cube = emit.multiply(square, x);
-  return emit.tanh(emit.multiply(emit.splat(kTanhScale, x), emit.add(x, emit.multiply(emit.splat(kTanhCubic, x), cube))));
+  return emit.tanh(
+      emit.multiply(emit.splat(kTanhScale, x), emit.add(x, emit.multiply(emit.splat(kTanhCubic, x), cube))));
 }
 
 /// 0.5 * (1 + erf(x / sqrt(2)))
@@ -92,8 +97,8 @@ LogicalResult GeluOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGr
                                     SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(1, Value());
   if (wanted[0])
-    operandGradients[0] =
-        GeluBackwardOp::create(builder, getLoc(), getResult().getType(), getOperand(), resultGradients[0], getApproximateAttr());
+    operandGradients[0] = GeluBackwardOp::create(builder, getLoc(), getResult().getType(), getOperand(),
+                                                 resultGradients[0], getApproximateAttr());
   return success();
 }
 
@@ -126,23 +131,29 @@ SmallVector<Value> GeluBackwardOp::decompose(OpBuilder &builder) {
   Value one = emit.splat(1.0, x);
   Value half = emit.splat(0.5, x);
   Value tanh = geluTanh(emit, x, square);
-  Value inner = emit.multiply(emit.splat(kTanhScale, x), emit.add(one, emit.multiply(emit.splat(3.0 * kTanhCubic, x), square)));
+  Value inner =
+      emit.multiply(emit.splat(kTanhScale, x), emit.add(one, emit.multiply(emit.splat(3.0 * kTanhCubic, x), square)));
   Value sech = emit.subtract(one, emit.multiply(tanh, tanh));
-  Value slope = emit.add(emit.multiply(half, emit.add(one, tanh)), emit.multiply(emit.multiply(half, x), emit.multiply(sech, inner)));
+  Value slope = emit.add(emit.multiply(half, emit.add(one, tanh)),
+                         emit.multiply(emit.multiply(half, x), emit.multiply(sech, inner)));
   return {emit.multiply(getGradient(), slope)};
 }
 
-//===-- layer_norm and rms_norm -----------------------------------------------------------------------------------------===//
+//===-- layer_norm and rms_norm
+//-----------------------------------------------------------------------------------------===//
 
 /// Kinds of value around a norm.
 enum class NormShape { Whole, Rows, Last };
 
-/// Leading dimensions pass through, the last may be cut after decomposition. A backward form's sums over rows lack the leading factors.
+/// Leading dimensions pass through, the last may be cut after decomposition. A backward form's sums over rows lack the
+/// leading factors.
 static Rule normRule(Value operand, ArrayRef<NormShape> operands, ArrayRef<NormShape> results) {
   RuleWriter writer;
   FactorMap rows = writer.dims("i", leadingShape(operand));
   FactorMap last = {{writer.factor("d", lastSize(operand), FactorKind::Decomposed)}};
-  auto mapOf = [&](NormShape shape) { return shape == NormShape::Whole ? rows + last : shape == NormShape::Rows ? rows : last; };
+  auto mapOf = [&](NormShape shape) {
+    return shape == NormShape::Whole ? rows + last : shape == NormShape::Rows ? rows : last;
+  };
   for (NormShape shape : operands)
     writer.rule.operands.push_back(mapOf(shape));
   for (NormShape shape : results)
@@ -166,7 +177,8 @@ static Value lastMean(Emitter &emit, Value x) {
 static Value rowSum(Emitter &emit, Value x) { return emit.sum(x, firstDims(lastDim(x))); }
 
 LogicalResult LayerNormOp::verify() {
-  if (failed(checkHasLastDimension(*this, getOperand())) || failed(checkShape(*this, "scale", getScale(), {lastSize(getOperand())})) ||
+  if (failed(checkHasLastDimension(*this, getOperand())) ||
+      failed(checkShape(*this, "scale", getScale(), {lastSize(getOperand())})) ||
       failed(checkShape(*this, "bias", getBias(), {lastSize(getOperand())})) ||
       failed(checkShape(*this, "result", getResult(), tensorType(getOperand()).getShape())) ||
       failed(checkShape(*this, "mean", getMean(), leadingShape(getOperand()))))
@@ -184,10 +196,12 @@ KernelClass LayerNormOp::getKernelClass() { return KernelClass::Reduction; }
 LogicalResult LayerNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
                                          SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(3, Value());
-  if (failed(refuseGradient(*this, "mean", resultGradients[1])) || failed(refuseGradient(*this, "rstd", resultGradients[2])))
+  if (failed(refuseGradient(*this, "mean", resultGradients[1])) ||
+      failed(refuseGradient(*this, "rstd", resultGradients[2])))
     return failure();
-  auto backward = LayerNormBackwardOp::create(builder, getLoc(), getOperand().getType(), getScale().getType(), getBias().getType(),
-                                              getOperand(), getScale(), getMean(), getRstd(), resultGradients[0]);
+  auto backward =
+      LayerNormBackwardOp::create(builder, getLoc(), getOperand().getType(), getScale().getType(), getBias().getType(),
+                                  getOperand(), getScale(), getMean(), getRstd(), resultGradients[0]);
   for (int i = 0; i < 3; ++i)
     if (wanted[i])
       operandGradients[i] = backward->getResult(i);
@@ -207,7 +221,8 @@ SmallVector<Value> LayerNormOp::decompose(OpBuilder &builder) {
 }
 
 LogicalResult LayerNormBackwardOp::verify() {
-  if (failed(checkHasLastDimension(*this, getOperand())) || failed(checkShape(*this, "scale", getScale(), {lastSize(getOperand())})) ||
+  if (failed(checkHasLastDimension(*this, getOperand())) ||
+      failed(checkShape(*this, "scale", getScale(), {lastSize(getOperand())})) ||
       failed(checkShape(*this, "mean", getMean(), leadingShape(getOperand()))) ||
       failed(checkShape(*this, "rstd", getRstd(), leadingShape(getOperand()))) ||
       failed(checkShape(*this, "gradient", getGradient(), tensorType(getOperand()).getShape())) ||
@@ -218,8 +233,9 @@ LogicalResult LayerNormBackwardOp::verify() {
 }
 
 Rule LayerNormBackwardOp::getShardingRule() {
-  Rule rule = normRule(getOperand(), {NormShape::Whole, NormShape::Last, NormShape::Rows, NormShape::Rows, NormShape::Whole},
-                       {NormShape::Whole, NormShape::Last, NormShape::Last});
+  Rule rule =
+      normRule(getOperand(), {NormShape::Whole, NormShape::Last, NormShape::Rows, NormShape::Rows, NormShape::Whole},
+               {NormShape::Whole, NormShape::Last, NormShape::Last});
   RuleWriter writer{std::move(rule)};
   writer.linear({4}, {0, 1, 2});
   return writer.rule;
@@ -239,12 +255,14 @@ SmallVector<Value> LayerNormBackwardOp::decompose(OpBuilder &builder) {
   // dx = rstd * (g - mean(g) - normalized * mean(g * normalized)), g = dy * scale
   Value meanScaled = emit.broadcastAlong(lastMean(emit, scaled), x, last);
   Value meanProduct = emit.broadcastAlong(lastMean(emit, emit.multiply(scaled, normalized)), x, last);
-  Value dx = emit.multiply(rstd, emit.subtract(emit.subtract(scaled, meanScaled), emit.multiply(normalized, meanProduct)));
+  Value dx =
+      emit.multiply(rstd, emit.subtract(emit.subtract(scaled, meanScaled), emit.multiply(normalized, meanProduct)));
   return {dx, rowSum(emit, product), rowSum(emit, dy)};
 }
 
 LogicalResult RmsNormOp::verify() {
-  if (failed(checkHasLastDimension(*this, getOperand())) || failed(checkShape(*this, "scale", getScale(), {lastSize(getOperand())})) ||
+  if (failed(checkHasLastDimension(*this, getOperand())) ||
+      failed(checkShape(*this, "scale", getScale(), {lastSize(getOperand())})) ||
       failed(checkShape(*this, "result", getResult(), tensorType(getOperand()).getShape())))
     return failure();
   return checkShape(*this, "rstd", getRstd(), leadingShape(getOperand()));
@@ -261,8 +279,8 @@ LogicalResult RmsNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resul
   operandGradients.assign(2, Value());
   if (failed(refuseGradient(*this, "rstd", resultGradients[1])))
     return failure();
-  auto backward = RmsNormBackwardOp::create(builder, getLoc(), getOperand().getType(), getScale().getType(), getOperand(), getScale(),
-                                            getRstd(), resultGradients[0]);
+  auto backward = RmsNormBackwardOp::create(builder, getLoc(), getOperand().getType(), getScale().getType(),
+                                            getOperand(), getScale(), getRstd(), resultGradients[0]);
   for (int i = 0; i < 2; ++i)
     if (wanted[i])
       operandGradients[i] = backward->getResult(i);
@@ -279,7 +297,8 @@ SmallVector<Value> RmsNormOp::decompose(OpBuilder &builder) {
 }
 
 LogicalResult RmsNormBackwardOp::verify() {
-  if (failed(checkHasLastDimension(*this, getOperand())) || failed(checkShape(*this, "scale", getScale(), {lastSize(getOperand())})) ||
+  if (failed(checkHasLastDimension(*this, getOperand())) ||
+      failed(checkShape(*this, "scale", getScale(), {lastSize(getOperand())})) ||
       failed(checkShape(*this, "rstd", getRstd(), leadingShape(getOperand()))) ||
       failed(checkShape(*this, "gradient", getGradient(), tensorType(getOperand()).getShape())) ||
       failed(checkShape(*this, "operand's gradient", getOperandGradient(), tensorType(getOperand()).getShape())))

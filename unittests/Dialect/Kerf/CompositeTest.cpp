@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composites: their rules as written beside them; what they decompose into has the values of their formulas, and their gradients,
-// decomposed too, those of central differences.
+// Composites: their rules as written beside them; what they decompose into has the values of their formulas, and their
+// gradients, decomposed too, those of central differences.
 #include "Interpreter.h"
 
 #include "mlir/IR/Verifier.h"
-#include <gtest/gtest.h>
 #include <cmath>
+#include <gtest/gtest.h>
 #include <random>
 
 using namespace kerf;
@@ -20,21 +20,27 @@ struct Row {
 };
 
 constexpr Row kRules[] = {
-    {"softmax", "%x: tensor<4x5x6xf32>", "%y = kerf.softmax %x {dimension = 1 : i64} : (tensor<4x5x6xf32>) -> tensor<4x5x6xf32>",
+    {"softmax", "%x: tensor<4x5x6xf32>",
+     "%y = kerf.softmax %x {dimension = 1 : i64} : (tensor<4x5x6xf32>) -> tensor<4x5x6xf32>",
      "([i0, v, i2]) -> ([i0, v, i2])  v: decomposed"},
     {"layer_norm", "%x: tensor<4x8xf32>, %s: tensor<8xf32>",
-     "%y:3 = kerf.layer_norm %x, %s, %s {epsilon = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>)",
+     "%y:3 = kerf.layer_norm %x, %s, %s {epsilon = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> "
+     "(tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>)",
      "([i0, d], [d], [d]) -> ([i0, d], [i0], [i0])  d: decomposed"},
     {"rms_norm_backward", "%x: tensor<4x8xf32>, %s: tensor<8xf32>, %r: tensor<4xf32>",
-     "%y:2 = kerf.rms_norm_backward %x, %s, %r, %x : (tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>)",
+     "%y:2 = kerf.rms_norm_backward %x, %s, %r, %x : (tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<4x8xf32>) "
+     "-> (tensor<4x8xf32>, tensor<8xf32>)",
      "([i0, d], [d], [i0], [i0, d]) -> ([i0, d], [d])  i0: reduction(sum), d: decomposed, sum0: partial(3) -> (0, 1)"},
     {"attention", "%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %m: tensor<1x4x8x8xi1>",
-     "%y:2 = kerf.attention %q, %k, %k, %m {scale = 0.25 : f64} : (tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>, tensor<1x4x8x8xi1>)"
+     "%y:2 = kerf.attention %q, %k, %k, %m {scale = 0.25 : f64} : (tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, "
+     "tensor<2x8x2x16xf32>, tensor<1x4x8x8xi1>)"
      " -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)",
-     "([b, s, gr, d], [b, t, g, d], [b, t, g, e], [1, gr, s, t]) -> ([b, s, gr, e], [b, gr, s])  b=2, g=2, r=2, s=8: replicated, "
+     "([b, s, gr, d], [b, t, g, d], [b, t, g, e], [1, gr, s, t]) -> ([b, s, gr, e], [b, gr, s])  b=2, g=2, r=2, s=8: "
+     "replicated, "
      "t=8: replicated, d=16: replicated, e=16: replicated"},
     {"cross_entropy", "%x: tensor<4x97xf32>, %l: tensor<4xi64>",
-     "%y:2 = kerf.cross_entropy %x, %l {ignore_index = -100 : i64} : (tensor<4x97xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)",
+     "%y:2 = kerf.cross_entropy %x, %l {ignore_index = -100 : i64} : (tensor<4x97xf32>, tensor<4xi64>) -> "
+     "(tensor<4xf32>, tensor<4xf32>)",
      "([i0, v], [i0]) -> ([i0], [i0])  v: decomposed"},
     {"embedding", "%t: tensor<97x8xf32>, %i: tensor<2x3xi64>",
      "%y = kerf.embedding %t, %i {rows = 97 : i64} : (tensor<97x8xf32>, tensor<2x3xi64>) -> tensor<2x3x8xf32>",
@@ -79,7 +85,8 @@ void interpretAll(const Sample &sample, Values &values) {
     auto constant = llvm::dyn_cast<ConstantOp>(op);
     if (constant && !llvm::isa<mlir::FloatType>(tensorType(constant.getResult()).getElementType())) {
       Numbers numbers;
-      for (const llvm::APInt &number : llvm::cast<mlir::DenseElementsAttr>(constant.getValue()).getValues<llvm::APInt>())
+      for (const llvm::APInt &number :
+           llvm::cast<mlir::DenseElementsAttr>(constant.getValue()).getValues<llvm::APInt>())
         numbers.push_back(static_cast<double>(number.getSExtValue()));
       values[constant.getResult()] = numbers;
       continue;
@@ -124,15 +131,20 @@ constexpr std::pair<const char *, const char *> kDifferentiable[] = {
     {"%x: tensor<3x4xf64>", "%y = kerf.gelu %x : (tensor<3x4xf64>) -> tensor<3x4xf64>"},
     {"%x: tensor<3x4xf64>", "%y = kerf.gelu %x {approximate} : (tensor<3x4xf64>) -> tensor<3x4xf64>"},
     {"%x: tensor<2x3x4xf64>, %s: tensor<4xf64>, %b: tensor<4xf64>",
-     "%y:3 = kerf.layer_norm %x, %s, %b {epsilon = 1.0e-2 : f64} : (tensor<2x3x4xf64>, tensor<4xf64>, tensor<4xf64>) -> (tensor<2x3x4xf64>, tensor<2x3xf64>, tensor<2x3xf64>)"},
+     "%y:3 = kerf.layer_norm %x, %s, %b {epsilon = 1.0e-2 : f64} : (tensor<2x3x4xf64>, tensor<4xf64>, tensor<4xf64>) "
+     "-> (tensor<2x3x4xf64>, tensor<2x3xf64>, tensor<2x3xf64>)"},
     {"%x: tensor<2x3x4xf64>, %s: tensor<4xf64>",
-     "%y:2 = kerf.rms_norm %x, %s {epsilon = 1.0e-2 : f64} : (tensor<2x3x4xf64>, tensor<4xf64>) -> (tensor<2x3x4xf64>, tensor<2x3xf64>)"},
+     "%y:2 = kerf.rms_norm %x, %s {epsilon = 1.0e-2 : f64} : (tensor<2x3x4xf64>, tensor<4xf64>) -> (tensor<2x3x4xf64>, "
+     "tensor<2x3xf64>)"},
     {"%q: tensor<2x3x4x5xf64>, %k: tensor<2x3x2x5xf64>, %v: tensor<2x3x2x6xf64>",
-     "%y:2 = kerf.attention %q, %k, %v {scale = 0.3 : f64, causal} : (tensor<2x3x4x5xf64>, tensor<2x3x2x5xf64>, tensor<2x3x2x6xf64>) -> (tensor<2x3x4x6xf64>, tensor<2x4x3xf64>)"},
+     "%y:2 = kerf.attention %q, %k, %v {scale = 0.3 : f64, causal} : (tensor<2x3x4x5xf64>, tensor<2x3x2x5xf64>, "
+     "tensor<2x3x2x6xf64>) -> (tensor<2x3x4x6xf64>, tensor<2x4x3xf64>)"},
     {"%q: tensor<2x3x4x5xf64>, %k: tensor<2x4x2x5xf64>, %v: tensor<2x4x2x6xf64>, %m: tensor<1x4x3x4xi1>",
-     "%y:2 = kerf.attention %q, %k, %v, %m {scale = 0.3 : f64} : (tensor<2x3x4x5xf64>, tensor<2x4x2x5xf64>, tensor<2x4x2x6xf64>, tensor<1x4x3x4xi1>) -> (tensor<2x3x4x6xf64>, tensor<2x4x3xf64>)"},
+     "%y:2 = kerf.attention %q, %k, %v, %m {scale = 0.3 : f64} : (tensor<2x3x4x5xf64>, tensor<2x4x2x5xf64>, "
+     "tensor<2x4x2x6xf64>, tensor<1x4x3x4xi1>) -> (tensor<2x3x4x6xf64>, tensor<2x4x3xf64>)"},
     {"%x: tensor<2x3x5xf64>, %l: tensor<2x3xi64>",
-     "%y:2 = kerf.cross_entropy %x, %l {ignore_index = 2 : i64} : (tensor<2x3x5xf64>, tensor<2x3xi64>) -> (tensor<2x3xf64>, tensor<2x3xf64>)"},
+     "%y:2 = kerf.cross_entropy %x, %l {ignore_index = 2 : i64} : (tensor<2x3x5xf64>, tensor<2x3xi64>) -> "
+     "(tensor<2x3xf64>, tensor<2x3xf64>)"},
     {"%t: tensor<5x4xf64>, %i: tensor<2x3xi64>",
      "%y = kerf.embedding %t, %i {rows = 5 : i64} : (tensor<5x4xf64>, tensor<2x3xi64>) -> tensor<2x3x4xf64>"},
 };
@@ -181,7 +193,8 @@ TEST(CompositeTest, GradientsAreCentralDifferences) {
         Values above = inputs, below = inputs;
         above[operands[i]][e] += kStep;
         below[operands[i]][e] -= kStep;
-        EXPECT_NEAR(all[gradients[i]][e], (loss(above) - loss(below)) / (2 * kStep), kTolerance) << "operand " << i << " element " << e;
+        EXPECT_NEAR(all[gradients[i]][e], (loss(above) - loss(below)) / (2 * kStep), kTolerance)
+            << "operand " << i << " element " << e;
       }
     }
   }
@@ -192,7 +205,8 @@ TEST(CompositeTest, AttentionIsItsFormula) {
   Context context;
   Sample sample = parseSample(
       context, "%q: tensor<2x3x4x5xf64>, %k: tensor<2x3x2x5xf64>, %v: tensor<2x3x2x5xf64>, %m: tensor<2x1x3x3xi1>",
-      "%y:2 = kerf.attention %q, %k, %v, %m {scale = 0.3 : f64, causal} : (tensor<2x3x4x5xf64>, tensor<2x3x2x5xf64>, tensor<2x3x2x5xf64>, tensor<2x1x3x3xi1>)"
+      "%y:2 = kerf.attention %q, %k, %v, %m {scale = 0.3 : f64, causal} : (tensor<2x3x4x5xf64>, tensor<2x3x2x5xf64>, "
+      "tensor<2x3x2x5xf64>, tensor<2x1x3x3xi1>)"
       " -> (tensor<2x3x4x5xf64>, tensor<2x4x3xf64>)");
   ASSERT_TRUE(sample.op);
   Value output = sample.op->getResult(0), lse = sample.op->getResult(1);
@@ -224,7 +238,8 @@ TEST(CompositeTest, AttentionIsItsFormula) {
             sum[d] += std::exp(score) * at(2, b, t, g, kGroups, d);
         }
         for (int64_t d = 0; d < kDim; ++d)
-          EXPECT_NEAR(values[output][((b * kQueries + s) * kHeads + h) * kDim + d], total == 0 ? 0.0 : sum[d] / total, 1e-12);
+          EXPECT_NEAR(values[output][((b * kQueries + s) * kHeads + h) * kDim + d], total == 0 ? 0.0 : sum[d] / total,
+                      1e-12);
         if (total != 0) {
           EXPECT_NEAR(values[lse][(b * kHeads + h) * kQueries + s], std::log(total), 1e-12);
         }
@@ -233,9 +248,9 @@ TEST(CompositeTest, AttentionIsItsFormula) {
 
 TEST(CompositeTest, CrossEntropyIgnoresItsIndexAndIsStable) {
   Context context;
-  Sample sample = parseSample(
-      context, "%x: tensor<3x2xf64>, %l: tensor<3xi64>",
-      "%y:2 = kerf.cross_entropy %x, %l {ignore_index = -100 : i64} : (tensor<3x2xf64>, tensor<3xi64>) -> (tensor<3xf64>, tensor<3xf64>)");
+  Sample sample = parseSample(context, "%x: tensor<3x2xf64>, %l: tensor<3xi64>",
+                              "%y:2 = kerf.cross_entropy %x, %l {ignore_index = -100 : i64} : (tensor<3x2xf64>, "
+                              "tensor<3xi64>) -> (tensor<3xf64>, tensor<3xf64>)");
   ASSERT_TRUE(sample.op);
   Value nll = sample.op->getResult(0), lse = sample.op->getResult(1);
   decomposeAll(sample, {&nll, &lse});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes ops as formulas: result types follow from the operands. For gradients, decompositions and recognition, whose code should read
-// like the mathematics it carries out.
+// Writes ops as formulas: result types follow from the operands. For gradients, decompositions and recognition, whose
+// code should read like the mathematics it carries out.
 #pragma once
 
 #include "kerf/Dialect/Kerf/KerfDialect.h"
