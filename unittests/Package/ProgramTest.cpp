@@ -74,7 +74,7 @@ TEST(Program, DamageNeverCrashes) {
   std::mt19937 random(kSeed);
   constexpr std::string_view kLikely = "0123456789-[]{},\":.enull";
   int accepted = 0;
-  for (int trial = 0; trial < 20000; ++trial) {
+  for (int trial = 0; trial < 5000; ++trial) {
     std::string damaged = text;
     for (int flips = 1 + int(random() % 3); flips > 0; --flips)
       damaged[random() % damaged.size()] = random() % 2 ? char(random()) : kLikely[random() % kLikely.size()];
