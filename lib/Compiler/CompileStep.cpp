@@ -114,7 +114,8 @@ Status checkBelongs(const TrainingStep &step, const Plan &plan, const std::strin
 Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile, const Cluster &cluster) {
   if (Status status = checkBelongs(step, plan, planFile, cluster); !status)
     return status.error();
-  OwningOpRef<ModuleOp> module = cast<ModuleOp>(step.module->getOperation()->clone());
+  ModuleOp whole = step.module.get();
+  OwningOpRef<ModuleOp> module = cast<ModuleOp>(whole->clone());
   if (Status status = applyPlan(*module, plan); !status)
     return Error{fmt::format("{}: {}", planFile, status.error().message)};
   CollectiveModel collectives(plan.mesh(), cluster);

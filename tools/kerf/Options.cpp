@@ -114,7 +114,6 @@ void RunFlags::addTo(CLI::App &command) {
   command.add_option("--save", save, "write the trained weights: OUT.safetensors");
   command.add_option("--log", log, "write one JSON object a step: losses.jsonl");
   command.add_option("--gradient-norms", gradientNorms, "write the L2 norm of each gradient at the first step: F.json");
-  command.add_option("--threads", threads, "threads of one rank's kernels (default: this machine's cores over its ranks)")->check(CLI::PositiveNumber);
 }
 
 Result<runtime::RunOptions> RunFlags::toRunOptions() const {
@@ -122,7 +121,6 @@ Result<runtime::RunOptions> RunFlags::toRunOptions() const {
   options.steps = steps;
   options.seed = seed;
   options.savePath = save;
-  options.threadsPerRank = static_cast<int>(threads);
   int64_t end = total ? total : steps;
   options.learningRate = [lr = lr, warmup = warmup, end, schedule = schedule](int64_t step) {
     if (step < warmup)

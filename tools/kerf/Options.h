@@ -35,7 +35,7 @@ struct PlanFlags {
 /// What a run does.
 struct RunFlags {
   std::string data, save, log, gradientNorms, schedule = "constant";
-  int64_t steps = 0, warmup = 0, total = 0, threads = 0;
+  int64_t steps = 0, warmup = 0, total = 0;
   double lr = 1e-3;
   uint64_t seed = 0;
 

@@ -62,4 +62,8 @@ public:
   virtual TimeReport times() const = 0;
 };
 
+/// What the memory report of a rank's executor will say, without its memory: for plans of machines that are not here. Scratch is that of
+/// the CPU's kernels.
+Result<MemoryReport> planMemory(const package::Program &program);
+
 } // namespace kerf::runtime
