@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the end-to-end tests share: the command line, the models with their reference losses, and files made by hand.
+
+Only Python's standard library. KERF names the program (default build/bin/kerf), KERF_SHARED a folder with more models, which are left
+out where it does not exist.
+"""
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+KERF = os.environ.get("KERF", os.path.join(ROOT, "build", "bin", "kerf"))
+SHARED = os.environ.get("KERF_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
+CLUSTERS = os.path.join(ROOT, "clusters")
+FOLDERS = {
+    "gpt2": os.path.join(ROOT, "examples", "gpt2"),
+    "llama": os.path.join(ROOT, "test", "models", "llama"),
+    "mlp": os.path.join(ROOT, "test", "models", "mlp"),
+}
+
+
+def file_of(model, name="model.onnx"):
+    return os.path.join(FOLDERS[model], name)
+
+
+def golden_of(model):
+    with open(file_of(model, "golden.json")) as file:
+        return json.load(file)
+
+
+def optimizer_flags(golden, optimizer):
+    """Options of import and compile, and options of run, for the settings that the reference losses were made with."""
+    settings = golden["optimizers"][optimizer]
+    if optimizer == "sgd":
+        step = ["--optimizer", "sgd", "--momentum", str(settings["momentum"])]
+    else:
+        step = ["--optimizer", "adamw", "--beta1", str(settings["beta1"]), "--beta2", str(settings["beta2"]),
+                "--eps", str(settings["eps"]), "--weight-decay", str(settings["weight_decay"])]
+    return step, ["--lr", str(settings["lr"])]
+
+
+def kerf(*args, timeout=300, cwd=None):
+    return subprocess.run([KERF, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, timeout=timeout, cwd=cwd)
+
+
+def losses_of(path):
+    with open(path) as file:
+        return [json.loads(line)["loss"] for line in file]
+
+
+class KerfTest(unittest.TestCase):
+    """A test with a folder of its own, `self.folder`."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="kerf-test-")
+        self.addCleanup(shutil.rmtree, self.folder, True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, content):
+        """Text, bytes, or anything else as JSON; gives the path."""
+        if not isinstance(content, (str, bytes)):
+            content = json.dumps(content)
+        with open(self.path(name), "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+        return self.path(name)
+
+    def read(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def succeed(self, *args, **more):
+        done = kerf(*args, **more)
+        self.assertEqual(done.returncode, 0, f"kerf {' '.join(map(str, args))}\n{done.stderr[-3000:]}")
+        return done
+
+    def refuse(self, status, words, *args, **more):
+        """The command ends with `status` and one error message that holds all of `words`."""
+        done = kerf(*args, **more)
+        said = f"kerf {' '.join(map(str, args))}\n{done.stderr[-3000:]}"
+        self.assertEqual(done.returncode, status, said)
+        self.assertEqual(done.stderr.count("error: "), 1, said)
+        for word in words:
+            self.assertIn(word, done.stderr, said)
+        return done
+
+    def close(self, got, expected, relative, what):
+        self.assertEqual(len(got), len(expected), what)
+        for step, (a, b) in enumerate(zip(got, expected)):
+            self.assertTrue(abs(a - b) <= relative * abs(b), f"{what}, step {step}: {a!r} is not {b!r} within {relative:g} relative")
+
+
+# ---- .npz by hand -------------------------------------------------------------------------------------------------------------------
+
+def npy(dtype, shape, data):
+    """The bytes of a .npy file: `dtype` as NumPy writes it ("<i8"), data as bytes."""
+    text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + data
+
+
+def read_npz(path):
+    """name -> (dtype, shape, bytes)."""
+    arrays = {}
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.namelist():
+            raw = archive.read(entry)
+            size = struct.unpack_from("<H", raw, 8)[0]
+            header = raw[10:10 + size].decode()
+            fields = eval(header, {"__builtins__": {}})  # a literal of Python, written by NumPy
+            arrays[entry[:-len(".npy")]] = (fields["descr"], list(fields["shape"]), raw[10 + size:])
+    return arrays
+
+
+def write_npz(path, arrays):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, (dtype, shape, data) in arrays.items():
+            archive.writestr(zipfile.ZipInfo(name + ".npy"), npy(dtype, shape, data))
+    return path
+
+
+def read_safetensors(path):
+    """name -> (dtype, shape, bytes)."""
+    with open(path, "rb") as file:
+        raw = file.read()
+    size = struct.unpack_from("<Q", raw)[0]
+    header = json.loads(raw[8:8 + size])
+    header.pop("__metadata__", None)
+    body = raw[8 + size:]
+    return {name: (entry["dtype"], entry["shape"], body[slice(*entry["data_offsets"])]) for name, entry in header.items()}
+
+
+# ---- .onnx by hand: protobuf's wire format, as onnx.proto numbers the fields -----------------------------------------------------------
+
+def varint(value):
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def number(field, value):
+    return varint(field << 3) + varint(value)
+
+
+def block(field, content):
+    if isinstance(content, str):
+        content = content.encode()
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+FLOAT, INT64 = 1, 7
+
+
+def onnx_node(op, inputs, outputs, name):
+    return b"".join([block(1, i) for i in inputs] + [block(2, o) for o in outputs] + [block(3, name), block(4, op)])
+
+
+def onnx_value(name, dtype, shape):
+    dims = b"".join(block(1, number(1, size)) for size in shape)
+    return block(1, name) + block(2, block(1, number(1, dtype) + block(2, dims)))
+
+
+def onnx_tensor(name, shape, values):
+    return b"".join(number(1, size) for size in shape) + number(2, FLOAT) + block(8, name) + block(9, struct.pack(f"<{len(values)}f", *values))
+
+
+def onnx_external_tensor(name, shape, location):
+    return (b"".join(number(1, size) for size in shape) + number(2, FLOAT) + block(8, name) +
+            block(13, block(1, "location") + block(2, location)) + number(14, 1))
+
+
+def onnx_model(nodes, initializers, inputs, outputs, opset=20):
+    graph = b"".join([block(1, n) for n in nodes] + [block(2, "graph")] + [block(5, t) for t in initializers] +
+                     [block(11, i) for i in inputs] + [block(12, o) for o in outputs])
+    return number(1, 9) + block(7, graph) + block(8, number(2, opset))
+
+
+def main():
+    if not os.access(KERF, os.X_OK):
+        sys.exit(f"{KERF} is not there: build first, or set KERF")
+    unittest.main(verbosity=2)

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every mistake of a user is one message that names the place and the numbers, and leaves what was there before as it was."""
+import json
+import os
+import re
+import stat
+import struct
+
+from support import (CLUSTERS, FLOAT, INT64, KerfTest, file_of, kerf, main, onnx_external_tensor, onnx_model, onnx_node, onnx_tensor,
+                     onnx_value, read_npz, write_npz)
+
+MLP, MLP_DATA = file_of("mlp"), file_of("mlp", "batches.npz")
+OLD = b"what was there before"
+
+
+def small_model(op="Relu", weight=None, extra=()):
+    """loss = mean cross entropy of op(x w), with more nodes on the side."""
+    nodes = [onnx_node("MatMul", ["x", "w"], ["product"], "node_product"), onnx_node(op, ["product"], ["logits"], "node_middle"),
+             onnx_node("SoftmaxCrossEntropyLoss", ["logits", "labels"], ["loss"], "node_loss"), *extra]
+    return onnx_model(nodes, [weight or onnx_tensor("w", [4, 3], [0.1 * i for i in range(12)])],
+                      [onnx_value("x", FLOAT, [2, 4]), onnx_value("labels", INT64, [2])], [onnx_value("loss", FLOAT, [])])
+
+
+class Model(KerfTest):
+    def refuse_model(self, words, content):
+        """Every command that reads a model refuses this one, and a file that was there stays."""
+        model = self.write("model.onnx", content)
+        self.write("out", OLD)
+        self.refuse(1, words, "import", model, "-o", self.path("out"))
+        self.refuse(1, words, "plan", model, "-o", self.path("out"))
+        self.refuse(1, words, "train", model, "--data", MLP_DATA, "--save", self.path("out"))
+        self.refuse(1, words, "compile", model, "-o", self.path("package"))
+        self.assertEqual(self.read("out"), OLD)
+        self.assertFalse(os.path.exists(self.path("package")))
+
+    def test_the_model_made_by_hand_is_good(self):
+        self.succeed("import", self.write("model.onnx", small_model()))
+
+    def test_truncated(self):
+        with open(MLP, "rb") as file:
+            whole = file.read()
+        for size in (1, 100, len(whole) // 2, len(whole) - 1):
+            self.refuse(1, ["model.onnx"], "import", self.write("model.onnx", whole[:size]))
+        self.refuse_model(["model.onnx"], whole[:len(whole) // 2])
+
+    def test_empty_and_not_there(self):
+        self.refuse(1, ["model.onnx"], "import", self.write("model.onnx", b""))
+        self.refuse(1, ["nowhere.onnx"], "import", self.path("nowhere.onnx"))
+
+    def test_unsupported_ops_are_all_listed(self):
+        more = [onnx_node("Unheard", ["product"], ["a"], "node_first"), onnx_node("Einsumm", ["a"], ["b"], "node_second")]
+        self.refuse_model(["Unheard", "node_first", "Einsumm", "node_second", "20"], small_model(extra=more))
+
+    def test_missing_external_data(self):
+        model = self.write("model.onnx", small_model(weight=onnx_external_tensor("w", [4, 3], "weights.bin")))
+        data = write_npz(self.path("data.npz"), {"x": ("<f4", [1, 2, 4], bytes(32)), "labels": ("<i8", [1, 2], bytes(16))})
+        self.write("out", OLD)
+        self.refuse(1, ["weights.bin"], "train", model, "--data", data, "--save", self.path("out"))
+        self.assertEqual(self.read("out"), OLD)
+
+    def test_external_data_that_is_too_short(self):
+        self.write("weights.bin", bytes(40))
+        self.refuse_model(["'w'", "48", "40"], small_model(weight=onnx_external_tensor("w", [4, 3], "weights.bin")))
+
+    def test_loss_that_is_not_there(self):
+        self.refuse(1, ["nothing"], "plan", MLP, "--loss", "nothing")
+
+    def test_unknown_option_value(self):
+        done = kerf("plan", MLP, "--optimizer", "adam")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--optimizer", done.stderr)
+
+
+class Data(KerfTest):
+    def refuse_data(self, words, arrays, ranks=2):
+        data = write_npz(self.path("data.npz"), arrays)
+        self.write("out", OLD)
+        self.refuse(1, words, "train", MLP, "--data", data, "--ranks", ranks, "--save", self.path("out"), "--lr", 0.1)
+        self.assertEqual(self.read("out"), OLD)
+
+    def setUp(self):
+        super().setUp()
+        self.arrays = read_npz(MLP_DATA)
+
+    def test_wrong_name(self):
+        self.arrays["y"] = self.arrays.pop("x")
+        self.refuse_data(["'x'", "y"], self.arrays)
+
+    def test_wrong_shape(self):
+        dtype, shape, data = self.arrays["x"]
+        self.assertEqual(shape, [20, 13, 37])
+        self.arrays["x"] = (dtype, [20, 37, 13], data)
+        self.refuse_data(["'x'", "37", "13"], self.arrays)
+
+    def test_no_axis_of_steps(self):
+        dtype, shape, data = self.arrays["x"]
+        self.arrays["x"] = (dtype, shape[1:], data[:len(data) // 20])
+        self.refuse_data(["'x'", "37", "13", "steps"], self.arrays)
+
+    def test_different_numbers_of_steps(self):
+        dtype, shape, data = self.arrays["labels"]
+        self.arrays["labels"] = (dtype, [10, 13], data[:len(data) // 2])
+        self.refuse_data(["10", "20"], self.arrays)
+
+    def test_wrong_dtype(self):
+        dtype, shape, data = self.arrays["labels"]
+        self.arrays["labels"] = ("<f8", shape, data)
+        self.refuse_data(["'labels'", "f64"], self.arrays)
+
+    def test_label_out_of_range(self):
+        dtype, shape, data = self.arrays["labels"]
+        for ranks in (1, 2, 3):
+            spoiled = bytearray(data)
+            struct.pack_into("<q", spoiled, 8 * (13 * 2 + 5), 11)  # step 2; there are 11 classes
+            self.arrays["labels"] = (dtype, shape, bytes(spoiled))
+            self.refuse_data(["11", "step 2"], self.arrays, ranks)
+
+    def test_not_an_npz(self):
+        self.refuse(1, ["data.npz"], "train", MLP, "--data", self.write("data.npz", b"PK no zip"))
+        self.refuse(1, ["nowhere.npz"], "train", MLP, "--data", self.path("nowhere.npz"))
+
+    def test_weights_of_another_model(self):
+        self.refuse(1, ["weights"], "train", MLP, "--data", MLP_DATA, "--weights", MLP_DATA)
+
+
+class Plan(KerfTest):
+    def refuse_constraints(self, words, plan, ranks=4):
+        constraints = self.write("constraints.json", plan)
+        self.write("out", OLD)
+        self.refuse(1, words, "plan", MLP, "--ranks", ranks, "--constraints", constraints, "-o", self.path("out"))
+        self.refuse(1, words, "train", MLP, "--data", MLP_DATA, "--ranks", ranks, "--plan", constraints, "--save", self.path("out"))
+        self.assertEqual(self.read("out"), OLD)
+
+    def test_mesh_that_does_not_make_the_ranks(self):
+        self.refuse_constraints(["3", "4", "constraints.json"], {"kerf": 1, "mesh": {"data": 3}})
+        self.refuse_constraints(["6", "4"], {"kerf": 1, "mesh": {"data": 2, "model": 3}})
+
+    def test_pin_on_an_unknown_op(self):
+        self.refuse_constraints(["nowhere/dot_general"],
+                                {"kerf": 1, "mesh": {"data": 4, "model": 1}, "ops": {"nowhere/dot_general": {"strategy": {"m": ["data"]}}}})
+
+    def test_pin_on_an_unknown_factor(self):
+        self.refuse_constraints(["up/dot_general", "zz"],
+                                {"kerf": 1, "mesh": {"data": 4, "model": 1}, "ops": {"up/dot_general": {"strategy": {"zz": ["data"]}}}})
+
+    def test_pin_to_an_unknown_axis(self):
+        self.refuse_constraints(["rows"],
+                                {"kerf": 1, "mesh": {"data": 4, "model": 1}, "ops": {"up/dot_general": {"strategy": {"m": ["rows"]}}}})
+
+    def test_no_plan_at_all(self):
+        self.refuse_constraints(["JSON"], "{")
+        self.refuse_constraints(["kerf"], {"mesh": {"data": 4}})
+        self.refuse_constraints(["stage"], {"kerf": 1, "mesh": {"stage": 2, "data": 2}})
+
+    def test_global_batch_of_another_export(self):
+        self.refuse_constraints(["26", "13"], {"kerf": 1, "global_batch": 26})
+
+    def test_plan_for_another_model(self):
+        self.succeed("plan", file_of("gpt2"), "--ranks", 2, "-o", self.path("plan.json"))
+        self.write("package", OLD)
+        self.refuse(1, ["another model", "plan.json"], "compile", MLP, "--plan", self.path("plan.json"), "-o", self.path("package"))
+        self.refuse(1, ["another model", "plan.json"], "train", MLP, "--data", MLP_DATA, "--plan", self.path("plan.json"))
+        self.assertEqual(self.read("package"), OLD)
+
+    def test_plan_for_another_cluster(self):
+        a100, v100 = (os.path.join(CLUSTERS, name) for name in ("dgx-a100.json", "v100-nodes.json"))
+        self.succeed("plan", MLP, "--cluster", a100, "--ranks", 2, "-o", self.path("plan.json"))
+        self.refuse(1, ["another cluster", "plan.json"], "compile", MLP, "--plan", self.path("plan.json"), "--cluster", v100, "--ranks", 2,
+                    "-o", self.path("package"))
+        self.refuse(1, ["2", "4"], "compile", MLP, "--plan", self.path("plan.json"), "--ranks", 4, "-o", self.path("package"))
+        self.assertFalse(os.path.exists(self.path("package")))
+
+    def test_ranks_that_a_package_was_not_made_for(self):
+        self.succeed("compile", MLP, "--ranks", 2, "-o", self.path("package"))
+        self.refuse(1, ["2", "3"], "run", self.path("package"), "--ranks", 3, "--data", MLP_DATA)
+
+    def test_package_that_is_damaged(self):
+        self.succeed("compile", MLP, "--ranks", 2, "-o", self.path("package"))
+        program = os.path.join(self.path("package"), "program.json")
+        with open(program, "r+b") as file:
+            file.truncate(os.path.getsize(program) // 2)
+        self.refuse(1, ["program.json"], "run", self.path("package"), "--data", MLP_DATA)
+
+    def test_cluster_that_is_wrong(self):
+        with open(os.path.join(CLUSTERS, "cpu-4.json")) as file:
+            cluster = json.load(file)
+        cluster["levels"][0]["bandwidth"] = -1
+        self.refuse(1, ["bandwidth", "-1"], "plan", MLP, "--cluster", self.write("cluster.json", cluster))
+        self.refuse(1, ["5", "4"], "plan", MLP, "--cluster", os.path.join(CLUSTERS, "cpu-4.json"), "--ranks", 5)
+
+
+class Memory(KerfTest):
+    def test_too_little_says_how_much_is_enough(self):
+        for model, ranks in (("mlp", 1), ("mlp", 4), ("gpt2", 2)):
+            self.write("out", OLD)
+            done = self.refuse(2, ["--memory"], "plan", file_of(model), "--ranks", ranks, "--memory", 10000, "-o", self.path("out"))
+            self.assertEqual(self.read("out"), OLD)
+            enough = int(re.search(r"--memory (\d+)", done.stderr).group(1))
+            self.assertGreater(enough, 10000)
+            self.succeed("plan", file_of(model), "--ranks", ranks, "--memory", enough)
+            # The runtime keeps to it as well.
+            self.succeed("train", file_of(model), "--ranks", ranks, "--memory", enough, "--data", file_of(model, "batches.npz"), "--steps", 2)
+
+
+class Output(KerfTest):
+    """Also root cannot write below a file, or over a folder."""
+
+    def test_below_a_file(self):
+        self.write("file", OLD)
+        out = os.path.join(self.path("file"), "out")
+        self.refuse(1, [out], "import", MLP, "-o", out)
+        self.refuse(1, [out], "plan", MLP, "-o", out)
+        self.refuse(1, [out], "plan", MLP, "--report", out)
+        self.refuse(1, [out], "compile", MLP, "-o", out)
+        self.refuse(1, [out], "train", MLP, "--data", MLP_DATA, "--steps", 1, "--save", out)
+        self.refuse(1, [out], "train", MLP, "--data", MLP_DATA, "--steps", 1, "--log", out)
+        self.refuse(1, [out], "train", MLP, "--data", MLP_DATA, "--steps", 1, "--gradient-norms", out)
+        self.assertEqual(self.read("file"), OLD)
+
+    def test_over_a_folder(self):
+        os.mkdir(self.path("folder"))
+        self.refuse(1, ["folder"], "plan", MLP, "-o", self.path("folder"))
+        self.refuse(1, ["folder"], "train", MLP, "--data", MLP_DATA, "--steps", 1, "--save", self.path("folder"))
+        self.assertEqual(os.listdir(self.path("folder")), [])
+
+    def test_without_permission(self):
+        if os.geteuid() == 0:
+            self.skipTest("root may write everywhere")
+        os.mkdir(self.path("folder"), stat.S_IRUSR | stat.S_IXUSR)
+        self.refuse(1, ["folder"], "plan", MLP, "-o", os.path.join(self.path("folder"), "plan.json"))
+
+
+if __name__ == "__main__":
+    main()

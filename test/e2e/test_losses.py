@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Training gives PyTorch's losses, whatever the plan.
+
+Every model is trained for 20 steps with SGD and with AdamW on 1 to 4 ranks, with the plan that the search finds and with forced ones,
+in f32 and in f64. By default a choice of the cases that takes seconds; `--all` runs every one.
+"""
+import itertools
+import json
+import os
+import sys
+import unittest
+
+from support import FOLDERS, SHARED, KerfTest, file_of, golden_of, losses_of, main, optimizer_flags
+
+ALL = "--all" in sys.argv
+if ALL:
+    sys.argv.remove("--all")
+
+TOLERANCE = {"f32": 2e-4, "f64": 1e-6}  # relative, to PyTorch's float64 losses
+PLANS_AGREE = 1e-10                     # relative, between any two plans in f64
+NORM_TOLERANCE = 1e-4                   # relative, of a gradient's norm
+NOISE = 1e-6                            # of the largest norm: below, a gradient is zero but for rounding
+
+# name -> (ranks, mesh that the plan is held to)
+PLANS = {"1": (1, None)}
+for n in (2, 3, 4):
+    PLANS[f"{n} searched"] = (n, None)
+    PLANS[f"{n} data"] = (n, {"data": n, "model": 1})
+    PLANS[f"{n} tensor"] = (n, {"data": 1, "model": n})
+PLANS["4 mixed"] = (4, {"data": 2, "model": 2})
+
+FEW = {"f64": ["1", "2 searched", "3 data", "3 tensor", "4 mixed"], "f32": ["3 searched", "4 searched"]}
+
+
+class Losses(KerfTest):
+    def train(self, model, optimizer, dtype, plan, *more):
+        golden = golden_of(model)
+        ranks, mesh = PLANS[plan]
+        step, run = optimizer_flags(golden, optimizer)
+        args = ["train", file_of(model), "--data", file_of(model, "batches.npz"), "--ranks", ranks, "--steps", golden["steps"],
+                "--dtype", dtype, "--log", self.path("log"), "--gradient-norms", self.path("norms"), "--threads", 1, *step, *run, *more]
+        if mesh:
+            args += ["--constraints", self.write("mesh.json", {"kerf": 1, "mesh": mesh})]
+        self.succeed(*args)
+        losses = losses_of(self.path("log"))
+        self.close(losses, golden["losses"][optimizer]["float64"], TOLERANCE[dtype], f"{model} {optimizer} {dtype} {plan}")
+        self.check_norms(golden["gradient_l2_step0_float64"], f"{model} {optimizer} {dtype} {plan}")
+        return losses
+
+    def check_norms(self, expected, what):
+        norms = json.loads(self.read("norms"))
+        self.assertEqual(sorted(norms), sorted(expected), what)
+        largest = max(expected.values())
+        for name, norm in expected.items():
+            allowed = NOISE * largest if norm < NOISE * largest else NORM_TOLERANCE * norm
+            self.assertLessEqual(abs(norms[name] - norm), allowed, f"{what}: gradient of {name}")
+
+    def all_plans(self, model, optimizer, dtype):
+        reached = {plan: self.train(model, optimizer, dtype, plan) for plan in (PLANS if ALL else FEW[dtype])}
+        if dtype == "f64":
+            for (a, first), (b, second) in itertools.combinations(reached.items(), 2):
+                self.close(second, first, PLANS_AGREE, f"{model} {optimizer}: plans {a} and {b}")
+
+    def test_simple_ops_instead_of_composites(self):
+        for model in FOLDERS if ALL else ["gpt2"]:
+            whole = self.train(model, "adamw", "f64", "1")
+            simple = self.train(model, "adamw", "f64", "2 searched", "--no-recognition")
+            self.close(simple, whole, PLANS_AGREE, f"{model} without recognition")
+
+
+def add_case(model, optimizer, dtype):
+    def test(self):
+        self.all_plans(model, optimizer, dtype)
+    setattr(Losses, f"test_{model}_{optimizer}_{dtype}", test)
+
+
+for model, optimizer, dtype in itertools.product(FOLDERS, ("sgd", "adamw"), TOLERANCE):
+    if ALL or dtype == "f64" or optimizer == "adamw":
+        add_case(model, optimizer, dtype)
+
+
+@unittest.skipUnless(os.path.isdir(os.path.join(SHARED, "models", "gpt2")), f"no models in {SHARED}")
+class OtherExportsOfGpt2(KerfTest):
+    """The same model as other exporter settings write it: raw (nothing folded), and without a loss."""
+
+    def check(self, file, data, *more):
+        folder = os.path.join(SHARED, "models", "gpt2")
+        with open(os.path.join(folder, "golden.json")) as golden_file:
+            golden = json.load(golden_file)
+        for optimizer, ranks in (("sgd", 2), ("adamw", 4)) if ALL else (("adamw", 3),):
+            step, run = optimizer_flags(golden, optimizer)
+            self.succeed("train", os.path.join(folder, file), "--data", os.path.join(folder, data), "--ranks", ranks, "--steps", 20,
+                         "--dtype", "f64", "--log", self.path("log"), *step, *run, *more)
+            self.close(losses_of(self.path("log")), golden["losses"][optimizer]["float64"], TOLERANCE["f64"], f"{file} {optimizer}")
+
+    def test_raw(self):
+        self.check("raw.onnx", "batches.npz")
+
+    def test_logits_with_a_loss_built_on_them(self):
+        self.check("logits.onnx", "batches_logits.npz", "--loss", "cross_entropy(logits, labels)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks as processes under mpirun: the same bits as threads, and an end for all when one is lost."""
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from support import KERF, KerfTest, file_of, losses_of, main
+
+SECONDS_TO_END = 10
+
+
+def mpirun(ranks, *args):
+    # More ranks than cores, and root, are normal where tests run.
+    return ["mpirun", "-n", str(ranks), "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", KERF, *map(str, args)]
+
+
+def children(process):
+    """The ids of the processes below `process` that run kerf, oldest first."""
+    parents, names = {}, {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat") as file:
+                    name, rest = file.read().rsplit(")", 1)
+            except OSError:
+                continue  # ended meanwhile
+            parents[int(entry)], names[int(entry)] = int(rest.split()[1]), name.split("(", 1)[1]
+    below, grown = {process}, True
+    while grown:
+        more = {pid for pid, parent in parents.items() if parent in below} - below
+        below, grown = below | more, bool(more)
+    return sorted(pid for pid in below if names.get(pid) == "kerf")
+
+
+@unittest.skipUnless(shutil.which("mpirun"), "no mpirun here")
+class Mpi(KerfTest):
+    def test_same_bits_as_threads(self):
+        for model, ranks, mesh in (("gpt2", 2, {"data": 1, "model": 2}), ("gpt2", 4, {"data": 2, "model": 2}), ("mlp", 4, None)):
+            constraints = ["--constraints", self.write("mesh.json", {"kerf": 1, "mesh": mesh})] if mesh else []
+            package = self.path(f"{model}{ranks}")
+            self.succeed("compile", file_of(model), "--ranks", ranks, "--optimizer", "adamw", *constraints, "-o", package)
+            args = ["run", package, "--data", file_of(model, "batches.npz"), "--steps", 10, "--threads", 1]
+            self.succeed(*args, "--log", self.path("threads"), "--save", self.path("threads.safetensors"))
+            done = subprocess.run(mpirun(ranks, *args, "--log", self.path("processes"), "--save", self.path("processes.safetensors")),
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(losses_of(self.path("threads")), losses_of(self.path("processes")), f"{model} on {ranks} ranks")
+            self.assertEqual(self.read("threads.safetensors"), self.read("processes.safetensors"))
+
+    def test_train_takes_its_ranks_from_mpirun(self):
+        args = ["train", file_of("mlp"), "--data", file_of("mlp", "batches.npz"), "--steps", 5, "--threads", 1]
+        done = subprocess.run(mpirun(2, *args, "--log", self.path("processes")), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.succeed(*args, "--ranks", 2, "--log", self.path("threads"))
+        self.assertEqual(losses_of(self.path("threads")), losses_of(self.path("processes")))
+
+    def test_wrong_number_of_processes(self):
+        self.succeed("compile", file_of("mlp"), "--ranks", 4, "-o", self.path("package"))
+        done = subprocess.run(mpirun(2, "run", self.path("package"), "--data", file_of("mlp", "batches.npz")),
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("4 ranks", done.stderr)
+        self.assertIn("2 processes", done.stderr)
+
+    def test_killing_one_rank_ends_the_job(self):
+        self.succeed("compile", file_of("gpt2"), "--ranks", 4, "-o", self.path("package"))
+        job = subprocess.Popen(mpirun(4, "run", self.path("package"), "--data", file_of("gpt2", "batches.npz"), "--steps", 1000000, "--log",
+                                      self.path("log")), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            deadline = time.monotonic() + 120
+            while not (os.path.exists(self.path("log")) and self.read("log")):  # until it trains
+                self.assertIsNone(job.poll(), "ended by itself")
+                self.assertLess(time.monotonic(), deadline, "no step in two minutes")
+                time.sleep(0.1)
+            ranks = children(job.pid)
+            self.assertEqual(len(ranks), 4)
+            os.kill(ranks[2], signal.SIGKILL)
+            killed = time.monotonic()
+            said, _ = job.communicate(timeout=60)
+            self.assertLess(time.monotonic() - killed, SECONDS_TO_END)
+            self.assertNotEqual(job.returncode, 0)
+            self.assertRegex(said, r"(?i)killed|signal 9|rank")
+            self.assertEqual([pid for pid in ranks if os.path.exists(f"/proc/{pid}")], [])
+        finally:
+            if job.poll() is None:
+                job.kill()
+                job.wait()
+
+
+if __name__ == "__main__":
+    main()
