@@ -213,9 +213,12 @@ struct OutlineLayersPass : kerf::impl::OutlineLayersBase<OutlineLayersPass> {
   /// To the front, in their order: a layer may then be called where its first op stood.
   static void hoistInvariants(Block &block, const OpSequence &sequence) {
     Operation *front = sequence.ops.front();
-    for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
-      if (sequence.isInvariant(&op))
-        op.moveBefore(front);
+    SmallVector<Operation *> late;
+    for (Operation *op = front->getNextNode(); op; op = op->getNextNode())
+      if (sequence.isInvariant(op))
+        late.push_back(op);
+    for (Operation *op : late)
+      op->moveBefore(front);
   }
 };
 } // namespace
