@@ -14,10 +14,12 @@ namespace {
 
 struct ScheduleCollectives : impl::ScheduleCollectivesBase<ScheduleCollectives> {
   void runOnOperation() override {
-    getOperation().walk([](WaitOp wait) {
+    SmallVector<WaitOp> waits; // first found, then moved: a walk would meet what was moved ahead again
+    getOperation().walk([&](WaitOp wait) { waits.push_back(wait); });
+    for (WaitOp wait : waits) {
       Operation *start = wait.getOperand().getDefiningOp();
       if (!start || start->getBlock() != wait->getBlock())
-        return;
+        continue;
       // Only gradients can be early: whatever else is resharded is needed by the very next op.
       auto stream = start->getAttrOfType<StringAttr>("stream");
       Operation *ready = start->getOperand(0).getDefiningOp();
@@ -33,7 +35,7 @@ struct ScheduleCollectives : impl::ScheduleCollectivesBase<ScheduleCollectives> 
           first = user;
       if (first && first->getBlock() == wait->getBlock())
         wait->moveBefore(first);
-    });
+    }
   }
 };
 
