@@ -434,7 +434,7 @@ Status buildOp(const CollectiveRequest &request, const std::vector<int64_t> &mem
     return ok();
   }
   std::optional<size_t> except;
-  if (auto other = instruction.attrs.find("other_dim"); other != instruction.attrs.end() && other->is_number_unsigned())
+  if (auto other = instruction.attrs.find("other_dim"); other != instruction.attrs.end() && other->is_number_integer() && other->get<int64_t>() >= 0)
     except = other->get<size_t>();
   auto dim = dimension(bind, "dim", except);
   if (!dim)
