@@ -93,8 +93,11 @@ FailureOr<std::pair<Strategy, OpSharding>> Walker::follow(Operation *op, const R
       continue;
     double bytes = wanted ? bytesToReshard(mesh, op->getResult(0), sharding->results[0], *wanted) : 0;
     for (auto [value, lies] : llvm::zip(op->getOperands(), sharding->operands)) {
-      if (isDeferred(value))
+      if (isDeferred(value)) { // can be made in any form but as a partial sum
+        if (!lies.partial.empty())
+          bytes = std::numeric_limits<double>::infinity();
         continue;
+      }
       double fewest = std::numeric_limits<double>::infinity();
       for (auto &[have, unused] : versions[value])
         fewest = std::min(fewest, bytesToReshard(mesh, value, have, lies));
