@@ -45,7 +45,7 @@ def optimizer_flags(golden, optimizer):
     return step, ["--lr", str(settings["lr"])]
 
 
-def kerf(*args, timeout=300, cwd=None):
+def kerf(*args, timeout=120, cwd=None):
     return subprocess.run([KERF, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, timeout=timeout, cwd=cwd)
 

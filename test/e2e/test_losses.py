@@ -19,6 +19,7 @@ if ALL:
 
 TOLERANCE = {"f32": 2e-4, "f64": 1e-6}  # relative, to PyTorch's float64 losses
 PLANS_AGREE = 1e-10                     # relative, between any two plans in f64
+COMPOSITES_AGREE = 1e-8                 # relative, in f64: exports hold GELU's constants in float32, the composite exactly
 NORM_TOLERANCE = 1e-4                   # relative, of a gradient's norm
 NOISE = 1e-6                            # of the largest norm: below, a gradient is zero but for rounding
 
@@ -39,7 +40,7 @@ class Losses(KerfTest):
         ranks, mesh = PLANS[plan]
         step, run = optimizer_flags(golden, optimizer)
         args = ["train", file_of(model), "--data", file_of(model, "batches.npz"), "--ranks", ranks, "--steps", golden["steps"],
-                "--dtype", dtype, "--log", self.path("log"), "--gradient-norms", self.path("norms"), "--threads", 1, *step, *run, *more]
+                "--dtype", dtype, "--log", self.path("log"), "--gradient-norms", self.path("norms"), *step, *run, *more]
         if mesh:
             args += ["--constraints", self.write("mesh.json", {"kerf": 1, "mesh": mesh})]
         self.succeed(*args)
@@ -66,7 +67,7 @@ class Losses(KerfTest):
         for model in FOLDERS if ALL else ["gpt2"]:
             whole = self.train(model, "adamw", "f64", "1")
             simple = self.train(model, "adamw", "f64", "2 searched", "--no-recognition")
-            self.close(simple, whole, PLANS_AGREE, f"{model} without recognition")
+            self.close(simple, whole, COMPOSITES_AGREE, f"{model} without recognition")
 
 
 def add_case(model, optimizer, dtype):
