@@ -8,6 +8,7 @@
 namespace kerf::runtime::kernels {
 
 // Elementwise.cpp, Unary.cpp
+bool isUnary(std::string_view op);
 Result<Planned> planUnary(const BindRequest &request);
 Result<Planned> planConvert(const BindRequest &request);
 Result<Planned> planIsNan(const BindRequest &request);

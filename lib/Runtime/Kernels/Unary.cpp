@@ -5,6 +5,8 @@
 #include "Simd.h"
 
 #include "kerf/Package/Half.h"
+#include <algorithm>
+#include <iterator>
 #include <numbers>
 
 namespace kerf::runtime::kernels {
@@ -34,6 +36,9 @@ template <typename T> T wrappedNegation(T x) {
   else
     return T(std::make_unsigned_t<T>(0) - std::make_unsigned_t<T>(x));
 }
+
+constexpr std::string_view kUnaryOps[] = {"negate", "abs",      "sign", "exponential", "log",    "sqrt", "rsqrt",
+                                          "tanh",   "logistic", "erf",  "sine",        "cosine", "not"};
 
 template <typename T> Result<Planned> planFloatUnary(const BindRequest &request) {
   const std::string &op = request.instruction.op;
@@ -145,6 +150,10 @@ template <typename T> T geluSlopeByErf(T x) {
   return T(0.5) * (T(1) + std::erf(x * T(kInverseSqrt2))) + (density == 0 ? T(0) : x * density);
 }
 } // namespace
+
+bool isUnary(std::string_view op) {
+  return std::find(std::begin(kUnaryOps), std::end(kUnaryOps), op) != std::end(kUnaryOps);
+}
 
 Result<Planned> planUnary(const BindRequest &request) {
   Checker check(request);
