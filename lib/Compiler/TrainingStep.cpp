@@ -29,7 +29,7 @@ Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string 
   auto model = importModel(context, path, options.import);
   if (!model)
     return model.error();
-  TrainingStep step{std::move(model->module), std::move(model->weights), std::move(model->warnings), ""};
+  TrainingStep step{std::move(model->module), std::move(model->weights), std::move(model->warnings), "", std::move(model->missingFiles)};
 
   std::string text;
   llvm::raw_string_ostream stream(text);

@@ -418,6 +418,8 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm) {
   ImportedModel model;
   model.module = std::move(module);
   model.weights = std::move(weights);
+  for (const auto &[name, count] : file.missingFiles)
+    model.missingFiles.push_back(name);
   model.warnings = std::move(warnings);
   for (std::string &warning : parameterWarnings(file, roles, needed))
     model.warnings.push_back(std::move(warning));

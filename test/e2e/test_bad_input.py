@@ -56,8 +56,9 @@ class Model(KerfTest):
         model = self.write("model.onnx", small_model(weight=onnx_external_tensor("w", [4, 3], "weights.bin")))
         data = write_npz(self.path("data.npz"), {"x": ("<f4", [1, 2, 4], bytes(32)), "labels": ("<i8", [1, 2], bytes(16))})
         self.write("out", OLD)
-        self.refuse(1, ["weights.bin"], "train", model, "--data", data, "--save", self.path("out"))
+        self.refuse(1, ["weights.bin", "--weights", "--seed"], "train", model, "--data", data, "--save", self.path("out"))
         self.assertEqual(self.read("out"), OLD)
+        self.succeed("train", model, "--data", data, "--seed", 1)
 
     def test_external_data_that_is_too_short(self):
         self.write("weights.bin", bytes(40))

@@ -170,7 +170,7 @@ struct CompileCommand {
     warn(step->warnings);
     auto planned = planAndCompile(*step, model.model, planFile, where, !where.cluster.empty());
     if (!planned)
-      return fail(planned->compiled.program.entry.empty() ? planned.error() : planned.error());
+      return fail(planned.error());
     package::Program &program = planned->compiled.program;
     program.info["model"] = model.model;
     program.info["report"] = toJson(planned->compiled.report);

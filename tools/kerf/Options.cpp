@@ -110,7 +110,7 @@ void RunFlags::addTo(CLI::App &command) {
   command.add_option("--lr-schedule", schedule, "constant, linear (to 0) or cosine (to 0), after the warm-up")->check(CLI::IsMember({"constant", "linear", "cosine"}))->capture_default_str();
   command.add_option("--warmup", warmup, "steps in which the learning rate rises to --lr")->check(CLI::NonNegativeNumber);
   command.add_option("--total", total, "steps at which the schedule ends (default: --steps)")->check(CLI::PositiveNumber);
-  command.add_option("--seed", seed, "seed of the initial weights where the model has none (docs/runtime.md)")->capture_default_str();
+  command.add_option("--seed", seed, "seed of the initial weights where the model has none (default 0; docs/runtime.md)");
   command.add_option("--save", save, "write the trained weights: OUT.safetensors");
   command.add_option("--log", log, "write one JSON object a step: losses.jsonl");
   command.add_option("--gradient-norms", gradientNorms, "write the L2 norm of each gradient at the first step: F.json");
@@ -119,7 +119,7 @@ void RunFlags::addTo(CLI::App &command) {
 Result<runtime::RunOptions> RunFlags::toRunOptions() const {
   runtime::RunOptions options;
   options.steps = steps;
-  options.seed = seed;
+  options.seed = seed.value_or(0);
   options.savePath = save;
   int64_t end = total ? total : steps;
   options.learningRate = [lr = lr, warmup = warmup, end, schedule = schedule](int64_t step) {

@@ -37,7 +37,7 @@ struct RunFlags {
   std::string data, save, log, gradientNorms, schedule = "constant";
   int64_t steps = 0, warmup = 0, total = 0;
   double lr = 1e-3;
-  uint64_t seed = 0;
+  std::optional<uint64_t> seed; // given, or not
 
   void addTo(CLI::App &command);
   Result<runtime::RunOptions> toRunOptions() const;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <fstream>
 
 namespace kerf::tool {
@@ -105,7 +106,7 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
   if (!report)
     return report;
   if (isFirst && !report->initialized.empty())
-    fmt::print(stderr, "note: {} parameters had no weights and were initialized from seed {} (docs/runtime.md)\n", report->initialized.size(), flags.seed);
+    fmt::print(stderr, "note: {} parameters had no weights and were initialized from seed {} (docs/runtime.md)\n", report->initialized.size(), flags.seed.value_or(0));
   if (isFirst && !flags.gradientNorms.empty())
     if (Status status = writeGradientNorms(*report, flags.gradientNorms); !status)
       return status.error();
@@ -170,6 +171,10 @@ struct TrainCommand {
     auto step = importTrainingStep(*context, model.model, *options);
     if (!step)
       return fail(step.error());
+    // A lost file is not to be trained over with random weights; a model that is a structure only is, when the user says so.
+    if (!step->missingFiles.empty() && model.weights.empty() && !flags.seed)
+      return fail({fmt::format("{}: its weights lie in '{}', which does not exist; put the file there, give --weights, or give --seed to start from "
+                               "initial values made up from it", model.model, fmt::join(step->missingFiles, "', '"))});
     if (runtime::launchedByMpi() && !where.ranks)
       if (const char *size = std::getenv("OMPI_COMM_WORLD_SIZE"))
         where.ranks = std::atoll(size);

@@ -27,6 +27,7 @@ struct TrainingStep {
   TensorMap weights;
   std::vector<std::string> warnings;
   std::string modelHash; // SHA-256 of graph, names and shapes, in hexadecimal
+  std::vector<std::string> missingFiles; // of weights, as ImportedModel has them
 };
 
 /// Imports the model and runs the passes up to one whole training step: composites, reshapes, layers, gradients, optimizer.

@@ -26,6 +26,8 @@ struct ImportedModel {
   /// all by `kerf.name`. A name is absent where the model came without that tensor's data.
   TensorMap weights;
   std::vector<std::string> warnings;
+  /// Files that the model says hold its weights, and that do not exist.
+  std::vector<std::string> missingFiles;
 };
 
 /// By suffix: .onnx, or .mlir (kerf IR as `writeModel` writes it).
