@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "MemoryRows.h"
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 using namespace kerf;
@@ -59,10 +60,27 @@ std::vector<LiveSet> setsBeforeEnds(const std::vector<MemoryUsage> &usages) {
   return sets;
 }
 
+/// Takes out of every set what all of them hold alike (parameters and states: most of a set), and returns it: sets compare the same without.
+LiveSet takeCommon(std::vector<LiveSet> &sets) {
+  std::map<std::pair<int, int64_t>, size_t> holders;
+  for (const LiveSet &set : sets)
+    for (const auto &entry : set)
+      ++holders[{entry.first, entry.second}];
+  auto isCommon = [&](const auto &entry) { return holders[{entry.first, entry.second}] == sets.size(); };
+  LiveSet common;
+  for (const auto &entry : sets.empty() ? LiveSet() : sets.front())
+    if (isCommon(entry))
+      common.push_back(entry);
+  for (LiveSet &set : sets)
+    std::erase_if(set, isCommon);
+  return common;
+}
+
 } // namespace
 
 std::vector<LiveSet> kerf::search::maximalLiveSets(const std::vector<MemoryUsage> &usages) {
   std::vector<LiveSet> sets = setsBeforeEnds(usages);
+  LiveSet common = takeCommon(sets);
   bool compareAll = sets.size() * sets.size() <= kMaxComparisons;
   // Larger sets first (stable: then by time), so that a set can only lie in one before it.
   if (compareAll)
@@ -82,6 +100,11 @@ std::vector<LiveSet> kerf::search::maximalLiveSets(const std::vector<MemoryUsage
       else
         ++k;
     kept.push_back(std::move(set));
+  }
+  for (LiveSet &set : kept) {
+    LiveSet whole;
+    std::merge(set.begin(), set.end(), common.begin(), common.end(), std::back_inserter(whole));
+    set = std::move(whole);
   }
   return kept;
 }
