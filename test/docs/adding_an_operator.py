@@ -16,7 +16,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGE = "docs/adding-an-operator.md"
 MOST_FILES = 4
-BLOCK = re.compile(r'^<!-- (?:insert in (?P<file>\S+) (?P<where>after|before) "(?P<anchor>.*)"|create (?P<new>\S+)) -->\n```\S*\n(?P<code>.*?)^```$',
+BLOCK = re.compile(r'^<!-- (?:insert in (?P<file>\S+) (?P<where>after|before) "(?P<anchor>[^\n]*)"|create (?P<new>\S+)) -->\n```\S*\n(?P<code>.*?)^```$',
                    re.MULTILINE | re.DOTALL)
 
 

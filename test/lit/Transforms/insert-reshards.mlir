@@ -1,0 +1,64 @@
+// RUN: kerf-opt --kerf-insert-reshards --split-input-file %s | FileCheck %s
+
+// A row-parallel product leaves a partial sum; the op after it says what becomes of it: here the rank's piece, later everything.
+
+kerf.mesh @mesh #kerf.mesh<"model"=2>
+// CHECK-LABEL: func.func @partial_sum_is_reduced_where_it_is_needed
+func.func @partial_sum_is_reduced_where_it_is_needed(
+    %x: tensor<4x8xf32> {kerf.sharding = #kerf.sharding<[{}, {"model"}]>},
+    %w: tensor<8x6xf32> {kerf.sharding = #kerf.sharding<[{"model"}, {}]>}) -> tensor<4x6xf32> {
+  // CHECK: %[[Y:.*]] = kerf.dot_general
+  %y = kerf.dot_general %x, %w {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>,
+      rhs_contracting = array<i64: 0>, kerf.strategy = {model = "k"}} : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  // CHECK: %[[R:.*]] = kerf.reshard %[[Y]] {{.*}}from = #kerf.sharding<[{}, {}], partial = ["model"]>, to = #kerf.sharding<[{"model"}, {}]>
+  // CHECK: kerf.tanh %[[R]]
+  %z = kerf.tanh %y {kerf.strategy = {model = "i"}} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %z : tensor<4x6xf32>
+}
+
+// -----
+
+// An op without a strategy follows its operands: no reshard, the same cut.
+
+kerf.mesh @mesh #kerf.mesh<"data"=4>
+// CHECK-LABEL: func.func @ops_follow_their_operands
+func.func @ops_follow_their_operands(%x: tensor<8x6xf32> {kerf.sharding = #kerf.sharding<[{"data"}, {}]>}) -> tensor<8x6xf32> {
+  // CHECK-NOT: kerf.reshard
+  // CHECK: kerf.exponential %{{.*}} {kerf.strategy = {data = "[[I:.*]]"}}
+  // CHECK: kerf.negate %{{.*}} {kerf.strategy = {data = "[[I]]"}}
+  %y = kerf.exponential %x : (tensor<8x6xf32>) -> tensor<8x6xf32>
+  %z = kerf.negate %y : (tensor<8x6xf32>) -> tensor<8x6xf32>
+  return %z : tensor<8x6xf32>
+}
+
+// -----
+
+// Softmax over a cut dimension becomes its parts; the maximum and the sum are reduced, nothing else moves.
+
+kerf.mesh @mesh #kerf.mesh<"model"=2>
+// CHECK-LABEL: func.func @cut_classes_decompose
+func.func @cut_classes_decompose(%x: tensor<4x8xf32> {kerf.sharding = #kerf.sharding<[{}, {"model"}]>}) -> tensor<4x8xf32> {
+  // CHECK-NOT: kerf.softmax
+  // CHECK: kerf.reduce {{.*}}reduce_kind max
+  // CHECK: kerf.reshard {{.*}}tensor<4xf32>
+  // CHECK: kerf.reduce {{.*}}reduce_kind sum
+  // CHECK: kerf.reshard {{.*}}tensor<4xf32>
+  // CHECK-NOT: kerf.reshard
+  // CHECK: return
+  %y = kerf.softmax %x {dimension = 1 : i64, kerf.strategy = {model = "v"}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// -----
+
+// The abstract synchronization is told what it gets and what it leaves.
+
+kerf.mesh @mesh #kerf.mesh<"data"=2>
+// CHECK-LABEL: func.func @gradients_stay_abstract
+func.func @gradients_stay_abstract(%x: tensor<4x8xf32> {kerf.sharding = #kerf.sharding<[{"data"}, {}]>}) -> tensor<8xf32> {
+  // CHECK: kerf.sync_gradient {{.*}}from = #kerf.sharding<[{}], partial = ["data"]>{{.*}}to = #kerf.sharding<[{}]>
+  // CHECK-NOT: kerf.reshard
+  %g = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>, kerf.strategy = {data = "r"}} : (tensor<4x8xf32>) -> tensor<8xf32>
+  %s = kerf.sync_gradient %g {parameter = "w", kerf.strategy = {}} : (tensor<8xf32>) -> tensor<8xf32>
+  return %s : tensor<8xf32>
+}
