@@ -193,6 +193,17 @@ LogicalResult Walker::placeCall(CallOp call) {
 LogicalResult Walker::place(Operation *op) {
   if (auto call = dyn_cast<CallOp>(op))
     return placeCall(call);
+  if (auto reshard = dyn_cast<ReshardOp>(op)) { // written by hand
+    Shape shape = shapeOf(reshard.getOperand());
+    auto emitError = [op] { return op->emitError(); };
+    auto from = reshard.getFrom().toSharding(mesh, shape, emitError), to = reshard.getTo().toSharding(mesh, shape, emitError);
+    Value value = failed(from) || failed(to) ? Value() : demand(reshard.getOperand(), *from, op);
+    if (!value)
+      return failure();
+    reshard.getOperandMutable().assign(value);
+    know(reshard.getResult(), *to);
+    return success();
+  }
   auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
   if (!ruled)
     return op->emitError() << "has no sharding rule";
