@@ -18,6 +18,7 @@ namespace kerf {
 namespace {
 
 constexpr int kMemoryRounds = 6;
+constexpr int kLeastMemoryRounds = 6;
 
 /// Every plan frame that the constraints leave open: sizes of "data" and "model" whose product, with the pinned axes, is the ranks.
 Result<std::vector<Plan>> frames(const Plan &constraints, const std::string &where, int64_t ranks) {
@@ -189,6 +190,25 @@ std::optional<Report::Alternative> decisionRunnerUp(const Candidate &best, const
                              fmt::format("{:+.1f} % step time", 100 * (other->seconds / best.solution.seconds - 1)), other->seconds, other->peakBytes};
 }
 
+/// The least memory of a rank with which a search still succeeds, as far as a few tries tell. `bytes` is a limit that is known to be enough;
+/// it falls to what the plans found under it need, or by a sixteenth.
+int64_t leastMemory(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options, const std::vector<Plan> &frames, int64_t bytes) {
+  auto fits = [&](int64_t limit, int64_t &least) {
+    bool found = false;
+    for (const Plan &frame : frames)
+      if (auto candidate = MeshSearch(step, cluster, options, frame, limit).run(least); candidate && *candidate)
+        found = true;
+    return found;
+  };
+  for (int round = 0; round < kLeastMemoryRounds; ++round) {
+    int64_t limit = bytes - std::max<int64_t>(1, bytes / 16), least = limit, ignored = limit;
+    if (!fits(limit, least))
+      break;
+    bytes = least < limit && fits(least, ignored) ? least : limit;
+  }
+  return bytes;
+}
+
 } // namespace
 
 Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options) {
@@ -227,10 +247,12 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
     bound = std::min(bound, (*candidate)->solution.lowerBoundSeconds);
     fitting.push_back(std::move(**candidate));
   }
-  if (fitting.empty() && !rejected.empty())
+  if (fitting.empty() && !rejected.empty()) {
+    leastBytes = leastMemory(step, cluster, options, *open, leastBytes);
     return Error{fmt::format("no plan for {} ranks fits into {} bytes of memory per rank: the smallest found needs {} bytes; give --memory {} or more, "
                              "or more ranks", cluster.ranks(), limit, leastBytes, leastBytes),
                  ExitStatus::Infeasible};
+  }
   if (fitting.empty())
     return lastError ? *lastError : Error{"no mesh is left to try", ExitStatus::InternalCheck};
 

@@ -169,7 +169,7 @@ class Plan(KerfTest):
         self.succeed("plan", MLP, "--cluster", a100, "--ranks", 2, "-o", self.path("plan.json"))
         self.refuse(1, ["another cluster", "plan.json"], "compile", MLP, "--plan", self.path("plan.json"), "--cluster", v100, "--ranks", 2,
                     "-o", self.path("package"))
-        self.refuse(1, ["2", "4"], "compile", MLP, "--plan", self.path("plan.json"), "--ranks", 4, "-o", self.path("package"))
+        self.refuse(1, ["2 ranks", "1"], "compile", MLP, "--plan", self.path("plan.json"), "--ranks", 1, "-o", self.path("package"))
         self.assertFalse(os.path.exists(self.path("package")))
 
     def test_ranks_that_a_package_was_not_made_for(self):
@@ -199,6 +199,8 @@ class Memory(KerfTest):
             self.assertEqual(self.read("out"), OLD)
             enough = int(re.search(r"--memory (\d+)", done.stderr).group(1))
             self.assertGreater(enough, 10000)
+            free = json.loads(self.succeed("plan", file_of(model), "--ranks", ranks, "--json").stdout)
+            self.assertLessEqual(enough, max(free["predicted"]["peak_bytes"]))
             self.succeed("plan", file_of(model), "--ranks", ranks, "--memory", enough)
             # The runtime keeps to it as well.
             self.succeed("train", file_of(model), "--ranks", ranks, "--memory", enough, "--data", file_of(model, "batches.npz"), "--steps", 2)
