@@ -17,7 +17,9 @@ namespace kerf {
 
 namespace {
 
-constexpr int kMemoryRounds = 6;
+constexpr int kMemoryRounds = 4;
+/// Where nothing fits: shares of the way from the least estimate to the unlimited plan's that are tried besides.
+constexpr double kOtherTries[] = {0.25, 0.5, 1.0};
 constexpr int kLeastMemoryRounds = 6;
 
 /// Every plan frame that the constraints leave open: sizes of "data" and "model" whose product, with the pinned axes, is the ranks.
@@ -93,6 +95,7 @@ public:
 
 private:
   Result<Candidate> lower(Placement placement, Solution solution);
+  Result<Candidate> attempt(Placement &placement, std::optional<int64_t> estimateLimit, int64_t &leastBytes);
   const TrainingStep &step;
   const Cluster &cluster;
   const PlanOptions &options;
@@ -126,38 +129,62 @@ Result<Candidate> MeshSearch::lower(Placement placement, Solution solution) {
   return candidate;
 }
 
+/// The best under an estimated limit; its real bytes are noted.
+Result<Candidate> MeshSearch::attempt(Placement &placement, std::optional<int64_t> estimateLimit, int64_t &leastBytes) {
+  placement.problem.memoryLimitBytes = estimateLimit;
+  SolveOptions solveOptions;
+  solveOptions.workBudget = options.workBudget / kMemoryRounds;
+  auto solution = solve(placement.problem, solveOptions);
+  if (!solution)
+    return solution.error();
+  if (solution->choice.empty())
+    return Error{fmt::format("mesh {}: the pins contradict each other: no strategies go together", meshText(placement.mesh))};
+  auto candidate = lower(placement, std::move(*solution));
+  if (candidate)
+    leastBytes = std::min(leastBytes, candidate->bytes());
+  return candidate;
+}
+
 Result<std::optional<Candidate>> MeshSearch::run(int64_t &leastBytes) {
   auto placement = buildProblem(*step.module, collectives, options.constraints, limit);
   if (!placement)
     return placement.error();
   double bound = -1;
-  int64_t allowed = limit;
+  auto settled = [&](Candidate &candidate) {
+    candidate.solution.lowerBoundSeconds = std::min(bound < 0 ? candidate.solution.lowerBoundSeconds : bound, candidate.solution.seconds);
+    candidate.plan.predicted->lowerBoundSeconds = candidate.solution.lowerBoundSeconds;
+    return std::optional<Candidate>(std::move(candidate));
+  };
+  int64_t allowed = limit, leastEstimate = 0;
   for (int round = 0; round < kMemoryRounds; ++round) {
-    bool last = round == kMemoryRounds - 1 || allowed <= 0;
-    placement->problem.memoryLimitBytes = last ? 0 : allowed; // the last try is for the least memory
-    SolveOptions solveOptions;
-    solveOptions.workBudget = options.workBudget;
-    auto solution = solve(placement->problem, solveOptions);
-    if (!solution)
-      return solution.error();
-    if (round == 0)
-      bound = solution->lowerBoundSeconds;
-    if (solution->choice.empty())
-      return Error{fmt::format("mesh {}: the pins contradict each other: no strategies go together", meshText(placement->mesh))};
-    auto candidate = lower(*placement, *solution);
+    bool last = round == kMemoryRounds - 1 || allowed <= 0; // the last try is for the least memory
+    auto candidate = attempt(*placement, last ? 0 : allowed, leastBytes);
     if (!candidate)
       return candidate.error();
-    leastBytes = std::min(leastBytes, candidate->bytes());
-    if (candidate->bytes() <= limit) {
-      candidate->solution.lowerBoundSeconds = std::min(bound, candidate->solution.seconds);
-      candidate->plan.predicted->lowerBoundSeconds = candidate->solution.lowerBoundSeconds;
-      return std::optional<Candidate>(std::move(*candidate));
-    }
+    if (round == 0)
+      bound = candidate->solution.lowerBoundSeconds;
+    if (candidate->bytes() <= limit)
+      return settled(*candidate);
+    leastEstimate = candidate->solution.peakBytes;
     if (last)
-      return std::optional<Candidate>();
-    int64_t beyond = candidate->bytes() - solution->peakBytes;
-    int64_t next = std::min(limit - std::max<int64_t>(beyond, 0), solution->peakBytes - 1);
-    allowed = solution->feasible ? std::min(next, allowed - 1) : 0;
+      break;
+    int64_t beyond = candidate->bytes() - candidate->solution.peakBytes;
+    int64_t next = std::min(limit - std::max<int64_t>(beyond, 0), candidate->solution.peakBytes - 1);
+    allowed = candidate->solution.feasible ? std::min(next, allowed - 1) : 0;
+  }
+  // What the estimate calls least need not be the least in truth.
+  auto free = attempt(*placement, std::nullopt, leastBytes);
+  if (!free)
+    return free.error();
+  if (free->bytes() <= limit)
+    return settled(*free);
+  for (double share : kOtherTries) {
+    int64_t between = leastEstimate + static_cast<int64_t>(share * static_cast<double>(std::max<int64_t>(0, free->solution.peakBytes - leastEstimate)));
+    auto candidate = attempt(*placement, between, leastBytes);
+    if (!candidate)
+      return candidate.error();
+    if (candidate->bytes() <= limit)
+      return settled(*candidate);
   }
   return std::optional<Candidate>();
 }
