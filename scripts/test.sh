@@ -9,4 +9,4 @@ rm -f "$results"
 # Whole outputs, because the number of tests inside of each program is read from them.
 ctest --test-dir "$build" --output-on-failure --parallel "${JOBS:-$(nproc)}" --no-tests=error --output-junit test-results.xml \
   --test-output-size-passed 4000000 --test-output-size-failed 4000000 </dev/null
-exec python3 "$(dirname "$0")/count-tests.py" "$results" $?
+python3 "$(dirname "$0")/count-tests.py" "$results" $? | tee "$build/test-summary"
