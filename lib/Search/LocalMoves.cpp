@@ -9,6 +9,9 @@ using namespace kerf::search;
 
 namespace {
 
+/// A row is a cache miss, a step of the budget a cell of a table: measured on the folded step of a 32-layer model, about eight to one.
+constexpr int64_t kStepsPerRow = 8;
+
 /// A full choice with its row sums.
 struct State {
   const Network &network;
@@ -32,7 +35,7 @@ struct State {
   /// By how much the overflow of all rows together falls when `variable` takes `label`.
   double relief(int variable, int label) const {
     double relief = 0;
-    steps -= static_cast<int64_t>(network.rowsOf[variable].size());
+    steps -= kStepsPerRow * static_cast<int64_t>(network.rowsOf[variable].size());
     for (const RowPlace &place : network.rowsOf[variable]) {
       const std::vector<int64_t> &bytes = network.rows[place.row].terms[place.term].extraBytes;
       int64_t after = extra[place.row] + bytes[label] - bytes[labels[variable]];

@@ -20,6 +20,8 @@ namespace kerf {
 
 namespace {
 
+/// Tensors of the operand's size that a decomposed composite has at once, counted in the decompositions of lib/Dialect/Kerf.
+constexpr int64_t kDecomposedBuffers = 3;
 constexpr double kForbidden = std::numeric_limits<double>::infinity();
 
 /// Where a value comes from: result `result` of a node.
@@ -45,6 +47,7 @@ private:
   Status addFunction(func::FuncOp function);
   void addUses(func::FuncOp function);
   void addMemory();
+  void addDecomposed(Value result, const std::vector<LiveInterval> &live);
   Source sourceOf(Value value);
   std::vector<double> reshardTable(Source from, int to, int operand, Value value, double multiplicity);
   void addEdge(int u, int v, std::vector<double> table);
@@ -321,8 +324,31 @@ void Builder::addMemory() {
     Shape shape = shapeOf(buffer.value);
     for (const OpSharding &sharding : placement.nodes[source.node].shardings)
       usage.bytes.push_back(elementsOf(localShape(shape, sharding.results[source.result])) * bytesPerElement(buffer.value.getType()));
+    addDecomposed(buffer.value, usage.live);
     placement.problem.usages.push_back(std::move(usage));
   }
+}
+
+/// A composite whose strategy has it decomposed needs room for its parts while it runs.
+void Builder::addDecomposed(Value result, const std::vector<LiveInterval> &live) {
+  Source source = sourceOf(result);
+  const PlacementNode &node = placement.nodes[source.node];
+  if (!node.op || source.result != 0)
+    return;
+  MemoryUsage usage{source.node, {}, {}};
+  for (const LiveInterval &instance : live)
+    usage.live.push_back({instance.begin, instance.begin + 1});
+  Value operand = node.op->getNumOperands() ? node.op->getOperand(0) : result;
+  for (size_t s = 0; s < node.strategies.size(); ++s) {
+    bool decomposes = llvm::any_of(node.strategies[s].factorOfAxis, [&](int factor) {
+      return factor >= 0 && node.rule.factors[factor].kind == FactorKind::Decomposed;
+    });
+    usage.bytes.push_back(decomposes ? kDecomposedBuffers * elementsOf(localShape(shapeOf(operand), node.shardings[s].operands[0])) *
+                                           bytesPerElement(operand.getType())
+                                     : 0);
+  }
+  if (llvm::any_of(usage.bytes, [](int64_t bytes) { return bytes > 0; }))
+    placement.problem.usages.push_back(std::move(usage));
 }
 
 Result<Placement> Builder::build(std::optional<int64_t> memoryLimitBytes) {
