@@ -95,6 +95,9 @@ class OtherExportsOfGpt2(KerfTest):
                          "--dtype", "f64", "--log", self.path("log"), *step, *run, *more)
             self.close(losses_of(self.path("log")), golden["losses"][optimizer]["float64"], TOLERANCE["f64"], f"{file} {optimizer}")
 
+    def test_optimized(self):
+        self.check("model.onnx", "batches.npz")
+
     def test_raw(self):
         self.check("raw.onnx", "batches.npz")
 
