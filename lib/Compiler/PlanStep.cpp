@@ -20,7 +20,6 @@ namespace {
 constexpr int kMemoryRounds = 4;
 /// Where nothing fits: shares of the way from the least estimate to the unlimited plan's that are tried besides.
 constexpr double kOtherTries[] = {0.25, 0.5, 1.0};
-constexpr int kLeastMemoryRounds = 6;
 
 /// Every plan frame that the constraints leave open: sizes of "data" and "model" whose product, with the pinned axes, is the ranks.
 Result<std::vector<Plan>> frames(const Plan &constraints, const std::string &where, int64_t ranks) {
@@ -83,6 +82,9 @@ struct Candidate {
   int64_t bytes() const { return compiled.report.memory.total; }
 };
 
+/// Thorough: where no mesh has a plan that fits, more estimates are tried before the user is told so.
+enum class Effort { Normal, Thorough };
+
 /// One mesh. The problem's memory leaves out the buffers of reshards and kernels; the program's real plan decides, and what it needs
 /// beyond the problem's estimate is taken off the limit of the next round. Nothing when no plan of this mesh fits; `leastBytes` then tells
 /// what one needs.
@@ -91,7 +93,7 @@ public:
   MeshSearch(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options, Plan frame, int64_t limit)
       : step(step), cluster(cluster), options(options), frame(std::move(frame)), limit(limit), collectives(this->frame.mesh(), cluster) {}
 
-  Result<std::optional<Candidate>> run(int64_t &leastBytes);
+  Result<std::optional<Candidate>> run(Effort effort, int64_t &leastBytes);
 
 private:
   Result<Candidate> lower(Placement placement, Solution solution);
@@ -145,7 +147,7 @@ Result<Candidate> MeshSearch::attempt(Placement &placement, std::optional<int64_
   return candidate;
 }
 
-Result<std::optional<Candidate>> MeshSearch::run(int64_t &leastBytes) {
+Result<std::optional<Candidate>> MeshSearch::run(Effort effort, int64_t &leastBytes) {
   auto placement = buildProblem(*step.module, collectives, options.constraints, limit);
   if (!placement)
     return placement.error();
@@ -158,7 +160,9 @@ Result<std::optional<Candidate>> MeshSearch::run(int64_t &leastBytes) {
   int64_t allowed = limit, leastEstimate = 0;
   for (int round = 0; round < kMemoryRounds; ++round) {
     bool last = round == kMemoryRounds - 1 || allowed <= 0; // the last try is for the least memory
-    auto candidate = attempt(*placement, last ? 0 : allowed, leastBytes);
+    // Only what is found whatever the limit counts as least: the same number, given as the limit, finds it again.
+    int64_t ofThisLimit = leastBytes;
+    auto candidate = attempt(*placement, last ? 0 : allowed, last ? leastBytes : ofThisLimit);
     if (!candidate)
       return candidate.error();
     if (round == 0)
@@ -172,6 +176,8 @@ Result<std::optional<Candidate>> MeshSearch::run(int64_t &leastBytes) {
     int64_t next = std::min(limit - std::max<int64_t>(beyond, 0), candidate->solution.peakBytes - 1);
     allowed = candidate->solution.feasible ? std::min(next, allowed - 1) : 0;
   }
+  if (effort == Effort::Normal)
+    return std::optional<Candidate>();
   // What the estimate calls least need not be the least in truth.
   auto free = attempt(*placement, std::nullopt, leastBytes);
   if (!free)
@@ -217,25 +223,6 @@ std::optional<Report::Alternative> decisionRunnerUp(const Candidate &best, const
                              fmt::format("{:+.1f} % step time", 100 * (other->seconds / best.solution.seconds - 1)), other->seconds, other->peakBytes};
 }
 
-/// The least memory of a rank with which a search still succeeds, as far as a few tries tell. `bytes` is a limit that is known to be enough;
-/// it falls to what the plans found under it need, or by a sixteenth.
-int64_t leastMemory(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options, const std::vector<Plan> &frames, int64_t bytes) {
-  auto fits = [&](int64_t limit, int64_t &least) {
-    bool found = false;
-    for (const Plan &frame : frames)
-      if (auto candidate = MeshSearch(step, cluster, options, frame, limit).run(least); candidate && *candidate)
-        found = true;
-    return found;
-  };
-  for (int round = 0; round < kLeastMemoryRounds; ++round) {
-    int64_t limit = bytes - std::max<int64_t>(1, bytes / 16), least = limit, ignored = limit;
-    if (!fits(limit, least))
-      break;
-    bytes = least < limit && fits(least, ignored) ? least : limit;
-  }
-  return bytes;
-}
-
 } // namespace
 
 Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options) {
@@ -256,30 +243,33 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
   std::optional<Error> lastError;
   int64_t leastBytes = std::numeric_limits<int64_t>::max();
   double bound = std::numeric_limits<double>::infinity();
-  for (const Plan &frame : *open) {
-    int64_t leastOfMesh = std::numeric_limits<int64_t>::max();
-    auto candidate = MeshSearch(step, cluster, options, frame, limit).run(leastOfMesh);
-    if (!candidate) {
-      // A pin may suit some meshes only (it names an axis that has size 1 here).
-      if (candidate.error().status == ExitStatus::InternalCheck)
-        return candidate.error();
-      lastError = candidate.error();
-      continue;
+  for (Effort effort : {Effort::Normal, Effort::Thorough}) {
+    if (effort == Effort::Thorough && (!fitting.empty() || rejected.empty()))
+      break;
+    rejected.clear();
+    for (const Plan &frame : *open) {
+      int64_t leastOfMesh = std::numeric_limits<int64_t>::max();
+      auto candidate = MeshSearch(step, cluster, options, frame, limit).run(effort, leastOfMesh);
+      if (!candidate) {
+        // A pin may suit some meshes only (it names an axis that has size 1 here).
+        if (candidate.error().status == ExitStatus::InternalCheck)
+          return candidate.error();
+        lastError = candidate.error();
+        continue;
+      }
+      leastBytes = std::min(leastBytes, leastOfMesh);
+      if (!*candidate) {
+        rejected.push_back({meshText(frame.mesh()), fmt::format("needs {} of memory, {} are there", leastOfMesh, limit), 0, leastOfMesh});
+        continue;
+      }
+      bound = std::min(bound, (*candidate)->solution.lowerBoundSeconds);
+      fitting.push_back(std::move(**candidate));
     }
-    leastBytes = std::min(leastBytes, leastOfMesh);
-    if (!*candidate) {
-      rejected.push_back({meshText(frame.mesh()), fmt::format("needs {} of memory, {} are there", leastOfMesh, limit), 0, leastOfMesh});
-      continue;
-    }
-    bound = std::min(bound, (*candidate)->solution.lowerBoundSeconds);
-    fitting.push_back(std::move(**candidate));
   }
-  if (fitting.empty() && !rejected.empty()) {
-    leastBytes = leastMemory(step, cluster, options, *open, leastBytes);
+  if (fitting.empty() && !rejected.empty())
     return Error{fmt::format("no plan for {} ranks fits into {} bytes of memory per rank: the smallest found needs {} bytes; give --memory {} or more, "
                              "or more ranks", cluster.ranks(), limit, leastBytes, leastBytes),
                  ExitStatus::Infeasible};
-  }
   if (fitting.empty())
     return lastError ? *lastError : Error{"no mesh is left to try", ExitStatus::InternalCheck};
 
