@@ -18,9 +18,10 @@ StringRef scopeOf(StringRef node) {
   return slash == StringRef::npos ? StringRef() : node.take_front(slash);
 }
 
-/// For each shared function: the scope of its first call ("h.0") and what stands for it in keys ("h.*").
+/// For each shared function: the scopes of its calls ("h.0", "h.1") and what stands for them in keys ("h.*").
 struct SharedScope {
-  std::string concrete, pattern;
+  std::vector<std::string> concrete;
+  std::string pattern;
 };
 
 std::map<std::string, SharedScope> sharedScopes(ModuleOp module) {
@@ -41,7 +42,7 @@ std::map<std::string, SharedScope> sharedScopes(ModuleOp module) {
           pattern[i] = "*";
     }
     if (alike && names.size() > 1 && !names.front().empty())
-      shared[callee] = {names.front(), llvm::join(pattern, ".")};
+      shared[callee] = {names, llvm::join(pattern, ".")};
   }
   return shared;
 }
@@ -59,8 +60,12 @@ llvm::MapVector<Operation *, OpKey> opKeys(ModuleOp module) {
         continue;
       std::string node = nodeName(op.getLoc());
       std::string module = scopeOf(node).str();
-      if (scope != shared.end() && StringRef(module).starts_with(scope->second.concrete))
-        module = scope->second.pattern + module.substr(scope->second.concrete.size());
+      if (scope != shared.end())
+        for (const std::string &concrete : scope->second.concrete)
+          if (StringRef rest = module; rest.consume_front(concrete) && (rest.empty() || rest.front() == '.')) {
+            module = scope->second.pattern + rest.str();
+            break;
+          }
       std::string key = module.empty() ? "" : module + "/";
       key += op.getName().stripDialect();
       if (op.hasAttr(KerfDialect::kBackwardAttr))
