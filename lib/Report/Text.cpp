@@ -56,7 +56,7 @@ std::string toText(const Report &report) {
   auto line = [&](const std::string &s) { text += s + "\n"; };
   line(fmt::format("Plan for {} on {}", report.model, report.cluster));
   line(fmt::format("  mesh       {} ({} of {} ranks)", meshText(report.mesh), report.usedRanks, report.ranks));
-  line(fmt::format("  step time  {} predicted ({} compute, {} collectives; proven to be no less than {} for this mesh search)",
+  line(fmt::format("  step time  {} predicted ({} compute, {} collectives; the search's lower bound is {})",
                    secondsText(report.stepSeconds), secondsText(report.computeSeconds), secondsText(report.collectiveSeconds),
                    secondsText(report.lowerBoundSeconds)));
   if (report.measuredStepSeconds > 0)
