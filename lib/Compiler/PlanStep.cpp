@@ -151,9 +151,9 @@ Result<std::optional<Candidate>> MeshSearch::run(Effort effort, int64_t &leastBy
   auto placement = buildProblem(*step.module, collectives, options.constraints, limit);
   if (!placement)
     return placement.error();
-  double bound = -1;
+  double bound = 0; // known only where the estimate itself fits: a plan may need less than its estimate
   auto settled = [&](Candidate &candidate) {
-    candidate.solution.lowerBoundSeconds = std::min(bound < 0 ? candidate.solution.lowerBoundSeconds : bound, candidate.solution.seconds);
+    candidate.solution.lowerBoundSeconds = std::min(bound, candidate.solution.seconds);
     candidate.plan.predicted->lowerBoundSeconds = candidate.solution.lowerBoundSeconds;
     return std::optional<Candidate>(std::move(candidate));
   };
@@ -165,7 +165,7 @@ Result<std::optional<Candidate>> MeshSearch::run(Effort effort, int64_t &leastBy
     auto candidate = attempt(*placement, last ? 0 : allowed, last ? leastBytes : ofThisLimit);
     if (!candidate)
       return candidate.error();
-    if (round == 0)
+    if (round == 0 && candidate->solution.feasible)
       bound = candidate->solution.lowerBoundSeconds;
     if (candidate->bytes() <= limit)
       return settled(*candidate);
