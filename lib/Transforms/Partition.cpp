@@ -198,8 +198,8 @@ LogicalResult Lowering::lower(Operation &op) {
 
 LogicalResult Lowering::run() {
   Block &old = function.front();
-  Block *body = function.addEntryBlock(); // appended: the old block stays first until it is done
-  body->moveBefore(&old);
+  auto *body = new Block;
+  function.getBody().push_front(body);
   SmallVector<Type> argumentTypes, resultTypes;
   for (BlockArgument argument : old.getArguments()) {
     unsigned i = argument.getArgNumber();
@@ -209,7 +209,7 @@ LogicalResult Lowering::run() {
       return failure();
     RankedTensorType type = localType(argument.getType(), *lies);
     function.setArgAttr(i, KerfDialect::kGlobalTypeAttr, TypeAttr::get(argument.getType()));
-    body->getArgument(i).setType(type);
+    body->addArgument(type, argument.getLoc());
     argumentTypes.push_back(type);
     local.map(argument, body->getArgument(i));
   }
