@@ -74,11 +74,14 @@ class Model(KerfTest):
 
 
 class Data(KerfTest):
-    def refuse_data(self, words, arrays, ranks=2):
+    def refuse_data(self, words, arrays, ranks=2, before_first_step=True):
         data = write_npz(self.path("data.npz"), arrays)
         self.write("out", OLD)
-        self.refuse(1, words, "train", MLP, "--data", data, "--ranks", ranks, "--save", self.path("out"), "--lr", 0.1)
+        self.write("log", OLD)
+        self.refuse(1, words, "train", MLP, "--data", data, "--ranks", ranks, "--save", self.path("out"), "--lr", 0.1,
+                    *(["--log", self.path("log")] if before_first_step else []))
         self.assertEqual(self.read("out"), OLD)
+        self.assertEqual(self.read("log"), OLD)
 
     def setUp(self):
         super().setUp()
@@ -115,7 +118,7 @@ class Data(KerfTest):
             spoiled = bytearray(data)
             struct.pack_into("<q", spoiled, 8 * (13 * 2 + 5), 11)  # step 2; there are 11 classes
             self.arrays["labels"] = (dtype, shape, bytes(spoiled))
-            self.refuse_data(["label 11", "[0, 11)"], self.arrays, ranks)
+            self.refuse_data(["label 11", "[0, 11)"], self.arrays, ranks, before_first_step=False)
 
     def test_not_an_npz(self):
         self.refuse(1, ["data.npz"], "train", MLP, "--data", self.write("data.npz", b"PK no zip"))

@@ -89,6 +89,9 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
     options->communicator = communicator.get();
   }
   bool isFirst = !communicator || communicator->rank() == 0;
+  // An old log stays where this run can't even start.
+  if (Status status = runtime::checkInputs(program, weights, *data); !status)
+    return status.error();
   std::ofstream log;
   if (!flags.log.empty() && isFirst) {
     log.open(flags.log, std::ios::trunc);
