@@ -67,13 +67,6 @@ int64_t globalBatch(ModuleOp module) {
   return 1;
 }
 
-std::string meshText(const Mesh &mesh) {
-  std::vector<std::string> axes;
-  for (const MeshAxis &axis : mesh.axes)
-    axes.push_back(fmt::format("{} {}", axis.name, axis.size));
-  return axes.empty() ? "one rank" : fmt::format("{}", fmt::join(axes, " x "));
-}
-
 struct Candidate {
   Plan plan;
   Compiled compiled;
@@ -276,8 +269,8 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
   std::stable_sort(fitting.begin(), fitting.end(), [](const Candidate &a, const Candidate &b) { return a.solution.seconds < b.solution.seconds; });
   Candidate &best = fitting.front();
   best.plan.predicted->lowerBoundSeconds = bound;
-  Planned planned{best.plan, best.compiled.report};
-  Report &report = planned.report;
+  Planned planned{best.plan, best.compiled};
+  Report &report = planned.compiled.report;
   report.stepSeconds = best.plan.predicted->stepSeconds;
   report.lowerBoundSeconds = bound;
   report.memoryLimitBytes = limit;

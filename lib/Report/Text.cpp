@@ -27,16 +27,16 @@ std::string bytesText(int64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
-namespace {
-
-constexpr size_t kMostLines = 24; // of ops and of collectives in the text; JSON has all
-
 std::string meshText(const Mesh &mesh) {
   std::vector<std::string> axes;
   for (const MeshAxis &axis : mesh.axes)
     axes.push_back(fmt::format("{} {}", axis.name, axis.size));
   return axes.empty() ? "one rank" : fmt::format("{}", fmt::join(axes, " x "));
 }
+
+namespace {
+
+constexpr size_t kMostLines = 24; // of ops and of collectives in the text; JSON has all
 
 std::string memoryLine(const char *what, const Report::Memory &m) {
   return fmt::format("  {:<10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", what, bytesText(m.parameters), bytesText(m.gradients),

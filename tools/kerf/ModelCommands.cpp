@@ -25,7 +25,7 @@ Status writeReport(const Report &report, const std::string &path) {
   return writeFile(path, endsWith(path, ".json") ? toJson(report).dump(2) + "\n" : toText(report));
 }
 
-Result<PlannedStep> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile, const PlanFlags &flags,
+Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile, const PlanFlags &flags,
                                    bool clusterGiven) {
   auto options = flags.toPlanOptions();
   if (!options)
@@ -61,7 +61,7 @@ Result<PlannedStep> planAndCompile(const TrainingStep &step, const std::string &
         compiled->report.alternatives = saved->alternatives;
         compiled->report.memoryLimitBytes = saved->memoryLimitBytes;
       }
-    return PlannedStep{std::move(*loaded), std::move(*compiled)};
+    return Planned{std::move(*loaded), std::move(*compiled)};
   }
   if (loaded) {
     options->constraints = std::move(*loaded);
@@ -70,13 +70,9 @@ Result<PlannedStep> planAndCompile(const TrainingStep &step, const std::string &
   auto planned = planStep(step, *cluster, *options);
   if (!planned)
     return planned.error();
-  planned->report.model = model;
-  planned->plan.others["report"] = toJson(planned->report);
-  auto compiled = compileStep(step, planned->plan, "the plan found", *cluster);
-  if (!compiled)
-    return compiled.error();
-  compiled->report = planned->report;
-  return PlannedStep{std::move(planned->plan), std::move(*compiled)};
+  planned->compiled.report.model = model;
+  planned->plan.others["report"] = toJson(planned->compiled.report);
+  return planned;
 }
 
 namespace {

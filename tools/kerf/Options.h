@@ -55,11 +55,7 @@ void addTrain(CLI::App &app, int &status);
 void addExplain(CLI::App &app, int &status);
 
 /// Searches, or loads `planFile` when it is complete; the plan and its device program.
-struct PlannedStep {
-  Plan plan;
-  Compiled compiled;
-};
-Result<PlannedStep> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile, const PlanFlags &flags, bool rankGiven);
+Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile, const PlanFlags &flags, bool rankGiven);
 Status writeReport(const Report &report, const std::string &path);
 
 /// Runs a program and writes what the flags ask for.

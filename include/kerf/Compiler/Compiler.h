@@ -41,21 +41,22 @@ struct PlanOptions {
   int alternatives = 3;                            // runners-up that the report names
 };
 
+/// The device program of a step under a plan, and the report of what the plan does there.
+struct Compiled {
+  package::Program program;
+  Report report;
+};
+
 struct Planned {
   Plan plan;
-  Report report;
+  Compiled compiled;
 };
 
 /// The fastest plan that fits into the memory of every rank of `cluster`. Infeasible: ExitStatus::Infeasible, with the least memory
 /// that some plan needs.
 Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options);
 
-/// The device program of the step under a complete plan, and the report of what the plan does there. Checks that plan, model and
-/// cluster belong together. `cluster` prices reshards and predictions.
-struct Compiled {
-  package::Program program;
-  Report report;
-};
+/// Lowers the step under a complete plan. Checks that plan, model and cluster belong together. `cluster` prices reshards and predictions.
 Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile, const Cluster &cluster);
 
 /// Writes the package of all ranks: program.json and weights.safetensors in `folder`, each whole or not at all.

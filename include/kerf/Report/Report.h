@@ -53,7 +53,8 @@ std::string toText(const Report &report);
 nlohmann::ordered_json toJson(const Report &report);
 /// A report that `toJson` wrote, as a plan file carries it.
 Result<Report> parseReport(const nlohmann::ordered_json &json, const std::string &where);
-/// "1.234 ms", "3.1 MB": for people.
+/// "data 2 x model 4", "1.234 ms", "3.1 MB": for people.
+std::string meshText(const Mesh &mesh);
 std::string secondsText(double seconds);
 std::string bytesText(int64_t bytes);
 
