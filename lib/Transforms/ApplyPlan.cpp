@@ -122,16 +122,10 @@ Status applyPlan(ModuleOp module, const Plan &plan) {
       Strategy strategy{std::vector<int>(mesh.axes.size(), -1)};
       auto entry = llvm::find_if(plan.arguments, [&](const ArgumentPlan &p) { return globMatch(p.pattern, name); });
       if (entry != plan.arguments.end()) {
-        if (entry->dims.size() != shape.size())
-          return Error{fmt::format("the plan's arguments[\"{}\"] has {} dimensions; {} has {}: the plan belongs to another model",
-                                   entry->pattern, entry->dims.size(), name, shape.size())};
-        for (size_t d = 0; d < shape.size(); ++d)
-          for (const std::string &axisName : entry->dims[d]) {
-            int axis = mesh.find(axisName);
-            if (axis < 0)
-              return Error{fmt::format("the plan's arguments[\"{}\"]: its mesh has no axis \"{}\" of more than one rank", entry->pattern, axisName)};
-            strategy.factorOfAxis[axis] = rule.results[0][d].empty() ? -1 : rule.results[0][d][0];
-          }
+        auto parsed = parseArgumentPlan(*entry, mesh, rule, name);
+        if (!parsed)
+          return Error{fmt::format("the plan's {}: the plan belongs to another model or mesh", parsed.error().message)};
+        strategy = *parsed;
       }
       auto sharding = project(rule, mesh, strategy);
       if (!sharding)

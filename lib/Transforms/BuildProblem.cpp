@@ -104,18 +104,10 @@ Result<std::optional<Strategy>> Builder::pinOf(const PlacementNode &node, const 
     if (!globMatch(pin.pattern, name))
       continue;
     argumentPinUsed[i] = true;
-    Strategy strategy{std::vector<int>(placement.mesh.axes.size(), -1)};
-    if (pin.dims.size() != node.rule.results[0].size())
-      return Error{fmt::format("arguments[\"{}\"] has {} dimensions; {} has {}", pin.pattern, pin.dims.size(), name,
-                               node.rule.results[0].size())};
-    for (size_t d = 0; d < pin.dims.size(); ++d)
-      for (const std::string &axisName : pin.dims[d]) {
-        int axis = placement.mesh.find(axisName);
-        if (axis < 0)
-          return Error{fmt::format("arguments[\"{}\"]: the mesh has no axis \"{}\" of more than one rank", pin.pattern, axisName)};
-        strategy.factorOfAxis[axis] = node.rule.results[0][d].empty() ? -1 : node.rule.results[0][d][0];
-      }
-    return std::optional<Strategy>(strategy);
+    auto strategy = parseArgumentPlan(pin, placement.mesh, node.rule, name);
+    if (!strategy)
+      return strategy.error();
+    return std::optional<Strategy>(*strategy);
   }
   return std::optional<Strategy>();
 }

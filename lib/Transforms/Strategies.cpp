@@ -72,4 +72,19 @@ Result<Strategy> parseOpPlan(const OpPlan &op, const Mesh &mesh, const Rule &rul
   return strategy;
 }
 
+Result<Strategy> parseArgumentPlan(const ArgumentPlan &argument, const Mesh &mesh, const Rule &rule, const std::string &name) {
+  const FactorMap &dims = rule.results[0];
+  if (argument.dims.size() != dims.size())
+    return Error{fmt::format("arguments[\"{}\"] has {} dimensions; {} has {}", argument.pattern, argument.dims.size(), name, dims.size())};
+  Strategy strategy{std::vector<int>(mesh.axes.size(), -1)};
+  for (size_t d = 0; d < dims.size(); ++d)
+    for (const std::string &axisName : argument.dims[d]) {
+      int axis = mesh.find(axisName);
+      if (axis < 0)
+        return Error{fmt::format("arguments[\"{}\"]: {}", argument.pattern, unknownAxis(axisName, mesh).message)};
+      strategy.factorOfAxis[axis] = dims[d].empty() ? -1 : dims[d][0];
+    }
+  return strategy;
+}
+
 } // namespace kerf
