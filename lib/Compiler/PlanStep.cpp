@@ -67,12 +67,17 @@ int64_t globalBatch(ModuleOp module) {
   return 1;
 }
 
+double toSeconds(TotalCost cost) {
+  return cost == kUnboundedTotal ? std::numeric_limits<double>::infinity() : static_cast<double>(cost) * kSecondsPerCost;
+}
+
 struct Candidate {
   Plan plan;
   Compiled compiled;
   Placement placement;
   Solution solution;
   int64_t bytes() const { return compiled.report.memory.total; }
+  double seconds() const { return toSeconds(solution.cost); }
 };
 
 /// Thorough: where no mesh has a plan that fits, more estimates are tried before the user is told so.
@@ -112,8 +117,8 @@ Result<Candidate> MeshSearch::lower(Placement placement, Solution solution) {
   plan.modelHash = step.modelHash;
   plan.clusterHash = sha256(toJson(cluster));
   Prediction predicted;
-  predicted.stepSeconds = candidate.solution.seconds;
-  predicted.lowerBoundSeconds = candidate.solution.lowerBoundSeconds;
+  predicted.stepSeconds = candidate.seconds();
+  predicted.lowerBoundSeconds = toSeconds(candidate.solution.lowerBound);
   plan.predicted = predicted;
   auto compiled = compileStep(step, plan, "the plan found", cluster);
   if (!compiled)
@@ -144,10 +149,10 @@ Result<std::optional<Candidate>> MeshSearch::run(Effort effort, int64_t &leastBy
   auto placement = buildProblem(*step.module, collectives, options.constraints, limit);
   if (!placement)
     return placement.error();
-  double bound = 0; // known only where the estimate itself fits: a plan may need less than its estimate
+  TotalCost bound = 0; // known only where the estimate itself fits: a plan may need less than its estimate
   auto settled = [&](Candidate &candidate) {
-    candidate.solution.lowerBoundSeconds = std::min(bound, candidate.solution.seconds);
-    candidate.plan.predicted->lowerBoundSeconds = candidate.solution.lowerBoundSeconds;
+    candidate.solution.lowerBound = std::min(bound, candidate.solution.cost);
+    candidate.plan.predicted->lowerBoundSeconds = toSeconds(candidate.solution.lowerBound);
     return std::optional<Candidate>(std::move(candidate));
   };
   int64_t allowed = limit, leastEstimate = 0;
@@ -159,7 +164,7 @@ Result<std::optional<Candidate>> MeshSearch::run(Effort effort, int64_t &leastBy
     if (!candidate)
       return candidate.error();
     if (round == 0 && candidate->solution.feasible)
-      bound = candidate->solution.lowerBoundSeconds;
+      bound = candidate->solution.lowerBound;
     if (candidate->bytes() <= limit)
       return settled(*candidate);
     leastEstimate = candidate->solution.peakBytes;
@@ -202,7 +207,7 @@ std::optional<Report::Alternative> decisionRunnerUp(const Candidate &best, const
   int dearest = -1;
   for (size_t i = 0; i < problem.nodes.size(); ++i)
     if (best.placement.nodes[i].op && best.placement.nodes[i].strategies.size() > 1 &&
-        (dearest < 0 || problem.nodes[i].seconds[best.solution.choice[i]] > problem.nodes[dearest].seconds[best.solution.choice[dearest]]))
+        (dearest < 0 || problem.nodes[i].costs[best.solution.choice[i]] > problem.nodes[dearest].costs[best.solution.choice[dearest]]))
       dearest = static_cast<int>(i);
   if (dearest < 0)
     return std::nullopt;
@@ -213,7 +218,7 @@ std::optional<Report::Alternative> decisionRunnerUp(const Candidate &best, const
     return std::nullopt;
   return Report::Alternative{fmt::format("{} with {}", problem.nodes[dearest].name,
                                          strategyText(best.placement.nodes[dearest], best.placement.mesh, other->choice[dearest])),
-                             fmt::format("{:+.1f} % step time", 100 * (other->seconds / best.solution.seconds - 1)), other->seconds, other->peakBytes};
+                             fmt::format("{:+.1f} % step time", 100 * (toSeconds(other->cost) / best.seconds() - 1)), toSeconds(other->cost), other->peakBytes};
 }
 
 } // namespace
@@ -235,7 +240,7 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
   std::vector<Report::Alternative> rejected;
   std::optional<Error> lastError;
   int64_t leastBytes = std::numeric_limits<int64_t>::max();
-  double bound = std::numeric_limits<double>::infinity();
+  TotalCost bound = kUnboundedTotal;
   for (Effort effort : {Effort::Normal, Effort::Thorough}) {
     if (effort == Effort::Thorough && (!fitting.empty() || rejected.empty()))
       break;
@@ -255,7 +260,7 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
         rejected.push_back({meshText(frame.mesh()), fmt::format("needs {} of memory, {} are there", leastOfMesh, limit), 0, leastOfMesh});
         continue;
       }
-      bound = std::min(bound, (*candidate)->solution.lowerBoundSeconds);
+      bound = std::min(bound, (*candidate)->solution.lowerBound);
       fitting.push_back(std::move(**candidate));
     }
   }
@@ -266,20 +271,20 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
   if (fitting.empty())
     return lastError ? *lastError : Error{"no mesh is left to try", ExitStatus::InternalCheck};
 
-  std::stable_sort(fitting.begin(), fitting.end(), [](const Candidate &a, const Candidate &b) { return a.solution.seconds < b.solution.seconds; });
+  std::stable_sort(fitting.begin(), fitting.end(), [](const Candidate &a, const Candidate &b) { return a.solution.cost < b.solution.cost; });
   Candidate &best = fitting.front();
-  best.plan.predicted->lowerBoundSeconds = bound;
+  best.plan.predicted->lowerBoundSeconds = toSeconds(bound);
   Planned planned{best.plan, best.compiled};
   Report &report = planned.compiled.report;
   report.stepSeconds = best.plan.predicted->stepSeconds;
-  report.lowerBoundSeconds = bound;
+  report.lowerBoundSeconds = toSeconds(bound);
   report.memoryLimitBytes = limit;
   if (auto other = decisionRunnerUp(best, options))
     report.alternatives.push_back(std::move(*other));
   for (size_t i = 1; i < fitting.size() && static_cast<int>(i) <= options.alternatives; ++i)
     report.alternatives.push_back({"mesh " + meshText(fitting[i].placement.mesh),
-                                   fmt::format("{:+.1f} % step time", 100 * (fitting[i].solution.seconds / best.solution.seconds - 1)),
-                                   fitting[i].solution.seconds, fitting[i].bytes()});
+                                   fmt::format("{:+.1f} % step time", 100 * (fitting[i].seconds() / best.seconds() - 1)),
+                                   fitting[i].seconds(), fitting[i].bytes()});
   for (Report::Alternative &other : rejected) {
     other.what = "mesh " + other.what;
     report.alternatives.push_back(std::move(other));

@@ -35,29 +35,35 @@ std::vector<int> mergeTies(const Problem &problem) {
   return variableOf;
 }
 
+/// A cost as this solver's arithmetic has it.
+double toDouble(Cost cost) {
+  return cost == kForbidden ? std::numeric_limits<double>::infinity() : static_cast<double>(cost);
+}
+
 void addNodesAndEdges(const Problem &problem, const std::vector<int> &variableOf, Network &network) {
   for (size_t i = 0; i < problem.nodes.size(); ++i) {
-    const std::vector<double> &seconds = problem.nodes[i].seconds;
+    const std::vector<Cost> &costs = problem.nodes[i].costs;
     size_t variable = variableOf[i];
     if (variable == network.unary.size())
-      network.unary.emplace_back(seconds.size(), 0.0);
-    for (size_t s = 0; s < seconds.size(); ++s)
-      network.unary[variable][s] += seconds[s];
+      network.unary.emplace_back(costs.size(), 0.0);
+    for (size_t s = 0; s < costs.size(); ++s)
+      network.unary[variable][s] += toDouble(costs[s]);
   }
   std::map<std::pair<int, int>, std::vector<double>> tables; // ordered: the order of pairs is part of the answer
   for (const ProblemEdge &edge : problem.edges) {
     int u = variableOf[edge.u], v = variableOf[edge.v];
-    size_t rows = problem.nodes[edge.u].seconds.size(), columns = problem.nodes[edge.v].seconds.size();
+    size_t rows = problem.nodes[edge.u].costs.size(), columns = problem.nodes[edge.v].costs.size();
+    const std::vector<Cost> &costs = problem.tables[edge.table];
     if (u == v) {
       for (size_t s = 0; s < rows; ++s)
-        network.unary[u][s] += edge.seconds[s * columns + s];
+        network.unary[u][s] += toDouble(costs[s * columns + s]);
       continue;
     }
     std::vector<double> &table = tables[std::minmax(u, v)];
     table.resize(rows * columns, 0.0);
     for (size_t a = 0; a < rows; ++a)
       for (size_t b = 0; b < columns; ++b)
-        table[u < v ? a * columns + b : b * rows + a] += edge.seconds[a * columns + b];
+        table[u < v ? a * columns + b : b * rows + a] += toDouble(costs[a * columns + b]);
   }
   for (auto &[ends, table] : tables)
     network.pairs.push_back({ends.first, ends.second, std::move(table)});

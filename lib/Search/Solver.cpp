@@ -9,6 +9,7 @@
 #include "Prices.h"
 #include "Reparametrize.h"
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <fmt/format.h>
 #include <optional>
@@ -181,7 +182,7 @@ struct Chain {
 
 void describe(const Problem &problem, std::vector<int> choice, Solution &solution) {
   solution.choice = std::move(choice);
-  solution.seconds = secondsOf(problem, solution.choice);
+  solution.cost = costOf(problem, solution.choice);
   solution.peakBytes = peakBytesOf(problem, solution.choice);
   solution.feasible = !problem.memoryLimitBytes || solution.peakBytes <= *problem.memoryLimitBytes;
 }
@@ -195,35 +196,93 @@ void describeLeastPeak(const Problem &problem, const Chain &chain, const LeastPe
   solution.leastPeakProven = least.proven;
 }
 
-} // namespace
+constexpr double kWorkPerSecond = 8e8; // of one 2020s core, measured on the problems of docs/search.md
 
-Result<Solution> kerf::solve(const Problem &problem, const SolveOptions &options) {
-  if (Status status = check(problem); !status)
-    return status.error();
+Status checkOptions(const Problem &problem, const SolveOptions &options) {
+  if (options.threads < 1)
+    return Error{fmt::format("the solver is given {} threads; must be 1 or more", options.threads)};
+  if (options.seconds && !(*options.seconds >= 0))
+    return Error{fmt::format("the solver is given {} seconds; must be 0 or more", *options.seconds)};
+  if (options.start.empty())
+    return ok();
+  if (options.start.size() != problem.nodes.size())
+    return Error{fmt::format("the starting answer has {} entries; the problem has {} nodes", options.start.size(),
+                             problem.nodes.size())};
+  for (size_t i = 0; i < options.start.size(); ++i)
+    if (options.start[i] < 0 || options.start[i] >= problem.strategies(static_cast<int>(i)))
+      return Error{fmt::format("the starting answer gives node {} ('{}') strategy {}; it has {}", i,
+                               problem.nodes[i].name, options.start[i], problem.strategies(static_cast<int>(i)))};
+  return ok();
+}
+
+int64_t workOf(const SolveOptions &options) {
+  if (!options.seconds)
+    return options.workBudget;
+  return static_cast<int64_t>(std::min(1e18, *options.seconds * kWorkPerSecond));
+}
+
+/// A bound in doubles, made safe: costs are whole numbers, and so is the bound of their sums.
+TotalCost wholeBound(double bound) {
+  constexpr double kRounding = 1e-9; // of sums of many doubles
+  if (std::isinf(bound))
+    return kUnboundedTotal;
+  return static_cast<TotalCost>(std::ceil(std::max(0.0, bound - std::abs(bound) * kRounding)));
+}
+
+Solution attack(const Problem &problem, int64_t workBudget) {
   Solution solution;
-  solution.seconds = solution.lowerBoundSeconds = kInfinity;
+  solution.lowerBound = kUnboundedTotal;
   Chain chain;
   chain.merged = buildNetwork(problem, chain.variableOf);
   if (chain.merged.contradictory) {
     solution.proven = true;
     return solution;
   }
-  int64_t pruning = options.workBudget / 4;
+  int64_t pruning = workBudget / 4;
   chain.reduced = removeDominated(chain.merged, pruning);
   if (chain.reduced.contradictory) {
     solution.proven = true;
     return solution;
   }
-  Answer answer = Attack(chain.reduced, options.workBudget * 3 / 4).run();
-  solution.lowerBoundSeconds = answer.bound;
+  Answer answer = Attack(chain.reduced, workBudget / 4 * 3).run();
+  solution.lowerBound = wholeBound(answer.bound);
   solution.proven = answer.exhausted;
   if (answer.incumbent.found()) {
     describe(problem, chain.strategies(answer.incumbent.labels), solution);
-    solution.lowerBoundSeconds = solution.proven ? solution.seconds : std::min(answer.bound, solution.seconds);
-    return solution;
-  }
-  if (answer.leastPeak)
+    solution.lowerBound = solution.proven ? solution.cost : std::min(solution.lowerBound, solution.cost);
+    solution.proven = solution.lowerBound == solution.cost;
+  } else if (answer.leastPeak) {
     describeLeastPeak(problem, chain, *answer.leastPeak, solution);
+  }
+  return solution;
+}
+
+/// The starting answer in place of a dearer one.
+void offerStart(const Problem &problem, const std::vector<int> &start, Solution &solution) {
+  Solution given;
+  describe(problem, start, given);
+  given.lowerBound = std::min(solution.lowerBound, given.cost);
+  given.proven = given.lowerBound == given.cost;
+  bool better = given.feasible && (!solution.feasible || given.cost < solution.cost);
+  if (better && verify(problem, given)) // ties, pins and what is forbidden
+    solution = std::move(given);
+}
+
+} // namespace
+
+Result<Solution> kerf::solve(const Problem &problem, const SolveOptions &options,
+                             const std::function<void(const Progress &)> &progress) {
+  auto begin = std::chrono::steady_clock::now();
+  if (Status status = check(problem); !status)
+    return status.error();
+  if (Status status = checkOptions(problem, options); !status)
+    return status.error();
+  Solution solution = attack(problem, workOf(options));
+  if (!options.start.empty())
+    offerStart(problem, options.start, solution);
+  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  if (progress)
+    progress({seconds.count(), solution.feasible ? std::optional(solution.cost) : std::nullopt, solution.lowerBound});
   return solution;
 }
 
@@ -233,6 +292,6 @@ Result<Solution> kerf::solveExcluding(const Problem &problem, const Solution &so
     return Error{fmt::format("runner-up: node {} of {}, with a solution of {} choices", node, problem.nodes.size(),
                              solution.choice.size())};
   Problem without = problem;
-  without.nodes[node].seconds[solution.choice[node]] = kInfinity;
+  without.nodes[node].costs[solution.choice[node]] = kForbidden;
   return solve(without, options);
 }

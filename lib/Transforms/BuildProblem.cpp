@@ -9,6 +9,7 @@
 #include "kerf/Transforms/OpKeys.h"
 #include "kerf/Transforms/Work.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <cmath>
 #include <fmt/format.h>
 #include <limits>
 #include <map>
@@ -22,7 +23,7 @@ namespace {
 
 /// Tensors of the operand's size that a decomposed composite has at once, counted in the decompositions of lib/Dialect/Kerf.
 constexpr int64_t kDecomposedBuffers = 3;
-constexpr double kForbidden = std::numeric_limits<double>::infinity();
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// Where a value comes from: result `result` of a node.
 struct Source {
@@ -34,6 +35,25 @@ bool leavesPartial(const Rule &rule, const Strategy &strategy) {
   return llvm::any_of(strategy.factorOfAxis,
                       [&](int factor) { return factor >= 0 && rule.factors[factor].kind == FactorKind::PartialSum; });
 }
+
+/// Seconds as a cost: the nearest picosecond.
+Cost costOfSeconds(double seconds) {
+  return seconds <= kMostSeconds ? std::llround(seconds / kSecondsPerCost) : kForbidden;
+}
+
+std::vector<Cost> costsOf(const std::vector<double> &seconds) {
+  std::vector<Cost> costs;
+  costs.reserve(seconds.size());
+  for (double value : seconds)
+    costs.push_back(costOfSeconds(value));
+  return costs;
+}
+
+/// Kept in seconds until all of an edge's uses have been added up: rounded once.
+struct EdgeSeconds {
+  int u, v;
+  std::vector<double> table;
+};
 
 class Builder {
 public:
@@ -51,6 +71,7 @@ private:
   Source sourceOf(Value value);
   std::vector<double> reshardTable(Source from, int to, int operand, Value value, double multiplicity);
   void addEdge(int u, int v, std::vector<double> table);
+  void writeCosts();
   void tieReplaced(func::FuncOp main);
   bool allowed(const Rule &rule, const std::vector<bool> &batchFactor, const Strategy &strategy) const;
   Result<std::optional<Strategy>> pinOf(const PlacementNode &node, const std::string &name);
@@ -65,7 +86,9 @@ private:
   Placement placement;
   DenseMap<Value, Source> sources;
   llvm::DenseMap<Operation *, int> calls; // how often a function runs in a step
-  std::map<std::pair<int, int>, int> edges;
+  std::vector<std::vector<double>> nodeSeconds; // [node][strategy]
+  std::vector<EdgeSeconds> edges;
+  std::map<std::pair<int, int>, size_t> edgeBetween;
   std::map<std::tuple<Shape, int64_t, Sharding, Sharding>, double> reshardSeconds;
   std::vector<bool> opPinUsed, argumentPinUsed;
 };
@@ -118,7 +141,7 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
   auto pin = pinOf(node, name);
   if (!pin)
     return pin.error();
-  ProblemNode problemNode{name, {}};
+  std::vector<double> ofStrategies;
   for (Strategy &strategy : enumerateStrategies(node.rule, placement.mesh)) {
     bool fits = true;
     if (*pin) {
@@ -134,7 +157,7 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
     double seconds = node.op ? multiplicity * opSeconds(node.op, node.rule, strategy, *sharding, collectives) : 0.0;
     node.strategies.push_back(std::move(strategy));
     node.shardings.push_back(std::move(*sharding));
-    problemNode.seconds.push_back(seconds);
+    ofStrategies.push_back(seconds);
   }
   if (node.strategies.empty())
     return Error{fmt::format("the pin of {} can't be carried out on mesh {}: no strategy of its rule {} fits it", name,
@@ -142,8 +165,9 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
   int index = static_cast<int>(placement.nodes.size());
   for (auto [i, result] : llvm::enumerate(results))
     sources[result] = {index, static_cast<int>(i)};
-  placement.problem.nodes.push_back(std::move(problemNode));
+  placement.problem.nodes.push_back({name, {}});
   placement.nodes.push_back(std::move(node));
+  nodeSeconds.push_back(std::move(ofStrategies));
   return ok();
 }
 
@@ -203,11 +227,10 @@ std::vector<double> Builder::reshardTable(Source from, int to, int operand, Valu
 }
 
 void Builder::addEdge(int u, int v, std::vector<double> table) {
-  Problem &problem = placement.problem;
   if (u == v) { // a layer that hands its argument on
     size_t n = placement.nodes[u].strategies.size();
     for (size_t s = 0; s < n; ++s)
-      problem.nodes[u].seconds[s] += table[s * n + s];
+      nodeSeconds[u][s] += table[s * n + s];
     return;
   }
   if (u > v) {
@@ -219,14 +242,23 @@ void Builder::addEdge(int u, int v, std::vector<double> table) {
     table = std::move(turned);
     std::swap(u, v);
   }
-  auto [found, isNew] = edges.try_emplace({u, v}, static_cast<int>(problem.edges.size()));
+  auto [found, isNew] = edgeBetween.try_emplace({u, v}, edges.size());
   if (isNew) {
-    problem.edges.push_back({u, v, std::move(table)});
+    edges.push_back({u, v, std::move(table)});
     return;
   }
-  std::vector<double> &sum = problem.edges[found->second].seconds;
+  std::vector<double> &sum = edges[found->second].table;
   for (size_t i = 0; i < sum.size(); ++i)
     sum[i] += table[i];
+}
+
+void Builder::writeCosts() {
+  Problem &problem = placement.problem;
+  for (size_t i = 0; i < nodeSeconds.size(); ++i)
+    problem.nodes[i].costs = costsOf(nodeSeconds[i]);
+  TableSet tables(problem.tables);
+  for (const EdgeSeconds &edge : edges)
+    problem.edges.push_back({edge.u, edge.v, tables.add(costsOf(edge.table))});
 }
 
 void Builder::addUses(func::FuncOp function) {
@@ -241,16 +273,15 @@ void Builder::addUses(func::FuncOp function) {
       if (partial && !shared.contains(value)) {
         PlacementNode node{nullptr, {}, argumentRule(shapeOf(value)), {}, {}};
         std::vector<bool> batchFactor = batch.batchFactors(node.rule, value, value);
-        ProblemNode problemNode{placement.problem.nodes[source.node].name + " as its users see it", {}};
         for (Strategy &strategy : enumerateStrategies(node.rule, placement.mesh))
           if (auto sharding = project(node.rule, placement.mesh, strategy); sharding && allowed(node.rule, batchFactor, strategy)) {
             node.strategies.push_back(std::move(strategy));
             node.shardings.push_back(std::move(*sharding));
-            problemNode.seconds.push_back(0);
           }
         int index = static_cast<int>(placement.nodes.size());
         placement.nodes.push_back(std::move(node));
-        placement.problem.nodes.push_back(std::move(problemNode));
+        nodeSeconds.emplace_back(placement.nodes.back().strategies.size(), 0.0);
+        placement.problem.nodes.push_back({placement.problem.nodes[source.node].name + " as its users see it", {}});
         addEdge(source.node, index, reshardTable(source, index, 0, value, multiplicity));
         shared[value] = index;
       }
@@ -290,14 +321,14 @@ void Builder::tieReplaced(func::FuncOp main) {
     if (argument == replaced.end()) {
       Shape shape = shapeOf(result.get());
       for (size_t s = 0; s < producer.strategies.size(); ++s)
-        placement.problem.nodes[source.node].seconds[s] +=
+        nodeSeconds[source.node][s] +=
             secondsToReshard(collectives, shape, bytesPerElement(result.get().getType()), producer.shardings[s].results[source.result],
                              Sharding::replicated(shape.size()));
       continue;
     }
     int node = sources[argument->second].node;
     const PlacementNode &kept = placement.nodes[node];
-    std::vector<double> table(producer.strategies.size() * kept.strategies.size(), kForbidden);
+    std::vector<double> table(producer.strategies.size() * kept.strategies.size(), kNever);
     for (size_t a = 0; a < producer.strategies.size(); ++a)
       for (size_t b = 0; b < kept.strategies.size(); ++b)
         if (producer.shardings[a].results[source.result] == kept.shardings[b].results[0])
@@ -371,6 +402,7 @@ Result<Placement> Builder::build(std::optional<int64_t> memoryLimitBytes) {
   for (func::FuncOp function : functions)
     addUses(function);
   tieReplaced(main);
+  writeCosts();
   addMemory();
   placement.problem.memoryLimitBytes = memoryLimitBytes;
   return std::move(placement);

@@ -2,7 +2,6 @@
 // What a problem must look like, what verify finds, and the maximal live sets.
 #include "kerf/Search/Problem.h"
 #include "../../lib/Search/MemoryRows.h"
-#include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
 
@@ -10,13 +9,12 @@ using namespace kerf;
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 /// The worked example of docs/search.md.
 Problem example() {
   Problem problem;
   problem.nodes = {{"product", {4, 2}}, {"norm", {1, 1}}};
-  problem.edges = {{0, 1, {0, 3, 3, 0}}};
+  problem.edges = {{0, 1, 0}};
+  problem.tables = {{0, 3, 3, 0}};
   problem.usages = {{0, {{0, 2}}, {50, 100}}, {1, {{1, 3}}, {10, 20}}};
   problem.memoryLimitBytes = 110;
   return problem;
@@ -33,13 +31,70 @@ void expectRefused(const Problem &problem, const std::string &words) {
 
 TEST(Problem, AcceptsTheExample) { EXPECT_TRUE(static_cast<bool>(check(example()))); }
 
-TEST(Problem, SecondsAndPeakOfAChoice) {
+TEST(Problem, CostAndPeakOfAChoice) {
   Problem problem = example();
-  EXPECT_EQ(secondsOf(problem, {1, 0}), 2 + 1 + 3);
+  EXPECT_EQ(costOf(problem, {1, 0}), 2 + 1 + 3);
   EXPECT_EQ(peakBytesOf(problem, {1, 0}), 110);
   EXPECT_EQ(peakBytesOf(problem, {1, 1}), 120);
+  EXPECT_EQ(peakOf(problem, {1, 1}).moment, 1);
   problem.constantBytes = 5;
   EXPECT_EQ(peakBytesOf(problem, {1, 1}), 125);
+  problem.usages.clear();
+  EXPECT_EQ(peakOf(problem, {1, 1}).bytes, 5);
+  EXPECT_EQ(peakOf(problem, {1, 1}).moment, std::nullopt);
+}
+
+TEST(Problem, SumsBeyond64BitsAreExact) {
+  Problem problem;
+  constexpr Cost kLarge = (Cost(1) << 60) + 1; // not a double
+  for (int i = 0; i < 40; ++i)
+    problem.nodes.push_back({"n" + std::to_string(i), {kLarge + i, kMaxCost, kForbidden}});
+  problem.tables = {{1, 2, 3, 4, kMaxCost, 5, 6, kForbidden, 7}};
+  for (int i = 1; i < 40; ++i)
+    problem.edges.push_back({i - 1, i, 0});
+  ASSERT_TRUE(static_cast<bool>(check(problem)));
+  Solution solution;
+  solution.choice.assign(40, 0);
+  solution.cost = TotalCost(kLarge) * 40 + 39 * 40 / 2 + 39;
+  solution.feasible = true;
+  EXPECT_EQ(costOf(problem, solution.choice), solution.cost);
+  EXPECT_EQ(toString(solution.cost), "46116860184273879899"); // 40 (2^60 + 1) + 780 + 39
+  EXPECT_TRUE(static_cast<bool>(verify(problem, solution)));
+  solution.cost += 1;
+  EXPECT_FALSE(static_cast<bool>(verify(problem, solution)));
+  solution.choice.assign(40, 1);
+  EXPECT_EQ(costOf(problem, solution.choice), TotalCost(kMaxCost) * 79);
+  solution.choice[7] = 2; // a forbidden strategy
+  EXPECT_EQ(costOf(problem, solution.choice), kUnboundedTotal);
+  solution.choice.assign(40, 0);
+  solution.choice[3] = 1;
+  problem.tables[0][1] = kForbidden;
+  EXPECT_EQ(costOf(problem, solution.choice), kUnboundedTotal);
+  EXPECT_EQ(toString(kUnboundedTotal), "inf");
+}
+
+TEST(Problem, BytesMaySumBeyond61BitsWhereTheyNeverMeet) {
+  constexpr int64_t kLarge = int64_t(1) << 60;
+  Problem problem;
+  problem.nodes = {{"n", {1}}};
+  for (int64_t i = 0; i < 20; ++i)
+    problem.usages.push_back({0, {{i, i + 2}}, {kLarge}}); // two at a time
+  EXPECT_TRUE(static_cast<bool>(check(problem)));
+  EXPECT_EQ(peakBytesOf(problem, {0}), 2 * kLarge);
+  problem.constantBytes = 1;
+  expectRefused(problem, "live at moment 1 can sum to 2305843009213693953 bytes");
+}
+
+TEST(TableSet, EqualContentIsStoredOnce) {
+  std::vector<std::vector<Cost>> tables;
+  TableSet set(tables);
+  std::vector<Cost> a{1, 2, 3}, b{1, 2}, c{1, 2, 4};
+  EXPECT_EQ(set.add(a), 0);
+  EXPECT_EQ(set.add(b), 1);
+  EXPECT_EQ(set.add(c), 2);
+  EXPECT_EQ(set.add(std::vector<Cost>{1, 2}), 1);
+  EXPECT_EQ(set.add(a), 0);
+  EXPECT_EQ(tables, (std::vector<std::vector<Cost>>{a, b, c}));
 }
 
 TEST(Problem, BuffersThatMeetOnlyAtAnEndDoNotAddUp) {
@@ -56,14 +111,20 @@ TEST(Problem, OverlappingIntervalsOfOneUsageAddUp) {
 
 TEST(Problem, RefusesWhatIsMalformed) {
   Problem problem = example();
-  problem.nodes[1].seconds.clear();
+  problem.nodes[1].costs.clear();
   expectRefused(problem, "'norm') has no strategy");
   problem = example();
-  problem.nodes[0].seconds[1] = -1;
+  problem.nodes[0].costs[1] = -1;
   expectRefused(problem, "strategy 1 costs -1");
   problem = example();
-  problem.nodes[0].seconds[1] = std::nan("");
-  expectRefused(problem, "strategy 1 costs nan");
+  problem.nodes[0].costs[1] = kMaxCost + 1;
+  expectRefused(problem, "strategy 1 costs 4611686018427387905; must be 0 to 4611686018427387904");
+  problem = example();
+  problem.tables[0][2] = -7;
+  expectRefused(problem, "table 0 has an entry of -7");
+  problem = example();
+  problem.edges[0].table = 1;
+  expectRefused(problem, "has table 1, but there are 1 tables");
   problem = example();
   problem.edges[0].v = 7;
   expectRefused(problem, "joins nodes 0 and 7, but there are 2");
@@ -71,7 +132,7 @@ TEST(Problem, RefusesWhatIsMalformed) {
   problem.edges[0].v = 0;
   expectRefused(problem, "with itself");
   problem = example();
-  problem.edges[0].seconds.pop_back();
+  problem.tables[0].pop_back();
   expectRefused(problem, "table of 3 entries; its nodes have 2 x 2");
   problem = example();
   problem.usages[0].bytes.push_back(1);
@@ -80,13 +141,13 @@ TEST(Problem, RefusesWhatIsMalformed) {
   problem.usages[0].live[0] = {5, 4};
   expectRefused(problem, "live from 5 to 4");
   problem = example();
-  problem.usages[0].bytes[0] = std::numeric_limits<int64_t>::max();
+  problem.usages[0].bytes[0] = std::numeric_limits<int64_t>::max(); // with the norm's 20 bytes at moment 1
   expectRefused(problem, "more than 2^61");
   problem = example();
   problem.ties = {{0, 9}};
   expectRefused(problem, "names node 9");
   problem = example();
-  problem.nodes[0].seconds.push_back(1);
+  problem.nodes[0].costs.push_back(1);
   problem.edges.clear();
   problem.usages.clear();
   problem.ties = {{0, 1}};
@@ -102,23 +163,27 @@ TEST(Problem, RefusesWhatIsMalformed) {
 TEST(Problem, VerifyFindsWhatIsWrong) {
   Problem problem = example();
   Solution right;
-  right.choice = {1, 0}, right.seconds = 6, right.lowerBoundSeconds = 6, right.peakBytes = 110, right.feasible = true;
+  right.choice = {1, 0}, right.cost = 6, right.lowerBound = 6, right.peakBytes = 110, right.feasible = true;
   EXPECT_TRUE(static_cast<bool>(verify(problem, right)));
   auto refused = [&](const Solution &wrong) {
     Status status = verify(problem, wrong);
     return !status && status.error().status == ExitStatus::InternalCheck;
   };
   Solution wrong = right;
-  wrong.seconds = 5;
+  wrong.cost = 5;
   EXPECT_TRUE(refused(wrong));
   wrong = right;
   wrong.peakBytes = 100;
   EXPECT_TRUE(refused(wrong));
   wrong = right;
-  wrong.lowerBoundSeconds = 7;
+  wrong.lowerBound = 7;
   EXPECT_TRUE(refused(wrong));
+  wrong.lowerBound = 5;
+  EXPECT_FALSE(refused(wrong));
+  wrong.proven = true;
+  EXPECT_TRUE(refused(wrong)) << "proven, and yet a gap";
   wrong = right;
-  wrong.choice = {1, 1}, wrong.seconds = 3, wrong.lowerBoundSeconds = 3, wrong.peakBytes = 120;
+  wrong.choice = {1, 1}, wrong.cost = 3, wrong.lowerBound = 3, wrong.peakBytes = 120;
   EXPECT_TRUE(refused(wrong)) << "above the limit and called feasible";
   wrong = right;
   wrong.choice = {2, 0};
@@ -129,7 +194,7 @@ TEST(Problem, VerifyFindsWhatIsWrong) {
   problem.ties = {{0, 1}};
   EXPECT_TRUE(refused(right));
   problem.ties.clear();
-  problem.edges[0].seconds[2] = kInfinity;
+  problem.tables[0][2] = kForbidden;
   EXPECT_TRUE(refused(right));
 }
 

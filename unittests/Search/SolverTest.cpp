@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The solver against brute force on random small problems of every kind, and its speed on large ones.
 #include "kerf/Search/Solver.h"
-#include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
 #include <random>
@@ -10,10 +9,8 @@ using namespace kerf;
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 struct BruteForce {
-  double seconds = kInfinity;                              // the optimum
+  TotalCost cost = kUnboundedTotal;                        // the optimum
   int64_t leastPeak = std::numeric_limits<int64_t>::max(); // over all choices that meet a.-d.
 };
 
@@ -32,15 +29,15 @@ BruteForce bruteForce(const Problem &problem) {
   BruteForce best;
   std::vector<int> choice(problem.nodes.size(), 0);
   while (true) {
-    double seconds = keepsTiesAndPins(problem, choice) ? secondsOf(problem, choice) : kInfinity;
-    if (!std::isinf(seconds)) {
+    TotalCost cost = keepsTiesAndPins(problem, choice) ? costOf(problem, choice) : kUnboundedTotal;
+    if (cost < kUnboundedTotal) {
       int64_t peak = peakBytesOf(problem, choice);
       best.leastPeak = std::min(best.leastPeak, peak);
       if (!problem.memoryLimitBytes || peak <= *problem.memoryLimitBytes)
-        best.seconds = std::min(best.seconds, seconds);
+        best.cost = std::min(best.cost, cost);
     }
     size_t i = 0;
-    while (i < choice.size() && ++choice[i] == static_cast<int>(problem.nodes[i].seconds.size()))
+    while (i < choice.size() && ++choice[i] == problem.strategies(i))
       choice[i++] = 0;
     if (i == choice.size())
       return best;
@@ -57,36 +54,36 @@ Problem randomProblem(const Shape &shape, std::mt19937 &random) {
   auto below = [&](int bound) { return static_cast<int>(random() % bound); };
   auto chance = [&](double share) { return random() % 1000 < share * 1000; };
   Problem problem;
+  TableSet tables(problem.tables);
   int nodes = 1 + below(shape.maxNodes);
   int common = 1 + below(shape.maxStrategies); // tied nodes need equal numbers
   for (int i = 0; i < nodes; ++i) {
     int strategies = chance(0.6) ? common : 1 + below(shape.maxStrategies);
     ProblemNode node{"n" + std::to_string(i), {}};
     for (int s = 0; s < strategies; ++s)
-      node.seconds.push_back(chance(shape.forbiddenShare / 2) ? kInfinity : below(shape.valueRange));
+      node.costs.push_back(chance(shape.forbiddenShare / 2) ? kForbidden : below(shape.valueRange));
     problem.nodes.push_back(std::move(node));
   }
   for (int u = 0; u < nodes; ++u)
     for (int v = 0; v < nodes; ++v) {
       if (u == v || !chance(shape.edgeShare / 2))
         continue;
-      ProblemEdge edge{u, v, {}};
-      size_t cells = problem.nodes[u].seconds.size() * problem.nodes[v].seconds.size();
-      for (size_t c = 0; c < cells; ++c)
-        edge.seconds.push_back(chance(shape.forbiddenShare) ? kInfinity : below(shape.valueRange));
-      problem.edges.push_back(std::move(edge));
+      std::vector<Cost> table;
+      for (int c = 0; c < problem.strategies(u) * problem.strategies(v); ++c)
+        table.push_back(chance(shape.forbiddenShare) ? kForbidden : below(shape.valueRange));
+      problem.edges.push_back({u, v, tables.add(table)});
     }
   if (shape.ties)
     for (int t = 0; t < 2; ++t) {
       std::vector<int> tie;
       for (int i = 0; i < nodes; ++i)
-        if (static_cast<int>(problem.nodes[i].seconds.size()) == common && chance(0.4))
+        if (problem.strategies(i) == common && chance(0.4))
           tie.push_back(i);
       problem.ties.push_back(tie);
     }
   if (shape.pins && chance(0.7)) {
     int node = below(nodes);
-    problem.pins.push_back({node, below(static_cast<int>(problem.nodes[node].seconds.size()))});
+    problem.pins.push_back({node, below(problem.strategies(node))});
   }
   if (!shape.memory)
     return problem;
@@ -97,7 +94,7 @@ Problem randomProblem(const Shape &shape, std::mt19937 &random) {
       int begin = below(12);
       usage.live.push_back({begin, begin + below(8)});
     }
-    for (size_t s = 0; s < problem.nodes[usage.node].seconds.size(); ++s)
+    for (size_t s = 0; s < problem.nodes[usage.node].costs.size(); ++s)
       usage.bytes.push_back(below(30));
     problem.usages.push_back(std::move(usage));
   }
@@ -105,7 +102,7 @@ Problem randomProblem(const Shape &shape, std::mt19937 &random) {
   // Around the peaks of random choices: often binding, now and then impossible.
   std::vector<int> choice;
   for (const ProblemNode &node : problem.nodes)
-    choice.push_back(below(static_cast<int>(node.seconds.size())));
+    choice.push_back(below(static_cast<int>(node.costs.size())));
   problem.memoryLimitBytes = std::max<int64_t>(0, peakBytesOf(problem, choice) - below(15));
   return problem;
 }
@@ -118,13 +115,13 @@ void expectEqualsBruteForce(const Problem &problem, const SolveOptions &options 
   Status status = verify(problem, solution);
   EXPECT_TRUE(static_cast<bool>(status)) << status.error().message;
   EXPECT_TRUE(solution.proven);
-  EXPECT_EQ(solution.feasible, !std::isinf(best.seconds));
+  EXPECT_EQ(solution.feasible, best.cost < kUnboundedTotal);
   if (solution.feasible) {
-    EXPECT_NEAR(solution.seconds, best.seconds, 1e-9 * best.seconds);
-    EXPECT_NEAR(solution.lowerBoundSeconds, best.seconds, 1e-9 * best.seconds);
+    EXPECT_EQ(solution.cost, best.cost);
+    EXPECT_EQ(solution.lowerBound, best.cost);
     return;
   }
-  EXPECT_EQ(solution.lowerBoundSeconds, kInfinity);
+  EXPECT_EQ(solution.lowerBound, kUnboundedTotal);
   bool existsWithoutMemory = best.leastPeak != std::numeric_limits<int64_t>::max();
   EXPECT_EQ(!solution.choice.empty(), existsWithoutMemory && !problem.nodes.empty());
   if (existsWithoutMemory) {
@@ -148,36 +145,37 @@ void sweep(const Shape &shape, unsigned seeds) {
 /// to backward.
 Problem ladder(int layers, int strategies, unsigned seed) {
   std::mt19937 random(seed);
-  auto uniform = [&] { return static_cast<double>(random() % 1000) / 1000; };
+  auto thousandths = [&] { return static_cast<Cost>(random() % 1000); };
   Problem problem;
+  TableSet tables(problem.tables);
   int half = layers * 10;
-  auto edge = [&](int u, int v, double scale) {
-    ProblemEdge e{u, v, {}};
+  auto edge = [&](int u, int v, int percent) {
+    std::vector<Cost> table;
     for (int a = 0; a < strategies; ++a)
       for (int b = 0; b < strategies; ++b)
-        e.seconds.push_back(a % 6 == b % 6 ? 0 : scale * (0.5 + uniform()));
-    problem.edges.push_back(std::move(e));
+        table.push_back(a % 6 == b % 6 ? 0 : percent * (500 + thousandths()) / 100);
+    problem.edges.push_back({u, v, tables.add(table)});
   };
   for (int i = 0; i < 2 * half; ++i) {
     ProblemNode node{"op" + std::to_string(i), {}};
     for (int s = 0; s < strategies; ++s)
-      node.seconds.push_back(1 + 3 * uniform());
+      node.costs.push_back(1000 + 3 * thousandths());
     problem.nodes.push_back(std::move(node));
   }
   for (int i = 0; i < half; ++i) {
     int backward = 2 * half - 1 - i;
     if (i > 0)
-      edge(i - 1, i, 1), edge(backward + 1, backward, 1), edge(i - 1, backward, 0.5);
+      edge(i - 1, i, 100), edge(backward + 1, backward, 100), edge(i - 1, backward, 50);
     if (i % 5 == 4)
-      edge(i - 4, i, 1), edge(backward + 4, backward, 1);
+      edge(i - 4, i, 100), edge(backward + 4, backward, 100);
     if (i % 10 == 3)
-      edge(i - 2, i, 1), edge(i - 2, backward, 0.3);
+      edge(i - 2, i, 100), edge(i - 2, backward, 30);
     MemoryUsage activation{i, {{i, backward + 1}}, {}};
     for (int s = 0; s < strategies; ++s)
       activation.bytes.push_back(static_cast<int64_t>(1000 + random() % 9000) / (1 + s % 4));
     problem.usages.push_back(std::move(activation));
   }
-  edge(half - 1, half, 1);
+  edge(half - 1, half, 100);
   return problem;
 }
 
@@ -186,11 +184,12 @@ Problem ladder(int layers, int strategies, unsigned seed) {
 TEST(Solver, TheWorkedExample) {
   Problem problem;
   problem.nodes = {{"product", {4, 2}}, {"norm", {1, 1}}};
-  problem.edges = {{0, 1, {0, 3, 3, 0}}};
+  problem.edges = {{0, 1, 0}};
+  problem.tables = {{0, 3, 3, 0}};
   problem.usages = {{0, {{0, 2}}, {50, 100}}, {1, {{1, 3}}, {10, 20}}};
-  EXPECT_EQ(solve(problem)->choice, (std::vector<int>{1, 1})); // 3 seconds, 120 bytes
+  EXPECT_EQ(solve(problem)->choice, (std::vector<int>{1, 1})); // cost 3, 120 bytes
   problem.memoryLimitBytes = 119;
-  EXPECT_EQ(solve(problem)->choice, (std::vector<int>{0, 0})); // 5 seconds, 60 bytes
+  EXPECT_EQ(solve(problem)->choice, (std::vector<int>{0, 0})); // cost 5, 60 bytes
   problem.memoryLimitBytes = 59;
   Result<Solution> none = solve(problem);
   EXPECT_FALSE(none->feasible);
@@ -202,7 +201,7 @@ TEST(Solver, EmptyProblem) {
   Result<Solution> solution = solve(Problem{});
   ASSERT_TRUE(static_cast<bool>(solution));
   EXPECT_TRUE(solution->feasible);
-  EXPECT_EQ(solution->seconds, 0);
+  EXPECT_EQ(solution->cost, 0);
 }
 
 TEST(Solver, ConstantBytesAloneCanExceedTheLimit) {
@@ -219,6 +218,62 @@ TEST(Solver, RefusesAMalformedProblem) {
   Problem problem;
   problem.nodes = {{"n", {}}};
   EXPECT_FALSE(static_cast<bool>(solve(problem)));
+}
+
+TEST(Solver, OptionsAtFaultAreRefused) {
+  Problem problem;
+  problem.nodes = {{"a", {1, 2}}, {"b", {3}}};
+  auto refused = [&](const SolveOptions &options, const std::string &words) {
+    Result<Solution> solution = solve(problem, options);
+    ASSERT_FALSE(static_cast<bool>(solution));
+    EXPECT_NE(solution.error().message.find(words), std::string::npos) << solution.error().message;
+  };
+  refused({.threads = 0}, "0 threads");
+  refused({.seconds = -1.0}, "-1 seconds");
+  refused({.seconds = std::numeric_limits<double>::quiet_NaN()}, "nan seconds");
+  refused({.start = {0}}, "has 1 entries; the problem has 2 nodes");
+  refused({.start = {2, 0}}, "node 0 ('a') strategy 2; it has 2");
+  refused({.start = {0, -1}}, "node 1 ('b') strategy -1; it has 1");
+}
+
+TEST(Solver, ProgressEndsWithWhatIsReturned) {
+  Problem problem;
+  problem.nodes = {{"a", {5, 2}}, {"b", {3, 4}}};
+  problem.edges = {{0, 1, 0}};
+  problem.tables = {{0, 9, 9, 0}};
+  std::vector<Progress> reports;
+  auto note = [&](const Progress &progress) { reports.push_back(progress); };
+  Result<Solution> solution = solve(problem, {.seconds = 1.0}, note);
+  ASSERT_FALSE(reports.empty());
+  EXPECT_EQ(reports.back().cost, TotalCost(6));
+  EXPECT_EQ(reports.back().lowerBound, 6);
+  problem.usages = {{0, {{0, 1}}, {10, 10}}};
+  problem.memoryLimitBytes = 9;
+  solution = solve(problem, {}, note);
+  EXPECT_FALSE(solution->feasible);
+  EXPECT_EQ(reports.back().cost, std::nullopt);
+  EXPECT_EQ(reports.back().lowerBound, kUnboundedTotal);
+  for (size_t i = 1; i + 1 < reports.size(); ++i)
+    EXPECT_GE(reports[i].seconds, 0);
+}
+
+TEST(Solver, AStartThatFitsIsNeverLost) {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Problem problem = ladder(2, 8, seed);
+    Result<Solution> good = solve(problem);
+    ASSERT_TRUE(good->feasible);
+    problem.memoryLimitBytes = good->peakBytes;
+    Result<Solution> from = solve(problem, {.workBudget = 0, .start = good->choice});
+    ASSERT_TRUE(static_cast<bool>(from));
+    EXPECT_TRUE(static_cast<bool>(verify(problem, *from)));
+    EXPECT_TRUE(from->feasible);
+    EXPECT_LE(from->cost, good->cost);
+    problem.pins = {{0, 1 - std::min(1, good->choice[0])}}; // now the start breaks a pin
+    from = solve(problem, {.start = good->choice});
+    ASSERT_TRUE(static_cast<bool>(from));
+    EXPECT_TRUE(static_cast<bool>(verify(problem, *from)));
+  }
 }
 
 TEST(Solver, EqualsBruteForceWithoutMemory) { sweep({}, 300); }
@@ -242,14 +297,14 @@ TEST(Solver, RunnerUpEqualsBruteForce) {
       continue;
     for (int node = 0; node < static_cast<int>(problem.nodes.size()); ++node) {
       Problem without = problem;
-      without.nodes[node].seconds[solution->choice[node]] = kInfinity;
+      without.nodes[node].costs[solution->choice[node]] = kForbidden;
       Result<Solution> runnerUp = solveExcluding(problem, *solution, node);
       ASSERT_TRUE(static_cast<bool>(runnerUp));
       BruteForce best = bruteForce(without);
-      EXPECT_EQ(runnerUp->feasible, !std::isinf(best.seconds));
+      EXPECT_EQ(runnerUp->feasible, best.cost < kUnboundedTotal);
       if (runnerUp->feasible) {
-        EXPECT_NEAR(runnerUp->seconds, best.seconds, 1e-9 * best.seconds);
-        EXPECT_GE(runnerUp->seconds, solution->seconds - 1e-9);
+        EXPECT_EQ(runnerUp->cost, best.cost);
+        EXPECT_GE(runnerUp->cost, solution->cost);
         EXPECT_NE(runnerUp->choice[node], solution->choice[node]);
       }
     }
@@ -272,13 +327,13 @@ TEST(Solver, LargeLaddersAreCloseAndDeterministic) {
     Problem problem = ladder(layers, strategies, 7);
     Result<Solution> free = solve(problem);
     ASSERT_TRUE(free->feasible);
-    EXPECT_LE(free->seconds, free->lowerBoundSeconds * 1.001);
+    EXPECT_LE(free->cost * 1000, free->lowerBound * 1001);
     problem.memoryLimitBytes = free->peakBytes * 8 / 10;
     Result<Solution> tight = solve(problem);
     ASSERT_TRUE(tight->feasible);
     EXPECT_TRUE(static_cast<bool>(verify(problem, *tight)));
-    EXPECT_LE(tight->seconds, tight->lowerBoundSeconds * 1.01);
-    EXPECT_GE(tight->seconds, free->lowerBoundSeconds * (1 - 1e-9));
+    EXPECT_LE(tight->cost * 100, tight->lowerBound * 101);
+    EXPECT_GE(tight->cost, free->lowerBound);
     EXPECT_EQ(solve(problem)->choice, tight->choice);
   }
 }

@@ -10,6 +10,11 @@
 
 namespace kerf {
 
+/// The unit of a placement's costs: a picosecond, a thousandth of what the quickest op takes. What would take
+/// more than kMostSeconds is forbidden.
+inline constexpr double kSecondsPerCost = 1e-12;
+inline constexpr double kMostSeconds = 1e6;
+
 /// What a node of the problem stands for: an op, or an argument of a function (the identity, as an op). Strategy s of the node is
 /// strategies[s], and makes shardings[s].
 struct PlacementNode {
