@@ -15,7 +15,8 @@ llvm-22-dev||LLVM 22.1: headers, CMake files, TableGen
 libmlir-22-dev||MLIR 22.1: the compiler's IR
 mlir-22-tools||mlir-tblgen: generates the dialect's code and documents
 llvm-22-tools||lit and FileCheck: the tests of the passes
-zlib1g-dev||reads compressed .npz files
+zlib1g-dev||reads compressed .npz files and placement problems
+libsimdjson-dev||reads placement problems: JSON of a hundred megabytes
 libprotobuf-dev||reads ONNX files
 protobuf-compiler|protoc|generates the ONNX reader
 libdnnl-dev||oneDNN: matrix products on the CPU
