@@ -274,7 +274,9 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
   std::stable_sort(fitting.begin(), fitting.end(), [](const Candidate &a, const Candidate &b) { return a.solution.cost < b.solution.cost; });
   Candidate &best = fitting.front();
   best.plan.predicted->lowerBoundSeconds = toSeconds(bound);
-  Planned planned{best.plan, best.compiled};
+  Planned planned{best.plan, best.compiled, best.placement.problem};
+  planned.problem.name = "mesh " + meshText(best.placement.mesh);
+  planned.problem.memoryLimitBytes = limit;
   Report &report = planned.compiled.report;
   report.stepSeconds = best.plan.predicted->stepSeconds;
   report.lowerBoundSeconds = toSeconds(bound);

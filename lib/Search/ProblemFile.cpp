@@ -267,6 +267,8 @@ private:
     std::string_view token = value.raw_json_token();
     bool startsLikeAValue =
         !token.empty() && std::string_view("{[\"-0123456789tfn").find(token.front()) != std::string_view::npos;
+    if (!token.empty() && token.data() + token.size() >= text.data() + text.size())
+      return failEnd("no bracket closes what is open", place);
     bool wrongKind =
         code == simdjson::INCORRECT_TYPE || code == simdjson::NUMBER_ERROR || code == simdjson::NUMBER_OUT_OF_RANGE;
     if (!wrongKind || !startsLikeAValue)
@@ -307,9 +309,14 @@ private:
              location <= text.data() + text.size())
       byte = static_cast<size_t>(location - text.data());
     std::string why = explained(code);
-    error = byte == text.size()
-                ? fmt::format("the text ends at byte {}, in {}, before its JSON does: {}", byte, toString(place), why)
-                : fmt::format("no JSON at byte {} of {}, in {}: {}", byte, text.size(), toString(place), why);
+    if (byte == text.size())
+      return failEnd(why, place);
+    error = fmt::format("no JSON at byte {} of {}, in {}: {}", byte, text.size(), toString(place), why);
+    return false;
+  }
+
+  bool failEnd(const std::string &why, const Place &place) {
+    error = fmt::format("the text ends at byte {}, in {}, before its JSON does: {}", text.size(), toString(place), why);
     return false;
   }
 

@@ -2,6 +2,7 @@
 // kerf import, plan, compile: from a model to a package.
 #include "Options.h"
 
+#include "kerf/Search/ProblemFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <fmt/core.h>
 #include "llvm/Support/raw_ostream.h"
@@ -121,7 +122,7 @@ struct ImportCommand {
 struct PlanCommand {
   ModelFlags model;
   PlanFlags plan;
-  std::string output, report;
+  std::string output, report, dumpProblem;
   bool json = false;
 
   int run() {
@@ -142,6 +143,9 @@ struct PlanCommand {
         return fail(status.error());
     if (!report.empty())
       if (Status status = writeReport(planned->compiled.report, report); !status)
+        return fail(status.error());
+    if (!dumpProblem.empty())
+      if (Status status = writeProblem(planned->problem, dumpProblem); !status)
         return fail(status.error());
     fmt::print("{}", json ? text : toText(planned->compiled.report));
     return 0;
@@ -206,6 +210,7 @@ void addPlan(CLI::App &app, int &status) {
   command->plan.addTo(*sub);
   sub->add_option("-o,--output", command->output, "write the plan: plan.json");
   sub->add_option("--report", command->report, "write the report: F.txt or F.json");
+  sub->add_option("--dump-problem", command->dumpProblem, "write the placement problem of the plan's mesh, for kerf solve: P.json or P.json.gz");
   sub->add_flag("--json", command->json, "print the plan instead of the report");
 }
 

@@ -53,6 +53,7 @@ void addCompile(CLI::App &app, int &status);
 void addRun(CLI::App &app, int &status);
 void addTrain(CLI::App &app, int &status);
 void addExplain(CLI::App &app, int &status);
+void addSolve(CLI::App &app, int &status);
 
 /// Searches, or loads `planFile` when it is complete; the plan and its device program.
 Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile, const PlanFlags &flags, bool rankGiven);

@@ -17,6 +17,7 @@ int main(int argc, char **argv) {
   kerf::tool::addCompile(app, status);
   kerf::tool::addRun(app, status);
   kerf::tool::addExplain(app, status);
+  kerf::tool::addSolve(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -216,7 +216,7 @@ TEST_F(ProblemFile, RefusesWhatIsMalformed) {
 
 TEST_F(ProblemFile, EveryTruncationIsRefused) {
   for (size_t size = 0; size < kExample.size(); ++size)
-    expectRefused(kExample.substr(0, size), {size == 0 ? "the text ends at byte 0" : "byte"});
+    expectRefused(kExample.substr(0, size), {"the text ends at byte " + std::to_string(size)});
   std::string packed = zipped(kExample, path("whole.gz"));
   for (size_t size = 0; size < packed.size(); ++size)
     expectRefused(packed.substr(0, size), {});

@@ -50,6 +50,8 @@ struct Compiled {
 struct Planned {
   Plan plan;
   Compiled compiled;
+  /// What the search answered, on the plan's mesh and under the cluster's limit. Without nodes where the plan was given.
+  Problem problem = {};
 };
 
 /// The fastest plan that fits into the memory of every rank of `cluster`. Infeasible: ExitStatus::Infeasible, with the least memory
