@@ -130,9 +130,9 @@ class Solve(KerfTest):
         problem = random_instance(3, nodes=200, strategies=8, horizon=400)
         problem["usage_limit"] = 10**6
         path = self.write("large.json", {"problem": problem})
-        answers = [self.solve(problem, path, "--work", 50_000_000, "--threads", threads) for threads in (1, 2, 1)]
-        self.assertEqual(answers[0], answers[1])
-        self.assertEqual(answers[0], answers[2])
+        for threads in (1, 2):
+            answers = [self.solve(problem, path, "--work", 50_000_000, "--threads", threads) for _ in range(2)]
+            self.assertEqual(answers[0], answers[1])
 
     def test_compressed_whatever_the_name(self):
         packed = gzip.compress(json.dumps(EXAMPLE).encode())
