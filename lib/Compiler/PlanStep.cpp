@@ -6,6 +6,7 @@
 #include "kerf/Transforms/Placement.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <limits>
@@ -67,17 +68,14 @@ int64_t globalBatch(ModuleOp module) {
   return 1;
 }
 
-double toSeconds(TotalCost cost) {
-  return cost == kUnboundedTotal ? std::numeric_limits<double>::infinity() : static_cast<double>(cost) * kSecondsPerCost;
-}
-
 struct Candidate {
   Plan plan;
   Compiled compiled;
   Placement placement;
   Solution solution;
   int64_t bytes() const { return compiled.report.memory.total; }
-  double seconds() const { return toSeconds(solution.cost); }
+  double seconds() const { return placement.seconds(solution.cost); }
+  double boundSeconds() const { return placement.seconds(solution.lowerBound); }
 };
 
 /// Thorough: where no mesh has a plan that fits, more estimates are tried before the user is told so.
@@ -118,7 +116,7 @@ Result<Candidate> MeshSearch::lower(Placement placement, Solution solution) {
   plan.clusterHash = sha256(toJson(cluster));
   Prediction predicted;
   predicted.stepSeconds = candidate.seconds();
-  predicted.lowerBoundSeconds = toSeconds(candidate.solution.lowerBound);
+  predicted.lowerBoundSeconds = candidate.boundSeconds();
   plan.predicted = predicted;
   auto compiled = compileStep(step, plan, "the plan found", cluster);
   if (!compiled)
@@ -152,7 +150,7 @@ Result<std::optional<Candidate>> MeshSearch::run(Effort effort, int64_t &leastBy
   TotalCost bound = 0; // known only where the estimate itself fits: a plan may need less than its estimate
   auto settled = [&](Candidate &candidate) {
     candidate.solution.lowerBound = std::min(bound, candidate.solution.cost);
-    candidate.plan.predicted->lowerBoundSeconds = toSeconds(candidate.solution.lowerBound);
+    candidate.plan.predicted->lowerBoundSeconds = candidate.boundSeconds();
     return std::optional<Candidate>(std::move(candidate));
   };
   int64_t allowed = limit, leastEstimate = 0;
@@ -216,9 +214,10 @@ std::optional<Report::Alternative> decisionRunnerUp(const Candidate &best, const
   auto other = solveExcluding(problem, best.solution, dearest, solveOptions);
   if (!other || !other->feasible)
     return std::nullopt;
+  double seconds = best.placement.seconds(other->cost);
   return Report::Alternative{fmt::format("{} with {}", problem.nodes[dearest].name,
                                          strategyText(best.placement.nodes[dearest], best.placement.mesh, other->choice[dearest])),
-                             fmt::format("{:+.1f} % step time", 100 * (toSeconds(other->cost) / best.seconds() - 1)), toSeconds(other->cost), other->peakBytes};
+                             fmt::format("{:+.1f} % step time", 100 * (seconds / best.seconds() - 1)), seconds, other->peakBytes};
 }
 
 } // namespace
@@ -240,7 +239,7 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
   std::vector<Report::Alternative> rejected;
   std::optional<Error> lastError;
   int64_t leastBytes = std::numeric_limits<int64_t>::max();
-  TotalCost bound = kUnboundedTotal;
+  double bound = std::numeric_limits<double>::infinity();
   for (Effort effort : {Effort::Normal, Effort::Thorough}) {
     if (effort == Effort::Thorough && (!fitting.empty() || rejected.empty()))
       break;
@@ -260,7 +259,7 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
         rejected.push_back({meshText(frame.mesh()), fmt::format("needs {} of memory, {} are there", leastOfMesh, limit), 0, leastOfMesh});
         continue;
       }
-      bound = std::min(bound, (*candidate)->solution.lowerBound);
+      bound = std::min(bound, (*candidate)->boundSeconds());
       fitting.push_back(std::move(**candidate));
     }
   }
@@ -271,15 +270,15 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
   if (fitting.empty())
     return lastError ? *lastError : Error{"no mesh is left to try", ExitStatus::InternalCheck};
 
-  std::stable_sort(fitting.begin(), fitting.end(), [](const Candidate &a, const Candidate &b) { return a.solution.cost < b.solution.cost; });
+  std::stable_sort(fitting.begin(), fitting.end(), [](const Candidate &a, const Candidate &b) { return a.seconds() < b.seconds(); });
   Candidate &best = fitting.front();
-  best.plan.predicted->lowerBoundSeconds = toSeconds(bound);
+  best.plan.predicted->lowerBoundSeconds = bound;
   Planned planned{best.plan, best.compiled, best.placement.problem};
-  planned.problem.name = "mesh " + meshText(best.placement.mesh);
+  planned.problem.name = fmt::format("mesh {}, costs in 2^{} s", meshText(best.placement.mesh), std::ilogb(best.placement.secondsPerCost));
   planned.problem.memoryLimitBytes = limit;
   Report &report = planned.compiled.report;
   report.stepSeconds = best.plan.predicted->stepSeconds;
-  report.lowerBoundSeconds = toSeconds(bound);
+  report.lowerBoundSeconds = bound;
   report.memoryLimitBytes = limit;
   if (auto other = decisionRunnerUp(best, options))
     report.alternatives.push_back(std::move(*other));

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// min_x max_r bytes_r(x) >= max over weights w >= 0, sum w = 1, of min_x sum_r w_r bytes_r(x): the inner minimum is an
-// elimination with forbidden pairs only. Weights follow the rows that are largest at the minimizer (multiplicative
-// update).
 #include "LeastPeak.h"
+#include "Attempt.h"
 #include <algorithm>
 #include <cmath>
 
@@ -10,54 +8,60 @@ using namespace kerf;
 using namespace kerf::search;
 
 namespace {
-constexpr int kWeightRounds = 12;
+
+constexpr int kShares = 12; // of the budget: one for each limit that is tried, the last ones share what is left
+
+/// Every finite cost 0: only what is forbidden, and the rows, matter.
+void forgetCosts(Core &core) {
+  for (std::vector<double> &costs : core.costs)
+    for (double &cost : costs)
+      cost = cost == kInfinity ? kInfinity : 0.0;
+  for (CoreTable &table : core.tables)
+    for (double &cost : table.costs)
+      cost = cost == kInfinity ? kInfinity : 0.0;
+  core.quantum = 0x1p-20;
+}
+
 } // namespace
 
-LeastPeak kerf::search::findLeastPeak(const Network &network, int64_t cellLimit, int64_t &steps) {
-  LeastPeak result;
-  Buckets buckets(network, cellLimit);
-  size_t count = network.rows.size();
-  std::vector<double> weight(count, 1.0 / static_cast<double>(std::max<size_t>(count, 1))), bestWeight = weight;
-  double bestBound = -1;
-  auto weighted = [&](const std::vector<double> &w) {
-    std::vector<std::vector<double>> unary;
-    for (int i = 0; i < network.size(); ++i)
-      unary.emplace_back(network.labels(i), 0.0);
-    double floor = 0;
-    for (size_t r = 0; r < count; ++r) {
-      floor += w[r] * static_cast<double>(network.rows[r].floorBytes);
-      for (const RowTerm &term : network.rows[r].terms)
-        for (size_t s = 0; s < term.extraBytes.size(); ++s)
-          unary[term.variable][s] += w[r] * static_cast<double>(term.extraBytes[s]);
+LeastPeak kerf::search::findLeastPeak(const Problem &problem, Hunt budget) {
+  LeastPeak least;
+  Problem free = problem;
+  int64_t low = problem.constantBytes - 1; // proven too small
+  int64_t high = std::numeric_limits<int64_t>::max(); // of `least.choice`
+  bool sure = true;
+  // First with no limit at all, then between what is proven too small and the least peak so far.
+  for (int64_t limit = int64_t(1) << 61; !budget.over();) {
+    free.memoryLimitBytes = limit;
+    Built built = buildCore(free, false);
+    forgetCosts(built.core);
+    Hunt hunt = budget;
+    hunt.cutoff = 1;
+    hunt.steps = std::max<int64_t>(budget.steps / kShares, 1);
+    std::vector<int> choice;
+    AttemptOptions options;
+    options.accept = [&](const Labels &labels) {
+      choice.clear();
+      for (int variable : built.variableOf)
+        choice.push_back(labels[variable]);
+      return 0.0;
+    };
+    options.report = [](double) {};
+    AttemptResult result = attempt(built.core, hunt, options);
+    budget.steps -= hunt.steps;
+    if (!choice.empty()) {
+      high = peakBytesOf(problem, choice);
+      least.choice = std::move(choice);
+    } else if (least.choice.empty()) {
+      return least;
+    } else {
+      sure &= result.bound == kInfinity;
+      low = limit;
     }
-    steps -= buckets.workPerRun();
-    return floor + buckets.run(unary, Buckets::PairSeconds::ForbiddenOnly);
-  };
-  for (int round = 0; round < kWeightRounds && (round == 0 || steps > 0); ++round) {
-    double bound = weighted(weight);
-    if (bound > bestBound)
-      bestBound = bound, bestWeight = weight;
-    Labels labels(network.size(), 0);
-    buckets.decode(network.size(), labels);
-    double seconds = secondsOf(network, labels);
-    int64_t peak = peakBytesOf(network, labels);
-    if (!std::isinf(seconds) && peak < result.incumbent.peakBytes)
-      result.incumbent = {labels, seconds, peak};
-    if (result.incumbent.peakBytes <= network.limitBytes) {
-      result.proven = true;
-      return result;
-    }
-    std::vector<int64_t> extra = extraBytesOf(network, labels);
-    double total = 0;
-    for (size_t r = 0; r < count; ++r) {
-      double share =
-          static_cast<double>(network.rows[r].floorBytes + extra[r]) / static_cast<double>(std::max<int64_t>(peak, 1));
-      total += weight[r] *= std::exp(8 * (share - 1));
-    }
-    for (double &w : weight)
-      w /= total;
+    if (low + 1 >= high)
+      break;
+    limit = low + (high - low) / 2;
   }
-  double bound = weighted(bestWeight);
-  result.proven = depthFirst(network, buckets, bound, Goal::PeakBytes, result.incumbent, steps);
-  return result;
+  least.proven = sure && low + 1 >= high && high < std::numeric_limits<int64_t>::max();
+  return least;
 }

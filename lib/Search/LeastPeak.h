@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least memory that any choice needs. Private to Search.
+// The least peak that some choice has, by halving the limit. Private to Search.
 #pragma once
 
-#include "DepthFirst.h"
+#include "Branch.h"
 
 namespace kerf::search {
 
 struct LeastPeak {
-  Incumbent incumbent; // its peakBytes; labels empty when nothing meets the forbidden pairs within the budget
-  bool proven = false; // no choice has a lower peak, or `incumbent` fits (the search stops there)
+  std::vector<int> choice; // empty: none was found that meets everything but the limit
+  bool proven = false;     // none has less
 };
 
-/// Minimizes the largest row. `steps` counts down.
-LeastPeak findLeastPeak(const Network &network, int64_t cellLimit, int64_t &steps);
+LeastPeak findLeastPeak(const Problem &problem, Hunt budget);
 
 } // namespace kerf::search

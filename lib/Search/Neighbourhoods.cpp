@@ -1,143 +1,182 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Neighbourhoods.h"
-#include "Prices.h"
+#include "Primal.h"
+#include "Reduce.h"
 #include <algorithm>
-#include <cmath>
-#include <set>
 
 using namespace kerf;
 using namespace kerf::search;
 
+uint64_t Random::next() {
+  uint64_t z = (state += 0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
 namespace {
 
-constexpr int kFirstGroup = 12;          // variables freed at first; the size follows what the budget of a group proves
-constexpr int64_t kGroupCells = 1 << 14; // table limit inside a group
-constexpr int64_t kGroupSteps = 1 << 21; // budget of a group
-constexpr double kNarrowCells = 1 << 12; // messages of the groups that are almost everything
-constexpr int kPatience = 80;            // groups without improvement before it ends
+constexpr int64_t kOverhead = 20'000; // steps: what a neighbourhood takes at least
 
-/// Steele, Lea & Flood's SplitMix64: a small generator whose sequence is the same everywhere.
-struct Random {
-  uint64_t state = 1;
-  uint64_t next() {
-    uint64_t z = state += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
+/// The core of the free variables, the others as `state` has them.
+Core hold(const State &state, const std::vector<int> &free) {
+  const Core &core = state.core;
+  Core part;
+  part.quantum = core.quantum;
+  part.moment = core.moment;
+  std::vector<int> index(core.size(), -1);
+  for (size_t k = 0; k < free.size(); ++k)
+    index[free[k]] = static_cast<int>(k);
+  // Loads of the held: all loads, less those of the free.
+  std::vector<int64_t> change(core.slack.size() + 1, 0);
+  part.tablesOf.resize(free.size());
+  double ofFree = 0;
+  for (int variable : free) {
+    part.costs.push_back(core.costs[variable]);
+    part.usages.push_back(core.usages[variable]);
+    ofFree += core.costs[variable][state.labels[variable]];
+    for (const CoreUsage &usage : core.usages[variable]) {
+      change[usage.firstRow] += usage.bytes[state.labels[variable]];
+      change[usage.endRow] -= usage.bytes[state.labels[variable]];
+    }
   }
-  int below(int bound) { return static_cast<int>(next() % static_cast<uint64_t>(bound)); }
+  part.slack = state.loads.all();
+  int64_t load = 0;
+  for (size_t r = 0; r < part.slack.size(); ++r) {
+    load += change[r];
+    part.slack[r] = load - part.slack[r]; // slack - (all - free)
+  }
+  for (size_t k = 0; k < free.size(); ++k)
+    for (int t : core.tablesOf[free[k]]) {
+      const CoreTable &table = core.tables[t];
+      bool isU = table.u == free[k];
+      int partner = isU ? table.v : table.u, columns = core.labels(table.v);
+      double now = table.costs[static_cast<size_t>(state.labels[table.u]) * columns + state.labels[table.v]];
+      if (index[partner] < 0) {
+        ofFree += now;
+        for (int s = 0; s < core.labels(free[k]); ++s)
+          part.costs[k][s] += table.costs[isU ? static_cast<size_t>(s) * columns + state.labels[partner] : static_cast<size_t>(state.labels[partner]) * columns + s];
+      } else if (isU) {
+        ofFree += now;
+        for (int end : {static_cast<int>(k), index[partner]})
+          part.tablesOf[end].push_back(static_cast<int>(part.tables.size()));
+        part.tables.push_back({static_cast<int>(k), index[partner], table.costs});
+      }
+    }
+  part.constant = state.cost - ofFree;
+  return part;
+}
+
+class Picker {
+public:
+  Picker(const State &state, Random &random) : core(state.core), state(state), random(random), taken(core.size(), 0) {}
+
+  /// Around a variable, nearest first; hubs are passed through with a part of their neighbours.
+  void ball(double labels) {
+    int start = random.below(core.size());
+    for (int tries = 0; tries < 10 && taken[start]; ++tries)
+      start = random.below(core.size());
+    std::vector<int> frontier{start};
+    double sum = 0;
+    for (size_t k = 0; k < frontier.size() && sum < labels; ++k) {
+      int variable = frontier[k];
+      if (!take(variable))
+        continue;
+      sum += core.labels(variable);
+      std::vector<int> tables = core.tablesOf[variable];
+      for (size_t n = tables.size(); n > 1; --n)
+        std::swap(tables[n - 1], tables[random.below(static_cast<int>(n))]);
+      if (tables.size() > 12)
+        tables.resize(12);
+      for (int t : tables)
+        frontier.push_back(core.tables[t].u == variable ? core.tables[t].v : core.tables[t].u);
+    }
+  }
+
+  /// Variables that take bytes in one full row.
+  void row(double labels) {
+    std::vector<int64_t> over = state.loads.all();
+    std::vector<int> tight;
+    for (size_t r = 0; r < over.size(); ++r)
+      if (over[r] > -core.slack[r] / 50)
+        tight.push_back(static_cast<int>(r));
+    if (tight.empty())
+      return ball(labels);
+    int chosen = tight[random.below(static_cast<int>(tight.size()))];
+    std::vector<int> candidates;
+    for (int i = 0; i < core.size(); ++i)
+      for (const CoreUsage &usage : core.usages[i])
+        if (usage.firstRow <= chosen && chosen < usage.endRow) {
+          candidates.push_back(i);
+          break;
+        }
+    double sum = 0;
+    for (size_t n = candidates.size(); n > 0 && sum < labels; --n) {
+      std::swap(candidates[n - 1], candidates[random.below(static_cast<int>(n))]);
+      if (take(candidates[n - 1]))
+        sum += core.labels(candidates[n - 1]);
+    }
+  }
+
+  std::vector<int> picked;
+
+private:
+  bool take(int variable) {
+    if (taken[variable])
+      return false;
+    taken[variable] = 1;
+    picked.push_back(variable);
+    return true;
+  }
+
+  const Core &core;
+  const State &state;
+  Random &random;
+  std::vector<char> taken;
 };
-
-/// Variables joined by a table or by two far ends of one memory row: a breadth-first ball, now and then a jump.
-std::vector<char> chooseGroup(const Network &network, int size, Random &random) {
-  std::vector<char> in(network.size(), 0);
-  std::vector<int> queue;
-  size_t head = 0;
-  int chosen = 0;
-  while (chosen < size) {
-    if (head == queue.size() || (!network.rows.empty() && random.below(8) == 0))
-      queue.push_back(random.below(network.size()));
-    size_t at = head + static_cast<size_t>(random.below(static_cast<int>(queue.size() - head)));
-    std::swap(queue[head], queue[at]);
-    int variable = queue[head++];
-    if (in[variable])
-      continue;
-    in[variable] = 1, ++chosen;
-    for (int p : network.pairsOf[variable]) {
-      const PairTable &pair = network.pairs[p];
-      int other = pair.u == variable ? pair.v : pair.u;
-      if (!in[other])
-        queue.push_back(other);
-    }
-  }
-  return in;
-}
-
-/// Almost everything: variables are eliminated in greedy order, and where a message would exceed `cellLimit` a random
-/// neighbour is held instead. What is left free is answered exactly by elimination.
-std::vector<char> chooseNarrow(const Network &network, double cellLimit, Random &random) {
-  std::vector<std::set<int>> neighbours(network.size());
-  for (const PairTable &pair : network.pairs)
-    neighbours[pair.u].insert(pair.v), neighbours[pair.v].insert(pair.u);
-  std::vector<char> in(network.size(), 1);
-  std::set<std::pair<double, int>> queue;
-  std::vector<double> keys(network.size());
-  auto place = [&](int variable) {
-    queue.erase({keys[variable], variable});
-    double cells = 1;
-    for (int other : neighbours[variable])
-      cells *= network.labels(other);
-    queue.insert({keys[variable] = cells, variable});
-  };
-  auto takeOut = [&](int variable) {
-    queue.erase({keys[variable], variable});
-    for (int other : neighbours[variable])
-      neighbours[other].erase(variable), place(other);
-  };
-  for (int i = 0; i < network.size(); ++i)
-    place(i);
-  while (!queue.empty()) {
-    auto [cells, variable] = *queue.begin();
-    if (cells > cellLimit) {
-      auto held = std::next(neighbours[variable].begin(), random.below(static_cast<int>(neighbours[variable].size())));
-      int other = *held;
-      in[other] = 0;
-      takeOut(other);
-      continue;
-    }
-    std::vector<int> scope(neighbours[variable].begin(), neighbours[variable].end());
-    takeOut(variable);
-    for (int a : scope)
-      neighbours[a].insert(scope.begin(), scope.end()), neighbours[a].erase(a);
-    for (int a : scope)
-      place(a);
-  }
-  return in;
-}
 
 } // namespace
 
-void kerf::search::improveByGroups(const Network &network, const std::vector<double> &secondsPerByte, double bound,
-                                   Incumbent &incumbent, int64_t &steps) {
-  Random random;
-  int size = std::min(kFirstGroup, network.size());
-  for (int idle = 0; idle < kPatience && steps > 0 && network.size() > 0; ++idle) {
-    if (incumbent.seconds - bound <= 1e-9 * std::abs(bound))
-      return;
-    // Rows tie everything to everything: with them, small groups only.
-    bool narrow = network.rows.empty() && idle % 2 == 0;
-    std::vector<char> group = narrow ? chooseNarrow(network, kNarrowCells, random) : chooseGroup(network, size, random);
-    KeepMask keep;
-    for (int i = 0; i < network.size(); ++i) {
-      keep.emplace_back(network.labels(i), group[i]);
-      keep.back()[incumbent.labels[i]] = 1;
+bool kerf::search::searchNeighbourhoods(State &state, const std::vector<double> &prices, Hunt &hunt, int count, int64_t nodes, Sizes &sizes, Random &random) {
+  const Core &core = state.core;
+  bool improved = false;
+  double most = static_cast<double>(core.allLabels());
+  for (int n = 0; n < count && !hunt.over(); ++n) {
+    Picker picker(state, random);
+    double *size = nullptr;
+    switch (random.below(3)) {
+    case 0:
+      picker.ball(*(size = &sizes.ball));
+      break;
+    case 1:
+      size = &sizes.balls;
+      for (int k = 2 + random.below(2); k > 0; --k)
+        picker.ball(*size / 2);
+      break;
+    default:
+      picker.row(*(size = &sizes.row));
     }
-    Network part = restrictTo(network, keep);
-    steps -= network.size() + 2 * static_cast<int64_t>(network.pairs.size());
-    for (const Row &row : network.rows)
-      steps -= static_cast<int64_t>(row.terms.size());
-    if (part.contradictory || part.size() == 0)
+    std::sort(picker.picked.begin(), picker.picked.end());
+    Core part = hold(state, picker.picked);
+    hunt.steps -= kOverhead + part.cells() + 4 * static_cast<int64_t>(core.slack.size()) + core.size();
+    Reduction left = reduce(std::move(part));
+    Hunt inner = hunt;
+    inner.cutoff = state.cost;
+    Labels found;
+    Offer offer = [&](const Labels &labels) {
+      found = left.expand(labels);
+      inner.cutoff = costOf(left.core, labels);
+    };
+    // An offer names labels of `left`; the cutoff of its part of the search follows.
+    int64_t allowed = nodes;
+    double unexplored = left.core.contradictory ? kInfinity : branch(left.core, pricesFor(left.core, core.moment, prices), inner, allowed, offer);
+    hunt.steps = inner.steps;
+    *size = std::clamp(*size * (unexplored == kInfinity ? 1.1 : 0.8), 20.0, most);
+    if (found.empty())
       continue;
-    Buckets buckets(part, kGroupCells);
-    std::vector<double> price;
-    for (const Row &row : part.rows)
-      price.push_back(secondsPerByte[row.parentRow]);
-    steps -= buckets.workPerRun();
-    int64_t budget = std::min(steps, kGroupSteps), before = budget;
-    double root = buckets.run(pricedUnary(part, price), Buckets::PairSeconds::Counted) + part.constantSeconds +
-                  priceOfSlack(part, price);
-    Incumbent best;
-    best.seconds = incumbent.seconds;
-    bool complete = depthFirst(part, buckets, root, Goal::Seconds, best, budget);
-    steps -= before - budget;
-    if (!best.labels.empty() && best.seconds < incumbent.seconds) {
-      incumbent = {expand(part, best.labels), best.seconds, incumbent.peakBytes};
-      idle = -1;
-    }
-    if (narrow)
-      continue;
-    size = complete ? std::min(size + 1 + size / 8, network.size()) : std::max(size * 3 / 4, 4);
-    if (complete && size == network.size())
-      return; // the group was (almost) everything
+    for (size_t k = 0; k < found.size(); ++k)
+      state.set(picker.picked[k], found[k]);
+    improved = true;
   }
+  return improved;
 }

@@ -1,202 +1,181 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of attack: reduce, answer without memory, price the memory, branch, improve; docs/search.md.
+// From a problem to a core and back: exact costs, budgets, and what is said when nothing fits.
 #include "kerf/Search/Solver.h"
-#include "Buckets.h"
-#include "DepthFirst.h"
+#include "Attempt.h"
+#include "Exhaust.h"
 #include "LeastPeak.h"
-#include "LocalMoves.h"
-#include "Neighbourhoods.h"
-#include "Prices.h"
-#include "Reparametrize.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
-#include <optional>
 
 using namespace kerf;
 using namespace kerf::search;
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int64_t kMaxCells = int64_t(1) << 23; // all tables of one elimination: 64 MB
-constexpr int kPricePasses = 2;                 // prices, tables shifted under them, prices again
-constexpr int64_t kLeastPeakCells = 1 << 14;    // table limit where only forbidden pairs matter
+constexpr double kTimeShare = 0.97;           // of the wall seconds: what is being done is finished first
+constexpr int64_t kExhaustSteps = 2'000'000;  // partial choices: a second or so, for a dozen nodes
+constexpr double kLeastPeakShare = 0.3;       // of the time or work is kept for the least peak, should nothing fit
 
-/// The largest table limit with which one elimination costs at most `steps` and fits in memory.
-Buckets planBuckets(const Network &network, int64_t steps) {
-  for (int64_t cells = 1 << 20;; cells /= 4) {
-    Buckets buckets(network, cells);
-    if (cells <= 256 || (buckets.workPerRun() <= steps && buckets.totalCells() <= kMaxCells))
-      return buckets;
-  }
-}
-
-struct Answer {
-  Incumbent incumbent;
-  double bound = 0;
-  bool exhausted = false;             // nothing beats the incumbent, or nothing exists when there is none
-  std::optional<LeastPeak> leastPeak; // looked for only when no choice that fits turned up
-};
-
-class Attack {
+class Solving {
 public:
-  Attack(const Network &start, int64_t budget) : network(start), budget(budget), steps(budget) { shift({}); }
+  Solving(const Problem &problem, const SolveOptions &options, const std::function<void(const Progress &)> &progress)
+      : problem(problem), options(options), progress(progress), began(Clock::now()) {
+    solution.lowerBound = 0;
+  }
 
-  Answer run() {
-    if (withoutMemory() || answer.exhausted)
-      return answer;
-    std::vector<double> price(network.rows.size(), 0.0);
-    if (!network.rows.empty())
-      price = withMemory();
-    if (!answer.exhausted && !answer.incumbent.labels.empty()) {
-      improveByGroups(network, price, answer.bound, answer.incumbent, steps);
-      answer.exhausted = answer.incumbent.seconds - answer.bound <= 1e-11 * std::abs(answer.bound);
+  Solution run() {
+    built = buildCore(problem, true);
+    work = options.seconds ? std::numeric_limits<int64_t>::max() / 4 : options.workBudget;
+    bool restricted = built.hugeLeftOut;
+    AttemptResult result = attemptOnce();
+    if (restricted && !solution.feasible) {
+      // Perhaps nothing but what costs more than all else together fits.
+      built = buildCore(problem, false);
+      result = attemptOnce();
     }
-    return answer;
+    if (!built.exact && solution.feasible) {
+      // With a choice known, smaller costs are left; perhaps they are small enough to be exact.
+      options.start.assign(solution.choice.begin(), solution.choice.end());
+      built = buildCore(problem, false, solution.cost - built.offset);
+      result = attemptOnce();
+    }
+    conclude(result);
+    tell();
+    return std::move(solution);
   }
 
 private:
-  /// True when the answer without memory rows fits, and so is the answer.
-  bool withoutMemory() {
-    Buckets buckets = planBuckets(network, budget / 4);
-    steps -= buckets.workPerRun();
-    double bound = buckets.run(network.unary, Buckets::PairSeconds::Counted) + network.constantSeconds;
-    answer.bound = std::max(answer.bound, bound);
-    if (std::isinf(bound)) {
-      answer.exhausted = true;
-      return false;
-    }
-    Incumbent relaxed;
-    int64_t share = steps / (network.rows.empty() ? 3 : 6), left = share;
-    bool complete = depthFirst(network, buckets, bound, Goal::SecondsNoRows, relaxed, left);
-    steps -= share - left;
-    if (complete && relaxed.labels.empty() && network.size() > 0) {
-      answer.exhausted = true; // forbidden pairs leave nothing
-      answer.bound = kInfinity;
-      return false;
-    }
-    if (complete)
-      answer.bound = std::max(answer.bound, relaxed.seconds);
-    bool fitting = relaxed.found() && fits(network, relaxed.labels);
-    if (fitting)
-      answer.incumbent = relaxed;
-    answer.exhausted = complete && fitting;
-    if (!network.rows.empty() && !fitting && relaxed.found()) {
-      Labels labels = relaxed.labels;
-      if (repair(network, labels, steps))
-        descend(network, labels, steps), offer(labels);
-    }
-    return answer.exhausted;
+  using Clock = std::chrono::steady_clock;
+
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - began).count(); }
+
+  /// A core's bound as a bound of the problem: between whole costs the next one.
+  TotalCost totalBound(double bound) const {
+    if (bound == kInfinity)
+      return kUnboundedTotal;
+    double whole = built.exact ? std::ceil(bound) : std::floor(bound);
+    return built.offset + static_cast<TotalCost>(std::max(whole, 0.0));
   }
 
-  void offer(const Labels &labels) {
-    double seconds = secondsOf(network, labels);
-    if (seconds < answer.incumbent.seconds && fits(network, labels))
-      answer.incumbent = {labels, seconds, answer.incumbent.peakBytes};
-  }
-
-  /// Prices, then branch and bound under them. Returns the prices.
-  std::vector<double> withMemory() {
-    Prices prices;
-    prices.secondsPerByte.assign(network.rows.size(), 0.0);
-    for (int pass = 0; pass < kPricePasses && !prices.unbounded; ++pass) {
-      Buckets buckets = planBuckets(network, steps / 100);
-      int64_t share = steps / 4, left = share;
-      prices = raisePrices(network, buckets, prices.secondsPerByte, answer.incumbent, left);
-      steps -= share - left;
-      if (!prices.unbounded)
-        answer.bound = std::max(answer.bound, prices.bound), shift(extraUnary(prices.secondsPerByte));
-    }
-    if (prices.unbounded) // such prices are too large to compute with; the rows alone will have to tell
-      std::fill(prices.secondsPerByte.begin(), prices.secondsPerByte.end(), 0.0);
-    if (!answer.incumbent.found() && !startFromLeastPeak())
-      return prices.secondsPerByte;
-    Buckets buckets = planBuckets(network, steps / 4);
-    steps -= buckets.workPerRun();
-    double root = buckets.run(pricedUnary(network, prices.secondsPerByte), Buckets::PairSeconds::Counted) +
-                  network.constantSeconds + priceOfSlack(network, prices.secondsPerByte);
-    answer.bound = std::max(answer.bound, root);
-    int64_t share, left;
-    share = left = steps / 2;
-    bool complete = depthFirst(network, buckets, root, Goal::Seconds, answer.incumbent, left);
-    steps -= share - left;
-    if (complete) {
-      answer.exhausted = true;
-      answer.bound = answer.incumbent.seconds; // +inf when nothing fits
-    }
-    return prices.secondsPerByte;
-  }
-
-  std::vector<std::vector<double>> extraUnary(const std::vector<double> &secondsPerByte) const {
-    std::vector<std::vector<double>> extra = pricedUnary(network, secondsPerByte);
-    for (int i = 0; i < network.size(); ++i)
-      for (int s = 0; s < network.labels(i); ++s)
-        extra[i][s] -= network.unary[i][s];
-    return extra;
-  }
-
-  /// False when it is proven that nothing fits.
-  bool startFromLeastPeak() {
-    int64_t share = steps / 2, left = share;
-    answer.leastPeak = findLeastPeak(network, kLeastPeakCells, left);
-    steps -= share - left;
-    Incumbent &least = answer.leastPeak->incumbent;
-    if (least.found() && least.peakBytes <= network.limitBytes) {
-      descend(network, least.labels, steps);
-      offer(least.labels);
-    } else if (answer.leastPeak->proven) {
-      answer.exhausted = true;
-      answer.bound = kInfinity;
-      return false;
-    }
-    return true;
-  }
-
-  /// Moves seconds between tables and nodes; no choice changes its cost.
-  void shift(const std::vector<std::vector<double>> &extraUnary) {
-    int64_t share = steps / 8, left = share;
-    network = reparametrize(network, extraUnary, left);
-    steps -= share - left;
-  }
-
-  Network network;
-  int64_t budget, steps;
-  Answer answer;
-};
-
-/// From labels of the innermost network to strategies of the problem's nodes.
-struct Chain {
-  std::vector<int> variableOf;
-  Network merged, reduced;
-
-  std::vector<int> strategies(const Labels &labels) const {
-    Labels base = expand(merged, expand(reduced, labels));
+  double accept(const Labels &labels) {
     std::vector<int> choice;
-    for (int variable : variableOf)
-      choice.push_back(base[variable]);
-    return choice;
+    for (int variable : built.variableOf)
+      choice.push_back(labels[variable]);
+    TotalCost cost = kerf::costOf(problem, choice);
+    int64_t peak = peakBytesOf(problem, choice);
+    if (cost < solution.cost && (!problem.memoryLimitBytes || peak <= *problem.memoryLimitBytes)) {
+      solution.choice = std::move(choice);
+      solution.cost = cost;
+      solution.peakBytes = peak;
+      solution.feasible = true;
+    }
+    return solution.feasible ? static_cast<double>(solution.cost - built.offset) : kInfinity;
   }
+
+  void report(double bound) {
+    TotalCost total = std::min(totalBound(bound), solution.cost);
+    if (total < kUnboundedTotal)
+      solution.lowerBound = std::max(solution.lowerBound, total);
+    tell();
+  }
+
+  void tell() const {
+    if (progress)
+      progress({seconds(), solution.feasible ? std::optional(solution.cost) : std::nullopt, solution.lowerBound});
+  }
+
+  /// While nothing fits, a part of the time is kept for the least peak.
+  Hunt newHunt(double share) {
+    Hunt hunt;
+    hunt.steps = static_cast<int64_t>(static_cast<double>(work) * share);
+    if (options.seconds)
+      hunt.late = [this, share] { return seconds() > *options.seconds * kTimeShare * (solution.feasible ? 1.0 : share); };
+    return hunt;
+  }
+
+  AttemptResult attemptOnce() {
+    Hunt hunt = newHunt(problem.memoryLimitBytes ? 1 - kLeastPeakShare : 1.0);
+    hunt.exact = built.exact;
+    hunt.step = built.exact ? 1 : 0;
+    hunt.cutoff = largestSum(built.core) + 2; // more than any choice costs: a bound of this says that nothing fits
+    AttemptOptions attemptOptions;
+    attemptOptions.threads = options.threads;
+    attemptOptions.accept = [this](const Labels &labels) { return accept(labels); };
+    attemptOptions.report = [this](double bound) { report(bound); };
+    for (size_t i = 0; i < options.start.size() && i < built.variableOf.size(); ++i) {
+      attemptOptions.start.resize(built.core.size(), 0);
+      attemptOptions.start[built.variableOf[i]] = options.start[i];
+    }
+    if (!options.prices.empty()) {
+      std::vector<int64_t> moments;
+      std::vector<double> prices;
+      for (const MomentPrice &price : options.prices)
+        moments.push_back(price.moment), prices.push_back(price.costPerByte);
+      attemptOptions.prices = pricesFor(built.core, moments, prices);
+    }
+    AttemptResult result = attempt(built.core, hunt, attemptOptions);
+    solution.prices.clear();
+    for (size_t r = 0; r < result.prices.size(); ++r)
+      if (result.prices[r] > 0)
+        solution.prices.push_back({built.core.moment[r], result.prices[r]});
+    return result;
+  }
+
+  void conclude(const AttemptResult &result) {
+    bool closed = result.bound == kInfinity;
+    if (!built.exact && !closed) {
+      // Costs too large for doubles: what is small is explored once more in whole numbers.
+      Exhausted exhausted = exhaust(problem, solution.feasible ? std::optional(solution.cost) : std::nullopt, kExhaustSteps);
+      closed = exhausted.complete;
+      if (!exhausted.choice.empty()) {
+        solution.choice = exhausted.choice;
+        solution.cost = kerf::costOf(problem, solution.choice);
+        solution.peakBytes = peakBytesOf(problem, solution.choice);
+        solution.feasible = true;
+      }
+    }
+    if (solution.feasible) {
+      solution.proven = closed || solution.lowerBound == solution.cost;
+      solution.lowerBound = solution.proven ? solution.cost : std::min(std::max(solution.lowerBound, totalBound(result.bound)), solution.cost);
+      return;
+    }
+    solution.proven = closed;
+    solution.lowerBound = closed ? kUnboundedTotal : std::max(solution.lowerBound, built.offset);
+    if (problem.memoryLimitBytes)
+      explainMisfit();
+  }
+
+  /// The choice with the least peak that can be found.
+  void explainMisfit() {
+    LeastPeak least = findLeastPeak(problem, newHunt(1.0));
+    if (least.choice.empty())
+      return;
+    solution.choice = least.choice;
+    solution.cost = kerf::costOf(problem, solution.choice);
+    solution.peakBytes = solution.leastPeakBytes = peakBytesOf(problem, solution.choice);
+    solution.leastPeakProven = least.proven;
+    if (solution.peakBytes <= *problem.memoryLimitBytes) { // found after all
+      solution.feasible = true;
+      solution.proven = false;
+      solution.lowerBound = std::min(std::max<TotalCost>(solution.lowerBound, 0), solution.cost);
+      solution.leastPeakBytes = 0;
+      solution.leastPeakProven = false;
+    } else if (least.proven) {
+      solution.proven = true;
+      solution.lowerBound = kUnboundedTotal;
+    }
+  }
+
+  const Problem &problem;
+  SolveOptions options;
+  const std::function<void(const Progress &)> &progress;
+  const Clock::time_point began;
+  Built built;
+  int64_t work = 0;
+  Solution solution;
 };
-
-void describe(const Problem &problem, std::vector<int> choice, Solution &solution) {
-  solution.choice = std::move(choice);
-  solution.cost = costOf(problem, solution.choice);
-  solution.peakBytes = peakBytesOf(problem, solution.choice);
-  solution.feasible = !problem.memoryLimitBytes || solution.peakBytes <= *problem.memoryLimitBytes;
-}
-
-/// Nothing that fits was found: the least peak says by how much.
-void describeLeastPeak(const Problem &problem, const Chain &chain, const LeastPeak &least, Solution &solution) {
-  if (!least.incumbent.found())
-    return;
-  describe(problem, chain.strategies(least.incumbent.labels), solution);
-  solution.leastPeakBytes = solution.peakBytes;
-  solution.leastPeakProven = least.proven;
-}
-
-constexpr double kWorkPerSecond = 8e8; // of one 2020s core, measured on the problems of docs/search.md
 
 Status checkOptions(const Problem &problem, const SolveOptions &options) {
   if (options.threads < 1)
@@ -215,83 +194,23 @@ Status checkOptions(const Problem &problem, const SolveOptions &options) {
   return ok();
 }
 
-int64_t workOf(const SolveOptions &options) {
-  if (!options.seconds)
-    return options.workBudget;
-  return static_cast<int64_t>(std::min(1e18, *options.seconds * kWorkPerSecond));
-}
-
-/// A bound in doubles, made safe: costs are whole numbers, and so is the bound of their sums.
-TotalCost wholeBound(double bound) {
-  constexpr double kRounding = 1e-9; // of sums of many doubles
-  if (std::isinf(bound))
-    return kUnboundedTotal;
-  return static_cast<TotalCost>(std::ceil(std::max(0.0, bound - std::abs(bound) * kRounding)));
-}
-
-Solution attack(const Problem &problem, int64_t workBudget) {
-  Solution solution;
-  solution.lowerBound = kUnboundedTotal;
-  Chain chain;
-  chain.merged = buildNetwork(problem, chain.variableOf);
-  if (chain.merged.contradictory) {
-    solution.proven = true;
-    return solution;
-  }
-  int64_t pruning = workBudget / 4;
-  chain.reduced = removeDominated(chain.merged, pruning);
-  if (chain.reduced.contradictory) {
-    solution.proven = true;
-    return solution;
-  }
-  Answer answer = Attack(chain.reduced, workBudget / 4 * 3).run();
-  solution.lowerBound = wholeBound(answer.bound);
-  solution.proven = answer.exhausted;
-  if (answer.incumbent.found()) {
-    describe(problem, chain.strategies(answer.incumbent.labels), solution);
-    solution.lowerBound = solution.proven ? solution.cost : std::min(solution.lowerBound, solution.cost);
-    solution.proven = solution.lowerBound == solution.cost;
-  } else if (answer.leastPeak) {
-    describeLeastPeak(problem, chain, *answer.leastPeak, solution);
-  }
-  return solution;
-}
-
-/// The starting answer in place of a dearer one.
-void offerStart(const Problem &problem, const std::vector<int> &start, Solution &solution) {
-  Solution given;
-  describe(problem, start, given);
-  given.lowerBound = std::min(solution.lowerBound, given.cost);
-  given.proven = given.lowerBound == given.cost;
-  bool better = given.feasible && (!solution.feasible || given.cost < solution.cost);
-  if (better && verify(problem, given)) // ties, pins and what is forbidden
-    solution = std::move(given);
-}
-
 } // namespace
 
 Result<Solution> kerf::solve(const Problem &problem, const SolveOptions &options,
                              const std::function<void(const Progress &)> &progress) {
-  auto begin = std::chrono::steady_clock::now();
   if (Status status = check(problem); !status)
     return status.error();
   if (Status status = checkOptions(problem, options); !status)
     return status.error();
-  Solution solution = attack(problem, workOf(options));
-  if (!options.start.empty())
-    offerStart(problem, options.start, solution);
-  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  if (progress)
-    progress({seconds.count(), solution.feasible ? std::optional(solution.cost) : std::nullopt, solution.lowerBound});
-  return solution;
+  return Solving(problem, options, progress).run();
 }
 
-Result<Solution> kerf::solveExcluding(const Problem &problem, const Solution &solution, int node,
-                                      const SolveOptions &options) {
+Result<Solution> kerf::solveExcluding(const Problem &problem, const Solution &solution, int node, const SolveOptions &options) {
   if (node < 0 || node >= static_cast<int>(problem.nodes.size()) || solution.choice.size() != problem.nodes.size())
-    return Error{fmt::format("runner-up: node {} of {}, with a solution of {} choices", node, problem.nodes.size(),
-                             solution.choice.size())};
+    return Error{fmt::format("runner-up: node {} of {}, with a solution of {} choices", node, problem.nodes.size(), solution.choice.size())};
   Problem without = problem;
   without.nodes[node].costs[solution.choice[node]] = kForbidden;
-  return solve(without, options);
+  SolveOptions warm = options;
+  warm.prices = solution.prices;
+  return solve(without, warm);
 }

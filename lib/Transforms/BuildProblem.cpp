@@ -36,16 +36,23 @@ bool leavesPartial(const Rule &rule, const Strategy &strategy) {
                       [&](int factor) { return factor >= 0 && rule.factors[factor].kind == FactorKind::PartialSum; });
 }
 
-/// Seconds as a cost: the nearest picosecond.
-Cost costOfSeconds(double seconds) {
-  return seconds <= kMostSeconds ? std::llround(seconds / kSecondsPerCost) : kForbidden;
+constexpr double kMostSeconds = 1e9;
+constexpr int kCostBits = 49;        // of the sum of the largest costs: the solver's sums stay exact
+constexpr int kFinestExponent = -40; // of the unit: about a picosecond, a thousandth of what the quickest op takes
+
+double largestOf(const std::vector<double> &seconds) {
+  double largest = 0;
+  for (double value : seconds)
+    if (value <= kMostSeconds)
+      largest = std::max(largest, value);
+  return largest;
 }
 
-std::vector<Cost> costsOf(const std::vector<double> &seconds) {
+std::vector<Cost> costsOf(const std::vector<double> &seconds, double secondsPerCost) {
   std::vector<Cost> costs;
   costs.reserve(seconds.size());
   for (double value : seconds)
-    costs.push_back(costOfSeconds(value));
+    costs.push_back(value <= kMostSeconds ? std::llround(value / secondsPerCost) : kForbidden);
   return costs;
 }
 
@@ -254,11 +261,18 @@ void Builder::addEdge(int u, int v, std::vector<double> table) {
 
 void Builder::writeCosts() {
   Problem &problem = placement.problem;
+  double most = 0;
+  for (const std::vector<double> &seconds : nodeSeconds)
+    most += largestOf(seconds);
+  for (const EdgeSeconds &edge : edges)
+    most += largestOf(edge.table);
+  int exponent = most > 0 ? static_cast<int>(std::ceil(std::log2(most))) - kCostBits : kFinestExponent;
+  placement.secondsPerCost = std::exp2(std::max(exponent, kFinestExponent));
   for (size_t i = 0; i < nodeSeconds.size(); ++i)
-    problem.nodes[i].costs = costsOf(nodeSeconds[i]);
+    problem.nodes[i].costs = costsOf(nodeSeconds[i], placement.secondsPerCost);
   TableSet tables(problem.tables);
   for (const EdgeSeconds &edge : edges)
-    problem.edges.push_back({edge.u, edge.v, tables.add(costsOf(edge.table))});
+    problem.edges.push_back({edge.u, edge.v, tables.add(costsOf(edge.table, placement.secondsPerCost))});
 }
 
 void Builder::addUses(func::FuncOp function) {
@@ -409,6 +423,10 @@ Result<Placement> Builder::build(std::optional<int64_t> memoryLimitBytes) {
 }
 
 } // namespace
+
+double Placement::seconds(TotalCost cost) const {
+  return cost == kUnboundedTotal ? std::numeric_limits<double>::infinity() : static_cast<double>(cost) * secondsPerCost;
+}
 
 Result<Placement> buildProblem(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints,
                                std::optional<int64_t> memoryLimitBytes) {

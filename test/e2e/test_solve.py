@@ -184,7 +184,7 @@ class Solve(KerfTest):
         self.refuse(1, ["no"], "solve", path, "-o", os.path.join(self.folder, "no", "list"))
 
     def test_problem_of_a_plan(self):
-        """What `plan` answered, `solve` answers alike: picoseconds there, seconds here."""
+        """What `plan` answered, `solve` answers alike, in the unit that the name tells."""
         model = file_of("mlp")
         for name in ("p.json", "p.json.gz"):
             plan = json.loads(self.succeed("plan", model, "--ranks", 4, "--json", "--dump-problem", self.path(name)).stdout)
@@ -192,7 +192,8 @@ class Solve(KerfTest):
             problem = json.loads(gzip.decompress(text) if name.endswith(".gz") else text)["problem"]
             _, cost, bound = self.solve(problem, self.path(name))
             self.assertEqual(cost, bound)
-            self.assertLess(abs(cost * 1e-12 - plan["predicted"]["step_seconds"]), 1e-11)
+            unit = 2.0 ** int(re.search(r"costs in 2\^(-?\d+) s", problem["name"])[1])
+            self.assertAlmostEqual(cost * unit / plan["predicted"]["step_seconds"], 1, delta=1e-12)
         self.refuse(1, ["no"], "plan", model, "--dump-problem", os.path.join(self.folder, "no", "p.json"))
 
     def test_contest_instances(self):

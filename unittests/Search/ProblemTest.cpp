@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a problem must look like, what verify finds, and the maximal live sets.
+// What a problem must look like, what verify finds, and the moments that matter.
 #include "kerf/Search/Problem.h"
-#include "../../lib/Search/MemoryRows.h"
+#include "../../lib/Search/Core.h"
 #include <gtest/gtest.h>
 #include <limits>
 
@@ -198,15 +198,23 @@ TEST(Problem, VerifyFindsWhatIsWrong) {
   EXPECT_TRUE(refused(right));
 }
 
-TEST(MemoryRows, OnlyMaximalLiveSetsRemain) {
-  using search::LiveSet;
+TEST(Core, HasOneRowForEachMaximalLiveSet) {
   // a: ======   b:   ====   c:       ==   d: two buffers, then one
-  std::vector<MemoryUsage> usages = {
-      {0, {{0, 6}}, {1}}, {1, {{2, 6}}, {1}}, {2, {{6, 8}}, {1}}, {3, {{1, 4}, {3, 7}}, {1}}};
-  std::vector<LiveSet> sets = search::maximalLiveSets(usages);
-  ASSERT_EQ(sets.size(), 2u);
-  EXPECT_EQ(sets[0], (LiveSet{{0, 1}, {1, 1}, {3, 2}}));
-  EXPECT_EQ(sets[1], (LiveSet{{2, 1}, {3, 1}}));
+  Problem problem;
+  problem.nodes = {{"a", {0}}, {"b", {0}}, {"c", {0}}, {"d", {0}}};
+  problem.usages = {{0, {{0, 6}}, {1}}, {1, {{2, 6}}, {1}}, {2, {{6, 8}}, {1}}, {3, {{1, 4}, {3, 7}}, {1}}};
+  problem.memoryLimitBytes = 10;
+  EXPECT_EQ(search::buildCore(problem, true).core.moment, (std::vector<int64_t>{3, 6}));
+  problem.usages = {{0, {{3, 3}}, {1}}}; // empty intervals don't count
+  EXPECT_TRUE(search::buildCore(problem, true).core.moment.empty());
 }
 
-TEST(MemoryRows, EmptyIntervalsDoNotCount) { EXPECT_TRUE(search::maximalLiveSets({{0, {{3, 3}}, {1}}}).empty()); }
+TEST(Core, LeavesOutWhatCostsMoreThanAllElseTogether) {
+  Problem problem;
+  problem.nodes = {{"a", {5, 1'000'000}}, {"b", {7, 9}}};
+  search::Built built = search::buildCore(problem, true);
+  EXPECT_TRUE(built.hugeLeftOut);
+  EXPECT_EQ(built.core.costs[0][1], search::kInfinity);
+  EXPECT_EQ(built.offset, 12);
+  EXPECT_FALSE(search::buildCore(problem, false).hugeLeftOut);
+}

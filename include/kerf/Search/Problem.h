@@ -93,6 +93,12 @@ struct Problem {
 /// numbers.
 Status check(const Problem &problem);
 
+/// What one byte more at a moment would save, in cost units: a shadow price of the limit.
+struct MomentPrice {
+  int64_t moment = 0;
+  double costPerByte = 0;
+};
+
 struct Solution {
   /// One strategy per node. Empty exactly when a.-d. alone can't be met (or the budget ended before a way was found).
   std::vector<int> choice;
@@ -107,6 +113,8 @@ struct Solution {
   /// proven that less can't be had.
   int64_t leastPeakBytes = 0;
   bool leastPeakProven = false;
+  /// Moments in ascending order; those not named have no price. Good also as a start for a problem that differs a little.
+  std::vector<MomentPrice> prices;
 };
 
 /// Objective and peak of any choice of the right length and range. kUnboundedTotal when something forbidden is taken.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers a placement problem. Exact within the budget on small problems, memory included; on large ones the best
-// answer found and a lower bound. The mathematics: docs/search.md.
+// Answers a placement problem: the best answer found within a budget, and a lower bound that it can't be below. The mathematics:
+// docs/search.md.
 #pragma once
 
 #include "kerf/Search/Problem.h"
@@ -8,7 +8,6 @@
 
 namespace kerf {
 
-/// How far a search is: the best answer that fits, if any is known yet, and what none costs less than.
 struct Progress {
   double seconds = 0; // since the call
   std::optional<TotalCost> cost;
@@ -16,21 +15,21 @@ struct Progress {
 };
 
 struct SolveOptions {
-  /// Elementary steps (table cells computed, search nodes visited) before the solver settles for what it has. Work and
-  /// not seconds: the answer does not depend on the machine. The default is about half a second of one 2020s core.
+  /// Elementary steps (table cells looked at) before the solver settles for what it has. Work and not seconds: the answer does not
+  /// depend on the machine. The default is about half a second of one 2020s core.
   int64_t workBudget = 400'000'000;
   /// Wall seconds instead of work: the answer may then differ from machine to machine and run to run. Absent: none.
   std::optional<double> seconds = {};
-  /// With a work budget the answer is the same for any number.
+  /// With a work budget the answer is the same whenever the number of threads is.
   int threads = 1;
   /// An answer to start from, one strategy per node; it need not fit. Empty: none.
   std::vector<int> start = {};
+  /// Prices of memory to start from: those of the solution of a problem that differs a little. Empty: none.
+  std::vector<MomentPrice> prices = {};
 };
 
-/// An Error only where `check` fails or the options are at fault. A problem that nothing can satisfy is a Solution with
-/// `feasible` false. `progress` is called from the calling thread whenever the cost or the bound has changed, and at
-/// the end with what is returned. Deterministic under a work budget: ties are broken by (cost, then the lower strategy
-/// index of the lower node as far as explored).
+/// An Error only where `check` fails or `start` has the wrong length or range. A problem that nothing can satisfy is a Solution with
+/// `feasible` false. `progress` is called when the answer or the bound gets better, on the calling thread.
 Result<Solution> solve(const Problem &problem, const SolveOptions &options = {},
                        const std::function<void(const Progress &)> &progress = {});
 

@@ -10,11 +10,6 @@
 
 namespace kerf {
 
-/// The unit of a placement's costs: a picosecond, a thousandth of what the quickest op takes. What would take
-/// more than kMostSeconds is forbidden.
-inline constexpr double kSecondsPerCost = 1e-12;
-inline constexpr double kMostSeconds = 1e6;
-
 /// What a node of the problem stands for: an op, or an argument of a function (the identity, as an op). Strategy s of the node is
 /// strategies[s], and makes shardings[s].
 struct PlacementNode {
@@ -29,6 +24,10 @@ struct Placement {
   Mesh mesh;
   Problem problem;
   std::vector<PlacementNode> nodes; // as problem.nodes
+  /// The unit of the problem's costs: a power of two, as fine as leaves the sum of the dearest strategies below 2^49 units. Strategies
+  /// of more than 10^9 seconds are forbidden.
+  double secondsPerCost = 1;
+  double seconds(TotalCost cost) const;
 };
 
 /// Builds the problem of a training step (@main and the layers that it calls) on the mesh of `collectives`.

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Ascent.h"
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+using namespace kerf;
+using namespace kerf::search;
+
+namespace {
+
+constexpr int kPatience = 12;         // passes without a gain worth having before rate and width shrink
+constexpr double kShrink = 0.6;
+constexpr int64_t kOverhead = 200;    // steps: what a pass takes at least
+constexpr int kStreak = 5;            // gains in a row before the rate grows again
+constexpr double kGrow = 1.3;
+constexpr double kMostRate = 0.25;
+constexpr double kLeastRate = 1e-4;   // of the first: less moves nothing any more
+constexpr double kMemory = 0.7;       // of the direction, from one pass to the next
+constexpr double kFirstWidth = 3e-4;  // of the bound
+constexpr double kLeastShare = 1e-7;  // of all that is paid: the price of a row that nobody wants, so that it can grow
+
+double slackOf(const Core &core, size_t row) { return std::max(1.0, static_cast<double>(core.slack[row])); }
+
+} // namespace
+
+Ascent kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> prices, const AscentOptions &options,
+                            const std::function<bool(const Ascent &, const std::vector<double> &)> &goOn) {
+  size_t rows = core.slack.size();
+  Ascent best;
+  best.rate = options.rate;
+  best.width = options.width;
+  std::vector<double> direction(rows, 0.0);
+  double reference = -kInfinity;
+  int stalled = 0, streak = 0;
+  for (int pass = 0; pass < options.passes; ++pass) {
+    double bound = dual.pass(prices);
+    best.steps += dual.workPerPass() * 2 + static_cast<int64_t>(rows) + kOverhead;
+    if (pass == 0) {
+      double ofBound = std::max(kFirstWidth * std::abs(bound), core.quantum);
+      best.width = best.width > 0 ? std::min(best.width, ofBound) : ofBound;
+    }
+    if (bound > best.bound || pass == 0) {
+      best.bound = bound;
+      best.prices = prices;
+      if (++streak >= kStreak) {
+        best.rate = std::min(best.rate * kGrow, kMostRate);
+        streak = 0;
+      }
+    } else {
+      streak = 0;
+    }
+    if (best.bound > options.enough || !goOn(best, prices))
+      break;
+    double worthwhile = options.enough < kInfinity ? 0.003 * (options.enough - best.bound) : 2e-5 * std::abs(best.bound);
+    if (best.bound > reference + worthwhile) {
+      reference = best.bound;
+      stalled = 0;
+    } else if (++stalled > kPatience) {
+      if (rows == 0 || best.rate < options.rate * kLeastRate)
+        break;
+      best.rate *= kShrink;
+      best.width *= kShrink;
+      stalled = 0;
+      prices = best.prices;
+    }
+    if (rows == 0)
+      continue;
+    std::vector<double> expected = dual.expectedBytes(best.width);
+    double total = 0;
+    for (size_t r = 0; r < rows; ++r)
+      total += prices[r] * slackOf(core, r);
+    double least = kLeastShare * total / static_cast<double>(rows);
+    for (size_t r = 0; r < rows; ++r) {
+      double excess = (expected[r] - static_cast<double>(core.slack[r])) / slackOf(core, r);
+      direction[r] = kMemory * direction[r] + (1 - kMemory) * std::clamp(excess, -1.0, 1.0);
+      double change = best.rate * direction[r];
+      prices[r] = std::max(least / slackOf(core, r), prices[r] * (1 + change * (1 + change / 2)));
+    }
+  }
+  return best;
+}
+
+std::vector<double> kerf::search::evenPrices(const Core &core, double total) {
+  std::vector<double> prices(core.slack.size());
+  for (size_t r = 0; r < prices.size(); ++r)
+    prices[r] = total / static_cast<double>(prices.size()) / slackOf(core, r);
+  return prices;
+}
+
+std::vector<double> kerf::search::pricesFor(const Core &core, const std::vector<int64_t> &moments, const std::vector<double> &prices) {
+  std::vector<double> mapped(core.slack.size(), 0.0);
+  size_t nearest = 0;
+  for (size_t r = 0; r < prices.size() && !mapped.empty(); ++r) {
+    while (nearest + 1 < mapped.size() && std::abs(core.moment[nearest + 1] - moments[r]) <= std::abs(core.moment[nearest] - moments[r]))
+      ++nearest;
+    mapped[nearest] += prices[r];
+  }
+  return mapped;
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// One core, from the first bound to the last improvement. Private to Search.
+#pragma once
+
+#include "Branch.h"
+
+namespace kerf::search {
+
+struct AttemptOptions {
+  int threads = 1;
+  Labels start;                                  // of the core; empty: none
+  std::vector<double> prices;                    // per row; empty: none
+  /// A choice of the core that fits and beats the cutoff so far. Returns the new cutoff.
+  std::function<double(const Labels &)> accept;
+  /// Something got better: the lower bound of the core's cost so far.
+  std::function<void(double)> report;
+};
+
+struct AttemptResult {
+  double bound = -kInfinity;  // of the core's cost; +inf: nothing is cheaper than the last accepted choice, or nothing fits
+  bool closed = false;        // there is nothing left to do; but where costs were rounded, the bound may stay below
+  std::vector<double> prices; // per row of the core
+};
+
+AttemptResult attempt(const Core &core, Hunt hunt, const AttemptOptions &options);
+
+} // namespace kerf::search

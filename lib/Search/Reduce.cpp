@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Reduce.h"
+#include <algorithm>
+#include <deque>
+#include <numeric>
+
+using namespace kerf;
+using namespace kerf::search;
+
+namespace {
+
+class Reducer {
+public:
+  Reducer(Core start, const ReduceOptions &options) : core(std::move(start)), options(options), dominanceLeft(options.dominanceCells) {
+    int count = core.size();
+    labelOf.resize(count);
+    for (int i = 0; i < count; ++i) {
+      labelOf[i].resize(core.labels(i));
+      std::iota(labelOf[i].begin(), labelOf[i].end(), 0);
+      reduction.labelsBefore.push_back(core.labels(i));
+    }
+    gone.assign(count, 0);
+    queued.assign(count, 0);
+    tableGone.assign(core.tables.size(), 0);
+    for (int i = 0; i < count; ++i)
+      normalize(i), push(i);
+  }
+
+  Reduction run() {
+    for (int round = 0; round < 8 && !core.contradictory; ++round) {
+      while (!queue.empty() && !core.contradictory) {
+        int variable = queue.front();
+        queue.pop_front();
+        queued[variable] = 0;
+        if (!gone[variable])
+          visit(variable);
+      }
+      if (core.contradictory || !dropRows())
+        break;
+    }
+    return finish();
+  }
+
+private:
+  void push(int variable) {
+    if (!queued[variable] && !gone[variable])
+      queued[variable] = 1, queue.push_back(variable);
+  }
+
+  int other(const CoreTable &table, int variable) const { return table.u == variable ? table.v : table.u; }
+
+  /// Cell for label `own` of `variable` and `theirs` of the other end.
+  size_t cell(const CoreTable &table, int variable, int own, int theirs) const {
+    return table.u == variable ? static_cast<size_t>(own) * core.labels(table.v) + theirs
+                               : static_cast<size_t>(theirs) * core.labels(table.v) + own;
+  }
+
+  void addToRows(int firstRow, int endRow, int64_t bytes) {
+    for (int r = firstRow; bytes != 0 && r < endRow; ++r)
+      core.slack[r] -= bytes;
+  }
+
+  /// Usages of equal rows become one; what every label takes is taken from the rows.
+  void normalize(int variable) {
+    std::vector<CoreUsage> &usages = core.usages[variable];
+    std::sort(usages.begin(), usages.end(), [](const CoreUsage &a, const CoreUsage &b) {
+      return std::pair(a.firstRow, a.endRow) < std::pair(b.firstRow, b.endRow);
+    });
+    size_t kept = 0;
+    for (size_t k = 0; k < usages.size();) {
+      CoreUsage usage = std::move(usages[k++]);
+      for (; k < usages.size() && usages[k].firstRow == usage.firstRow && usages[k].endRow == usage.endRow; ++k)
+        for (size_t s = 0; s < usage.bytes.size(); ++s)
+          usage.bytes[s] += usages[k].bytes[s];
+      int64_t least = *std::min_element(usage.bytes.begin(), usage.bytes.end());
+      addToRows(usage.firstRow, usage.endRow, least);
+      bool any = false;
+      for (int64_t &bytes : usage.bytes)
+        any |= (bytes -= least) != 0;
+      if (any && usage.firstRow < usage.endRow)
+        usages[kept++] = std::move(usage);
+    }
+    usages.resize(kept);
+  }
+
+  void keep(int variable, const std::vector<char> &mask) {
+    size_t count = core.costs[variable].size(), left = 0;
+    for (int t : core.tablesOf[variable]) {
+      CoreTable &table = core.tables[t];
+      size_t columns = core.labels(table.v), out = 0;
+      for (size_t c = 0; c < table.costs.size(); ++c)
+        if (mask[table.u == variable ? c / columns : c % columns])
+          table.costs[out++] = table.costs[c];
+      table.costs.resize(out);
+      push(other(table, variable));
+    }
+    for (size_t s = 0; s < count; ++s)
+      if (mask[s]) {
+        core.costs[variable][left] = core.costs[variable][s];
+        labelOf[variable][left] = labelOf[variable][s];
+        for (CoreUsage &usage : core.usages[variable])
+          usage.bytes[left] = usage.bytes[s];
+        ++left;
+      }
+    core.costs[variable].resize(left);
+    labelOf[variable].resize(left);
+    for (CoreUsage &usage : core.usages[variable])
+      usage.bytes.resize(left);
+    if (left == 0)
+      core.contradictory = true;
+    else
+      normalize(variable);
+    push(variable);
+  }
+
+  void visit(int variable) {
+    if (removeHopeless(variable) || core.contradictory)
+      return;
+    if (core.labels(variable) == 1 || (core.tablesOf[variable].empty() && core.usages[variable].empty()))
+      return fix(variable);
+    if (removeDominated(variable))
+      return;
+    for (int t : core.tablesOf[variable])
+      if (followAlong(t))
+        return push(variable);
+    if (core.tablesOf[variable].size() == 1 && foldLeaf(variable))
+      return;
+    if (core.tablesOf[variable].size() == 2 && core.usages[variable].empty())
+      foldSeries(variable);
+  }
+
+  /// Labels that cost infinity, or have no partner in some table.
+  bool removeHopeless(int variable) {
+    int count = core.labels(variable);
+    std::vector<char> mask(count, 1);
+    bool any = false;
+    for (int s = 0; s < count; ++s) {
+      mask[s] = core.costs[variable][s] < kInfinity;
+      for (size_t k = 0; mask[s] && k < core.tablesOf[variable].size(); ++k) {
+        const CoreTable &table = core.tables[core.tablesOf[variable][k]];
+        int partners = core.labels(other(table, variable)), p = 0;
+        while (p < partners && table.costs[cell(table, variable, s, p)] == kInfinity)
+          ++p;
+        mask[s] = p < partners;
+      }
+      any |= !mask[s];
+    }
+    if (any)
+      keep(variable, mask);
+    return any;
+  }
+
+  /// The variable has one label, or nothing to heed but its cost.
+  void fix(int variable) {
+    const std::vector<double> &costs = core.costs[variable];
+    int best = static_cast<int>(std::min_element(costs.begin(), costs.end()) - costs.begin());
+    core.constant += costs[best];
+    for (int t : std::vector<int>(core.tablesOf[variable])) {
+      CoreTable &table = core.tables[t];
+      int partner = other(table, variable);
+      for (int p = 0; p < core.labels(partner); ++p)
+        core.costs[partner][p] += table.costs[cell(table, variable, best, p)];
+      removeTable(t);
+      push(partner);
+    }
+    take(variable, {variable, -1, -1, {labelOf[variable][best]}});
+  }
+
+  void take(int variable, Step step) {
+    gone[variable] = 1;
+    core.usages[variable].clear();
+    reduction.steps.push_back(std::move(step));
+  }
+
+  void removeTable(int t) {
+    for (int end : {core.tables[t].u, core.tables[t].v})
+      core.tablesOf[end].erase(std::find(core.tablesOf[end].begin(), core.tablesOf[end].end(), t));
+    tableGone[t] = 1;
+    core.tables[t].costs = {};
+  }
+
+  /// Adds a table between two variables, to the one that is there if there is one.
+  void addTable(int u, int v, std::vector<double> costs) {
+    const std::vector<int> &few = core.tablesOf[u].size() < core.tablesOf[v].size() ? core.tablesOf[u] : core.tablesOf[v];
+    for (int t : few) {
+      CoreTable &table = core.tables[t];
+      if ((table.u != u || table.v != v) && (table.u != v || table.v != u))
+        continue;
+      int columns = core.labels(v);
+      for (size_t c = 0; c < costs.size(); ++c)
+        table.costs[cell(table, u, static_cast<int>(c / columns), static_cast<int>(c % columns))] += costs[c];
+      return;
+    }
+    int t = static_cast<int>(core.tables.size());
+    core.tables.push_back({u, v, std::move(costs)});
+    tableGone.push_back(0);
+    core.tablesOf[u].push_back(t);
+    core.tablesOf[v].push_back(t);
+  }
+
+  /// Where each label of one end leaves the other a single label, the other follows: it is taken out, with its costs and bytes.
+  bool followAlong(int t) {
+    const CoreTable &table = core.tables[t];
+    for (int leader : {table.u, table.v}) {
+      int follower = other(table, leader);
+      std::vector<int> label(core.labels(leader), -1);
+      bool single = true;
+      for (int a = 0; single && a < core.labels(leader); ++a)
+        for (int b = 0; single && b < core.labels(follower); ++b)
+          if (table.costs[cell(table, leader, a, b)] < kInfinity) {
+            single = label[a] < 0;
+            label[a] = b;
+          }
+      if (!single || std::count(label.begin(), label.end(), -1) > 0)
+        continue;
+      follow(t, leader, follower, label);
+      return true;
+    }
+    return false;
+  }
+
+  void follow(int t, int leader, int follower, const std::vector<int> &label) {
+    const CoreTable &table = core.tables[t];
+    Step step{follower, leader, -1, std::vector<int>(reduction.labelsBefore[leader], -1)};
+    for (int a = 0; a < core.labels(leader); ++a) {
+      core.costs[leader][a] += core.costs[follower][label[a]] + table.costs[cell(table, leader, a, label[a])];
+      step.labelOf[labelOf[leader][a]] = labelOf[follower][label[a]];
+    }
+    for (CoreUsage &usage : core.usages[follower]) {
+      CoreUsage mine{usage.firstRow, usage.endRow, {}};
+      for (int b : label)
+        mine.bytes.push_back(usage.bytes[b]);
+      core.usages[leader].push_back(std::move(mine));
+    }
+    removeTable(t);
+    for (int s : std::vector<int>(core.tablesOf[follower])) {
+      const CoreTable &old = core.tables[s];
+      int partner = other(old, follower), columns = core.labels(partner);
+      std::vector<double> costs;
+      costs.reserve(label.size() * columns);
+      for (int b : label)
+        for (int p = 0; p < columns; ++p)
+          costs.push_back(old.costs[cell(old, follower, b, p)]);
+      removeTable(s);
+      addTable(leader, partner, std::move(costs));
+      push(partner);
+    }
+    normalize(leader);
+    take(follower, std::move(step));
+    push(leader);
+  }
+
+  /// Bytes of `a` in every usage at most those of `b`.
+  bool takesNoMore(int variable, int a, int b) const {
+    for (const CoreUsage &usage : core.usages[variable])
+      if (usage.bytes[a] > usage.bytes[b])
+        return false;
+    return true;
+  }
+
+  /// A leaf whose cheapest answer to each label of its neighbour also takes the least bytes, the same ones for every such label.
+  bool foldLeaf(int leaf) {
+    int t = core.tablesOf[leaf][0], parent = other(core.tables[t], leaf);
+    const CoreTable &table = core.tables[t];
+    std::vector<int> best(core.labels(parent));
+    std::vector<double> added(core.labels(parent));
+    for (int p = 0; p < core.labels(parent); ++p) {
+      double least = kInfinity;
+      auto costOf = [&](int s) { return core.costs[leaf][s] + table.costs[cell(table, leaf, s, p)]; };
+      for (int s = 0; s < core.labels(leaf); ++s)
+        least = std::min(least, costOf(s));
+      int chosen = -1;
+      for (int s = 0; s < core.labels(leaf); ++s)
+        if (costOf(s) == least && (chosen < 0 || takesNoMore(leaf, s, chosen)))
+          chosen = s;
+      if (least < kInfinity)
+        for (int s = 0; s < core.labels(leaf); ++s)
+          if (costOf(s) < kInfinity && !takesNoMore(leaf, chosen, s))
+            return false;
+      best[p] = chosen;
+      added[p] = least;
+    }
+    Step step{leaf, parent, -1, std::vector<int>(reduction.labelsBefore[parent], -1)};
+    for (int p = 0; p < core.labels(parent); ++p) {
+      core.costs[parent][p] += added[p];
+      step.labelOf[labelOf[parent][p]] = labelOf[leaf][best[p]];
+    }
+    for (const CoreUsage &usage : core.usages[leaf]) {
+      CoreUsage mine{usage.firstRow, usage.endRow, {}};
+      for (int s : best)
+        mine.bytes.push_back(usage.bytes[s]);
+      core.usages[parent].push_back(std::move(mine));
+    }
+    removeTable(t);
+    normalize(parent);
+    take(leaf, std::move(step));
+    push(parent);
+    return true;
+  }
+
+  /// Between two neighbours and without memory: one table for both.
+  void foldSeries(int middle) {
+    int ends[2];
+    const CoreTable *sides[2];
+    for (int k = 0; k < 2; ++k) {
+      sides[k] = &core.tables[core.tablesOf[middle][k]];
+      ends[k] = other(*sides[k], middle);
+    }
+    int64_t rows = core.labels(ends[0]), columns = core.labels(ends[1]);
+    if (rows * columns > options.seriesCells && !adjacent(ends[0], ends[1]))
+      return;
+    std::vector<double> costs(rows * columns);
+    Step step{middle, ends[0], ends[1], std::vector<int>(reduction.labelsBefore[ends[0]] * reduction.labelsBefore[ends[1]], -1)};
+    for (int a = 0; a < rows; ++a)
+      for (int b = 0; b < columns; ++b) {
+        double least = kInfinity;
+        int best = 0;
+        for (int s = 0; s < core.labels(middle); ++s) {
+          double cost = core.costs[middle][s] + sides[0]->costs[cell(*sides[0], middle, s, a)] + sides[1]->costs[cell(*sides[1], middle, s, b)];
+          if (cost < least)
+            least = cost, best = s;
+        }
+        costs[a * columns + b] = least;
+        step.labelOf[labelOf[ends[0]][a] * reduction.labelsBefore[ends[1]] + labelOf[ends[1]][b]] = labelOf[middle][best];
+      }
+    for (int t : std::vector<int>(core.tablesOf[middle]))
+      removeTable(t);
+    addTable(ends[0], ends[1], std::move(costs));
+    take(middle, std::move(step));
+    push(ends[0]);
+    push(ends[1]);
+  }
+
+  bool adjacent(int u, int v) const {
+    for (int t : core.tablesOf[u])
+      if (other(core.tables[t], u) == v)
+        return true;
+    return false;
+  }
+
+  /// b goes when a costs no more whatever the neighbours take (Goldstein 1994), and takes no more bytes.
+  bool removeDominated(int variable) {
+    int count = core.labels(variable);
+    // One label of every neighbour as a quick test: what is dearer there doesn't dominate.
+    std::vector<double> sample = core.costs[variable];
+    for (int t : core.tablesOf[variable]) {
+      const CoreTable &table = core.tables[t];
+      const std::vector<double> &theirs = core.costs[other(table, variable)];
+      int reference = static_cast<int>(std::min_element(theirs.begin(), theirs.end()) - theirs.begin());
+      for (int s = 0; s < count; ++s)
+        sample[s] += table.costs[cell(table, variable, s, reference)];
+    }
+    std::vector<char> mask(count, 1);
+    bool any = false;
+    for (int b = 0; b < count; ++b)
+      for (int a = 0; a < count && mask[b]; ++a)
+        if (a != b && mask[a] && sample[a] <= sample[b] && takesNoMore(variable, a, b) && dominates(variable, a, b))
+          mask[b] = 0, any = true;
+    if (any)
+      keep(variable, mask);
+    return any;
+  }
+
+  bool dominates(int variable, int a, int b) {
+    double more = core.costs[variable][a] - core.costs[variable][b];
+    for (int t : core.tablesOf[variable]) {
+      const CoreTable &table = core.tables[t];
+      int partners = core.labels(other(table, variable));
+      if ((dominanceLeft -= partners) < 0)
+        return false;
+      double worst = -kInfinity;
+      for (int p = 0; p < partners; ++p) {
+        double theirs = table.costs[cell(table, variable, b, p)];
+        if (theirs < kInfinity)
+          worst = std::max(worst, table.costs[cell(table, variable, a, p)] - theirs);
+      }
+      if ((more += worst) == kInfinity)
+        return false;
+    }
+    return more <= 0;
+  }
+
+  /// Rows that can't exceed their slack, or whose usages are all in a row of no more slack beside them. True when any went.
+  bool dropRows() {
+    int count = static_cast<int>(core.slack.size());
+    std::vector<int64_t> most(count + 1, 0);
+    std::vector<char> begins(count + 1, 0), ends(count + 1, 0);
+    for (int i = 0; i < core.size(); ++i)
+      for (const CoreUsage &usage : core.usages[i]) {
+        int64_t largest = *std::max_element(usage.bytes.begin(), usage.bytes.end());
+        most[usage.firstRow] += largest;
+        most[usage.endRow] -= largest;
+        begins[usage.firstRow] = ends[usage.endRow] = 1;
+      }
+    std::vector<int> kept; // rows that stay
+    int64_t load = 0;
+    bool begun = false, ended = false; // since the last row that stays
+    for (int r = 0; r < count; ++r) {
+      load += most[r];
+      begun |= begins[r] != 0;
+      ended |= ends[r] != 0;
+      if (core.slack[r] < 0)
+        core.contradictory = true;
+      if (load <= core.slack[r])
+        continue;
+      if (!kept.empty() && !ended && core.slack[r] <= core.slack[kept.back()]) {
+        kept.back() = r;
+      } else if (!kept.empty() && !begun && core.slack[r] >= core.slack[kept.back()]) {
+        continue; // `ended` stays: later rows are compared with the one before
+      } else {
+        kept.push_back(r);
+      }
+      begun = ended = false;
+    }
+    if (static_cast<int>(kept.size()) == count)
+      return false;
+    std::vector<int> newRow(count + 1);
+    for (int r = 0, k = 0; r <= count; ++r) {
+      newRow[r] = k;
+      if (k < static_cast<int>(kept.size()) && kept[k] == r)
+        ++k;
+    }
+    for (size_t k = 0; k < kept.size(); ++k) {
+      core.slack[k] = core.slack[kept[k]];
+      core.moment[k] = core.moment[kept[k]];
+    }
+    core.slack.resize(kept.size());
+    core.moment.resize(kept.size());
+    for (int i = 0; i < core.size(); ++i) {
+      size_t before = core.usages[i].size();
+      for (CoreUsage &usage : core.usages[i])
+        usage.firstRow = newRow[usage.firstRow], usage.endRow = newRow[usage.endRow];
+      normalize(i);
+      if (core.usages[i].size() != before)
+        push(i);
+    }
+    return true;
+  }
+
+  Reduction finish() {
+    std::vector<int> newIndex(core.size(), -1);
+    Core &left = reduction.core;
+    left.constant = core.constant;
+    left.quantum = core.quantum;
+    left.contradictory = core.contradictory;
+    left.slack = std::move(core.slack);
+    left.moment = std::move(core.moment);
+    for (int i = 0; i < core.size(); ++i) {
+      if (gone[i])
+        continue;
+      newIndex[i] = left.size();
+      left.costs.push_back(std::move(core.costs[i]));
+      left.usages.push_back(std::move(core.usages[i]));
+      reduction.variableOf.push_back(i);
+      reduction.labelOf.push_back(std::move(labelOf[i]));
+    }
+    left.tablesOf.resize(left.size());
+    for (size_t t = 0; t < core.tables.size(); ++t) {
+      if (tableGone[t])
+        continue;
+      CoreTable &table = core.tables[t];
+      table.u = newIndex[table.u];
+      table.v = newIndex[table.v];
+      for (int end : {table.u, table.v})
+        left.tablesOf[end].push_back(static_cast<int>(left.tables.size()));
+      left.tables.push_back(std::move(table));
+    }
+    return std::move(reduction);
+  }
+
+  Core core;
+  const ReduceOptions options;
+  int64_t dominanceLeft;
+  std::vector<std::vector<int>> labelOf; // [variable][label] -> label before
+  std::vector<char> gone, queued, tableGone;
+  std::deque<int> queue;
+  Reduction reduction;
+};
+
+} // namespace
+
+Labels Reduction::expand(const Labels &labels) const {
+  Labels before(labelsBefore.size(), -1);
+  for (size_t i = 0; i < labels.size(); ++i)
+    before[variableOf[i]] = labelOf[i][labels[i]];
+  for (size_t k = steps.size(); k-- > 0;) {
+    const Step &step = steps[k];
+    int place = step.first < 0 ? 0 : before[step.first];
+    if (step.second >= 0)
+      place = place * labelsBefore[step.second] + before[step.second];
+    before[step.variable] = step.labelOf[place];
+  }
+  return before;
+}
+
+Labels Reduction::project(const Labels &before) const {
+  Labels labels(variableOf.size(), 0);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    auto found = std::find(labelOf[i].begin(), labelOf[i].end(), before[variableOf[i]]);
+    if (found != labelOf[i].end())
+      labels[i] = static_cast<int>(found - labelOf[i].begin());
+  }
+  return labels;
+}
+
+Reduction kerf::search::reduce(Core core, const ReduceOptions &options) { return Reducer(std::move(core), options).run(); }
