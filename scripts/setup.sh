@@ -6,6 +6,7 @@ set -euo pipefail
 
 # package | a program that serves as well, if any | why
 needed="
+make|make|the short names: make build, make test
 g++|g++|C++20 compiler
 cmake|cmake|configures the build (3.25 or newer)
 ninja-build|ninja|runs the build
@@ -28,6 +29,9 @@ libcli11-dev||options of the command line
 libgtest-dev||unit tests
 libbenchmark-dev||benchmarks of the kernels
 "
+
+llvm_source="LLVM and MLIR 22.1 are in Debian 12's bookworm-security suite; on a system without them, build them from source and configure
+  with cmake -DMLIR_DIR=PREFIX/lib/cmake/mlir (docs/dependencies.md)"
 
 has_package() { dpkg-query -W -f='${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
 
@@ -58,17 +62,21 @@ done <<<"$needed"
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 if [ "$(id -u)" != 0 ]; then
-  echo "setup: installing needs root. Run this, then the same make command again:" >&2
+  echo "setup: installing needs root. Run this, then the same command again:" >&2
   echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
+  case "${missing[*]}" in *llvm-22* | *mlir-22*) echo "setup: $llvm_source" >&2 ;; esac
   exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
 echo "setup: apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
 apt-get update -qq
+unknown=()
 for package in "${missing[@]}"; do
-  if [ -z "$(apt-cache search --names-only "^${package//+/\\+}\$")" ]; then
-    echo "setup: the package sources of this machine have no $package; Debian 12 with its security updates has it (docs/dependencies.md)" >&2
-    exit 1
-  fi
+  [ -n "$(apt-cache search --names-only "^${package//+/\\+}\$")" ] || unknown+=("$package")
 done
+if [ ${#unknown[@]} -gt 0 ]; then
+  echo "setup: nothing was installed: the package sources of this machine have no ${unknown[*]}; Debian 12 with bookworm-security has all" >&2
+  case "${unknown[*]}" in *llvm-22* | *mlir-22*) echo "setup: $llvm_source" >&2 ;; esac
+  exit 1
+fi
 apt-get install -y -qq --no-install-recommends "${missing[@]}"
