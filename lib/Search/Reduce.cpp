@@ -21,6 +21,8 @@ public:
     }
     gone.assign(count, 0);
     queued.assign(count, 0);
+    appended.assign(count, 0);
+    takenFrom.assign(core.slack.size() + 1, 0);
     tableGone.assign(core.tables.size(), 0);
     for (int i = 0; i < count; ++i)
       normalize(i), push(i);
@@ -55,13 +57,9 @@ private:
                                : static_cast<size_t>(theirs) * core.labels(table.v) + own;
   }
 
-  void addToRows(int firstRow, int endRow, int64_t bytes) {
-    for (int r = firstRow; bytes != 0 && r < endRow; ++r)
-      core.slack[r] -= bytes;
-  }
-
   /// Usages of equal rows become one; what every label takes is taken from the rows.
   void normalize(int variable) {
+    appended[variable] = 0;
     std::vector<CoreUsage> &usages = core.usages[variable];
     std::sort(usages.begin(), usages.end(), [](const CoreUsage &a, const CoreUsage &b) {
       return std::pair(a.firstRow, a.endRow) < std::pair(b.firstRow, b.endRow);
@@ -73,7 +71,8 @@ private:
         for (size_t s = 0; s < usage.bytes.size(); ++s)
           usage.bytes[s] += usages[k].bytes[s];
       int64_t least = *std::min_element(usage.bytes.begin(), usage.bytes.end());
-      addToRows(usage.firstRow, usage.endRow, least);
+      takenFrom[usage.firstRow] += least;
+      takenFrom[usage.endRow] -= least;
       bool any = false;
       for (int64_t &bytes : usage.bytes)
         any |= (bytes -= least) != 0;
@@ -114,6 +113,8 @@ private:
   }
 
   void visit(int variable) {
+    if (appended[variable])
+      normalize(variable);
     if (removeHopeless(variable) || core.contradictory)
       return;
     if (core.labels(variable) == 1 || (core.tablesOf[variable].empty() && core.usages[variable].empty()))
@@ -245,7 +246,7 @@ private:
       addTable(leader, partner, std::move(costs));
       push(partner);
     }
-    normalize(leader);
+    appended[leader] = 1; // brought into order when its turn comes: a hub gets many
     take(follower, std::move(step));
     push(leader);
   }
@@ -292,7 +293,7 @@ private:
       core.usages[parent].push_back(std::move(mine));
     }
     removeTable(t);
-    normalize(parent);
+    appended[parent] = 1;
     take(leaf, std::move(step));
     push(parent);
     return true;
@@ -380,9 +381,19 @@ private:
     return more <= 0;
   }
 
+  void takeFromSlack() {
+    int64_t taken = 0;
+    for (size_t r = 0; r < core.slack.size(); ++r) {
+      core.slack[r] -= taken += takenFrom[r];
+      core.contradictory |= core.slack[r] < 0;
+    }
+    takenFrom.assign(core.slack.size() + 1, 0);
+  }
+
   /// Rows that can't exceed their slack, or whose usages are all in a row of no more slack beside them. True when any went.
   bool dropRows() {
     int count = static_cast<int>(core.slack.size());
+    takeFromSlack();
     std::vector<int64_t> most(count + 1, 0);
     std::vector<char> begins(count + 1, 0), ends(count + 1, 0);
     for (int i = 0; i < core.size(); ++i)
@@ -399,8 +410,6 @@ private:
       load += most[r];
       begun |= begins[r] != 0;
       ended |= ends[r] != 0;
-      if (core.slack[r] < 0)
-        core.contradictory = true;
       if (load <= core.slack[r])
         continue;
       if (!kept.empty() && !ended && core.slack[r] <= core.slack[kept.back()]) {
@@ -412,6 +421,7 @@ private:
       }
       begun = ended = false;
     }
+    takenFrom.assign(kept.size() + 1, 0);
     if (static_cast<int>(kept.size()) == count)
       return false;
     std::vector<int> newRow(count + 1);
@@ -438,6 +448,7 @@ private:
   }
 
   Reduction finish() {
+    takeFromSlack();
     std::vector<int> newIndex(core.size(), -1);
     Core &left = reduction.core;
     left.constant = core.constant;
@@ -473,6 +484,8 @@ private:
   int64_t dominanceLeft;
   std::vector<std::vector<int>> labelOf; // [variable][label] -> label before
   std::vector<char> gone, queued, tableGone;
+  std::vector<char> appended;     // [variable]: its usages are to be normalized
+  std::vector<int64_t> takenFrom; // changes along the rows: bytes that every label takes, not yet taken from the slack
   std::deque<int> queue;
   Reduction reduction;
 };

@@ -15,7 +15,8 @@ using namespace kerf::search;
 namespace {
 
 constexpr double kTimeShare = 0.97;           // of the wall seconds: what is being done is finished first
-constexpr int64_t kExhaustSteps = 2'000'000;  // partial choices: a second or so, for a dozen nodes
+constexpr int64_t kExhaustSteps = 2'000'000;  // partial choices: a second or so
+constexpr size_t kExhaustNodes = 64;
 constexpr double kLeastPeakShare = 0.3;       // of the time or work is kept for the least peak, should nothing fit
 
 class Solving {
@@ -30,7 +31,7 @@ public:
     work = options.seconds ? std::numeric_limits<int64_t>::max() / 4 : options.workBudget;
     bool restricted = built.hugeLeftOut;
     AttemptResult result = attemptOnce();
-    if (restricted && !solution.feasible) {
+    if (restricted && !solution.feasible && !newHunt(1.0).over()) {
       // Perhaps nothing but what costs more than all else together fits.
       built = buildCore(problem, false);
       result = attemptOnce();
@@ -125,7 +126,7 @@ private:
 
   void conclude(const AttemptResult &result) {
     bool closed = result.bound == kInfinity;
-    if (!built.exact && !closed) {
+    if (!built.exact && !closed && problem.nodes.size() <= kExhaustNodes) {
       // Costs too large for doubles: what is small is explored once more in whole numbers.
       Exhausted exhausted = exhaust(problem, solution.feasible ? std::optional(solution.cost) : std::nullopt, kExhaustSteps);
       closed = exhausted.complete;
