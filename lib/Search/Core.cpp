@@ -145,6 +145,7 @@ private:
       return kInfinity;
     if (cost > largest) {
       built.hugeLeftOut = true;
+      built.leastHuge = std::min(built.leastHuge, cost);
       return kInfinity;
     }
     return static_cast<double>(cost - least);

@@ -60,6 +60,7 @@ struct Built {
   bool exact = true;
   /// Costs that are greater than all the others together were left out: an answer without them beats every answer with one.
   bool hugeLeftOut = false;
+  Cost leastHuge = kMaxCost; // of those left out
 };
 
 /// Ties merged, parallel edges added up, pins and forbidden strategies taken out, moments reduced to those whose live sets no other's

@@ -52,12 +52,13 @@ private:
 
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began).count(); }
 
-  /// A core's bound as a bound of the problem: between whole costs the next one.
+  /// A core's bound as a bound of the problem: between whole costs the next one. What was left out matters until a choice without it
+  /// is known.
   TotalCost totalBound(double bound) const {
-    if (bound == kInfinity)
-      return kUnboundedTotal;
-    double whole = built.exact ? std::ceil(bound) : std::floor(bound);
-    return built.offset + static_cast<TotalCost>(std::max(whole, 0.0));
+    TotalCost total = kUnboundedTotal;
+    if (bound < kInfinity)
+      total = built.offset + static_cast<TotalCost>(std::max(built.exact ? std::ceil(bound) : std::floor(bound), 0.0));
+    return built.hugeLeftOut && !solution.feasible ? std::min<TotalCost>(total, built.leastHuge) : total;
   }
 
   double accept(const Labels &labels) {
@@ -125,7 +126,8 @@ private:
   }
 
   void conclude(const AttemptResult &result) {
-    bool closed = result.bound == kInfinity;
+    // That nothing fits without the huge costs says nothing of choices with them.
+    bool closed = result.bound == kInfinity && (solution.feasible || !built.hugeLeftOut);
     if (!built.exact && !closed && problem.nodes.size() <= kExhaustNodes) {
       // Costs too large for doubles: what is small is explored once more in whole numbers.
       Exhausted exhausted = exhaust(problem, solution.feasible ? std::optional(solution.cost) : std::nullopt, kExhaustSteps);
