@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr const char *kDefaultStream = "collective";
+constexpr size_t kCallsToStart = 3; // of a stream, to start a collective: wait, enqueue, record
 
 struct Timer {
   int64_t calls = 0;
@@ -74,6 +75,7 @@ public:
         return Error{fmt::format("{}: {}", place(*flat.body[i].source), status.error().message), status.error().status};
     for (const EndCopy &copy : buffers.copies)
       addCopy(copy.from, copy.to);
+    reserve();
     return ok();
   }
 
@@ -307,6 +309,16 @@ private:
     return ok();
   }
 
+  /// What waits in line during a step: how much at once depends on which rank is ahead, so there is room for all of it.
+  void reserve() {
+    for (auto &[name, stream] : streams) {
+      auto starts = std::count_if(actions.begin(), actions.end(), [&](const Action &action) { return action.stream == stream.get(); });
+      stream->reserve(kCallsToStart * size_t(starts));
+    }
+    size_t peers = size_t(communicator.size() - 1), atOnce = streams.size() + 1; // one on each stream, that of kernels included
+    communicator.reserve(kMessagesToPeer * peers * atOnce);
+  }
+
   Event *newEvent() {
     events.push_back(device.createEvent());
     return events.back().get();
@@ -364,6 +376,7 @@ public:
   explicit SilentCommunicator(int64_t ranks) : ranks(ranks) {}
   int64_t rank() const override { return 0; }
   int64_t size() const override { return ranks; }
+  void reserve(size_t) override {}
   Status startSend(std::span<const std::byte>, int64_t, int64_t) override { return silent(); }
   Status finishSends(int64_t) override { return silent(); }
   Status receive(std::span<std::byte>, int64_t, int64_t) override { return silent(); }

@@ -65,6 +65,11 @@ public:
   int64_t size() const override { return ranks; }
   int64_t maxTag() const override { return mostTag; }
 
+  void reserve(size_t messages) override {
+    std::lock_guard lock(mutex);
+    sending.reserve(messages);
+  }
+
   Status startSend(std::span<const std::byte> bytes, int64_t to, int64_t tag) override {
     for (size_t at = 0; at == 0 || at < bytes.size(); at += kMostBytes) {
       std::lock_guard lock(mutex);

@@ -2,6 +2,7 @@
 // A run: inputs are found and checked once, then every rank (a thread, or this process) loads its program, fills its arguments and steps.
 #include "kerf/Runtime/Run.h"
 #include "Inputs.h"
+#include "Kernels/Common.h"
 #include "Shards.h"
 #include "kerf/Package/Half.h"
 
@@ -37,14 +38,8 @@ void writeScalar(DType dtype, double value, std::byte *bytes) {
   }
 }
 
-double readFloat(DType dtype, const std::byte *bytes) {
-  Tensor tensor{dtype, {}, bytes, nullptr};
-  auto wide = convertTensor(tensor, DType::F64);
-  double value = 0;
-  if (wide)
-    std::memcpy(&value, wide->data, sizeof(value));
-  return value;
-}
+/// Results of so many steps have their memory before the first: 32 MiB of addresses, in use as steps go by.
+constexpr int64_t kReservedSteps = int64_t(1) << 20;
 
 /// An input's next batch: cut from the array of all steps into host memory, then moved to the device.
 struct Feed {
@@ -67,6 +62,7 @@ public:
     if (Status status = agree(communicator, loaded); !status)
       return status.error();
     RunReport report{{}, {}, executor->memory(), {}, secondsSince(start), inputs.initialized, inputs.unused};
+    report.steps.reserve(size_t(std::clamp<int64_t>(options.steps, 0, kReservedSteps)));
     for (int64_t step = options.firstStep; step < options.firstStep + options.steps; ++step)
       if (Status status = runStep(step, report); !status)
         return status.error();
@@ -142,9 +138,9 @@ private:
     if (Status status = executor->step(); !status)
       return Error{fmt::format("step {}: {}", step, status.error().message), status.error().status};
     TensorView loss = executor->result(size_t(inputs.lossResult));
-    std::byte bytes[8];
+    alignas(8) std::byte bytes[8];
     device->copyOut(bytes, static_cast<const std::byte *>(loss.data), bytesOf(loss.dtype));
-    report.steps.push_back({step, readFloat(loss.dtype, bytes), learningRate, secondsSince(start)});
+    report.steps.push_back({step, kernels::readScalar({bytes, loss.dtype, {}}), learningRate, secondsSince(start)});
     if (step == options.firstStep)
       if (Status status = gatherResults(report); !status)
         return status;

@@ -46,6 +46,13 @@ public:
   int64_t size() const override { return int64_t(group->mailboxes.size()); }
   int64_t maxTag() const override { return INT64_MAX; }
 
+  void reserve(size_t messages) override {
+    Mailbox &mine = group->mailboxes[size_t(self)];
+    std::lock_guard lock(mine.mutex);
+    mine.notes.reserve(messages);
+    mine.sending.reserve(messages);
+  }
+
   Status startSend(std::span<const std::byte> bytes, int64_t to, int64_t tag) override {
     if (group->failed)
       return group->firstFailure();

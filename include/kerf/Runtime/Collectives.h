@@ -16,6 +16,9 @@ struct CollectiveRequest {
   int64_t tag = 0;
 };
 
+/// A collective has at most so many messages to each peer under way.
+inline constexpr size_t kMessagesToPeer = 2;
+
 Result<Kernel> bindCollective(const CollectiveRequest &request);
 Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request);
 

@@ -20,6 +20,9 @@ public:
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
 
+  /// Room for so many messages under way from this rank, and as many to it: within it, sending and receiving allocate nothing.
+  virtual void reserve(size_t messages) = 0;
+
   /// Begins to send. The bytes must stay as they are until `finishSends` of the tag has returned, with or without success.
   virtual Status startSend(std::span<const std::byte> bytes, int64_t to, int64_t tag) = 0;
   /// Waits until every send of this rank under `tag` has left its buffer.

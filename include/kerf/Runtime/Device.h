@@ -14,10 +14,12 @@ public:
   virtual ~Event() = default;
 };
 
-/// Work in order. Each call is asynchronous unless the device says otherwise; none allocates after the first step.
+/// Work in order. Each call is asynchronous unless the device says otherwise; none allocates within what was reserved.
 class Stream {
 public:
   virtual ~Stream() = default;
+  /// There will be at most this many calls of enqueue, record and wait between two of synchronize.
+  virtual void reserve(size_t calls) = 0;
   /// `kernel` must outlive the work. After a kernel has failed, the rest of the stream's work is skipped; fails when that is known by now.
   virtual Status enqueue(const Kernel &kernel) = 0;
   virtual void record(Event &event) = 0;
