@@ -22,13 +22,6 @@ namespace kerf {
 
 namespace {
 
-std::string strategyText(DictionaryAttr strategy) {
-  std::string text;
-  for (NamedAttribute entry : strategy)
-    text += (text.empty() ? "" : ", ") + entry.getName().str() + ": " + cast<StringAttr>(entry.getValue()).str();
-  return text;
-}
-
 std::map<std::string, int64_t> callCounts(ModuleOp module) {
   std::map<std::string, int64_t> calls{{KerfDialect::kEntryName.str(), 1}};
   module.walk([&](CallOp call) { ++calls[call.getCallee().str()]; });
@@ -46,7 +39,7 @@ void reportOps(ModuleOp module, const CollectiveModel &collectives, Report &repo
     if (!sharding || cast<WorkOpInterface>(op).getKernelClass() == KernelClass::Nothing)
       continue;
     int64_t count = calls[op->getParentOfType<func::FuncOp>().getName().str()];
-    report.ops.push_back({key.key, attr ? strategyText(attr) : "", count, static_cast<double>(count) * opSeconds(op, rule, *strategy, *sharding, collectives)});
+    report.ops.push_back({key.key, strategyText(collectives.mesh(), rule, *strategy), count, static_cast<double>(count) * opSeconds(op, rule, *strategy, *sharding, collectives)});
   }
 }
 

@@ -191,14 +191,6 @@ Result<std::optional<Candidate>> MeshSearch::run(Effort effort, int64_t &leastBy
   return std::optional<Candidate>();
 }
 
-std::string strategyText(const PlacementNode &node, const Mesh &mesh, int choice) {
-  std::string text;
-  for (size_t axis = 0; axis < mesh.axes.size(); ++axis)
-    if (int factor = node.strategies[choice].factorOfAxis[axis]; factor >= 0)
-      text += (text.empty() ? "" : ", ") + mesh.axes[axis].name + ": " + node.rule.factors[factor].name;
-  return text.empty() ? "not cut" : text;
-}
-
 /// The dearest op that has another way: what the best plan with it changed would cost.
 std::optional<Report::Alternative> decisionRunnerUp(const Candidate &best, const PlanOptions &options) {
   const Problem &problem = best.placement.problem;
@@ -215,8 +207,9 @@ std::optional<Report::Alternative> decisionRunnerUp(const Candidate &best, const
   if (!other || !other->feasible)
     return std::nullopt;
   double seconds = best.placement.seconds(other->cost);
-  return Report::Alternative{fmt::format("{} with {}", problem.nodes[dearest].name,
-                                         strategyText(best.placement.nodes[dearest], best.placement.mesh, other->choice[dearest])),
+  const PlacementNode &node = best.placement.nodes[dearest];
+  std::string strategy = strategyText(best.placement.mesh, node.rule, node.strategies[other->choice[dearest]]);
+  return Report::Alternative{fmt::format("{} with {}", problem.nodes[dearest].name, strategy.empty() ? "not cut" : strategy),
                              fmt::format("{:+.1f} % step time", 100 * (seconds / best.seconds() - 1)), seconds, other->peakBytes};
 }
 

@@ -41,6 +41,14 @@ DictionaryAttr strategyAttr(MLIRContext *context, const Mesh &mesh, const Rule &
   return list.getDictionary(context);
 }
 
+std::string strategyText(const Mesh &mesh, const Rule &rule, const Strategy &strategy) {
+  std::string text;
+  for (size_t axis = 0; axis < mesh.axes.size(); ++axis)
+    if (int factor = strategy.factorOfAxis[axis]; factor >= 0)
+      text += (text.empty() ? "" : ", ") + mesh.axes[axis].name + ": " + rule.factors[factor].name;
+  return text;
+}
+
 Result<Strategy> parseStrategyAttr(DictionaryAttr attr, const Mesh &mesh, const Rule &rule) {
   Strategy strategy{std::vector<int>(mesh.axes.size(), -1)};
   for (NamedAttribute entry : attr) {

@@ -110,10 +110,9 @@ struct ExplainCommand {
 } // namespace
 
 void addExplain(CLI::App &app, int &status) {
-  auto command = std::make_shared<ExplainCommand>();
-  CLI::App *sub = app.add_subcommand("explain", "Say why a plan is as it is, or how two plans differ.\n"
-                                                "Example: kerf explain plan.json --op attn.c_proj");
-  sub->callback([command, &status] { status = command->run(); });
+  auto [sub, command] = addCommand<ExplainCommand>(app, "explain",
+                                                   "Say why a plan is as it is, or how two plans differ.\n"
+                                                   "Example: kerf explain plan.json --op attn.c_proj", status);
   sub->add_option("PLAN", command->plan, "plan.json that `kerf plan -o` wrote")->required();
   sub->add_option("OTHER", command->other, "another one: the differences");
   sub->add_option("--op", command->op, "only the ops whose name matches");

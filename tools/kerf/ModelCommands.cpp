@@ -22,6 +22,16 @@ bool endsWith(const std::string &text, std::string_view suffix) {
 
 } // namespace
 
+Result<ImportedStep> importStep(const ModelFlags &model, bool gradientNorms) {
+  StepOptions options = model.toStepOptions();
+  options.optimizer.gradientNorms = gradientNorms;
+  auto context = createContext();
+  auto step = importTrainingStep(*context, model.model, options);
+  if (!step)
+    return step.error();
+  return ImportedStep{std::move(context), std::move(*step)};
+}
+
 Status writeReport(const Report &report, const std::string &path) {
   return writeFile(path, endsWith(path, ".json") ? toJson(report).dump(2) + "\n" : toText(report));
 }
@@ -84,11 +94,8 @@ struct ImportCommand {
   bool json = false;
 
   int run() {
-    auto options = model.toStepOptions();
-    if (!options)
-      return fail(options.error());
     auto context = createContext();
-    auto imported = importModel(*context, model.model, options->import);
+    auto imported = importModel(*context, model.model, model.toStepOptions().import);
     if (!imported)
       return fail(imported.error());
     warn(imported->warnings);
@@ -126,15 +133,11 @@ struct PlanCommand {
   bool json = false;
 
   int run() {
-    auto options = model.toStepOptions();
-    if (!options)
-      return fail(options.error());
-    auto context = createContext();
-    auto step = importTrainingStep(*context, model.model, *options);
-    if (!step)
-      return fail(step.error());
-    warn(step->warnings);
-    auto planned = planAndCompile(*step, model.model, "", plan, true);
+    auto imported = importStep(model, /*gradientNorms=*/false);
+    if (!imported)
+      return fail(imported.error());
+    warn(imported->step.warnings);
+    auto planned = planAndCompile(imported->step, model.model, "", plan, true);
     if (!planned)
       return fail(planned.error());
     std::string text = toJson(planned->plan);
@@ -159,22 +162,17 @@ struct CompileCommand {
   bool json = false, gradientNorms = false;
 
   int run() {
-    auto options = model.toStepOptions();
-    if (!options)
-      return fail(options.error());
-    options->optimizer.gradientNorms = gradientNorms;
-    auto context = createContext();
-    auto step = importTrainingStep(*context, model.model, *options);
-    if (!step)
-      return fail(step.error());
-    warn(step->warnings);
-    auto planned = planAndCompile(*step, model.model, planFile, where, !where.cluster.empty());
+    auto imported = importStep(model, gradientNorms);
+    if (!imported)
+      return fail(imported.error());
+    warn(imported->step.warnings);
+    auto planned = planAndCompile(imported->step, model.model, planFile, where, !where.cluster.empty());
     if (!planned)
       return fail(planned.error());
     package::Program &program = planned->compiled.program;
     program.info["model"] = model.model;
     program.info["report"] = toJson(planned->compiled.report);
-    if (Status status = writePackage(planned->compiled, step->weights, output); !status)
+    if (Status status = writePackage(planned->compiled, imported->step.weights, output); !status)
       return fail(status.error());
     if (json)
       fmt::print("{}\n", toJson(planned->compiled.report).dump(2));
@@ -185,27 +183,21 @@ struct CompileCommand {
   }
 };
 
-template <typename Command>
-std::shared_ptr<Command> start(CLI::App *&sub, CLI::App &app, const char *name, const char *text, int &status) {
-  auto command = std::make_shared<Command>();
-  sub = app.add_subcommand(name, text);
-  sub->callback([command, &status] { status = command->run(); });
-  return command;
-}
-
 } // namespace
 
 void addImport(CLI::App &app, int &status) {
-  CLI::App *sub;
-  auto command = start<ImportCommand>(sub, app, "import", "Read a model and show it as kerf IR.\nExample: kerf import model.onnx -o model.mlir", status);
+  auto [sub, command] = addCommand<ImportCommand>(app, "import",
+                                                  "Read a model and show it as kerf IR.\n"
+                                                  "Example: kerf import model.onnx -o model.mlir", status);
   command->model.addTo(*sub);
   sub->add_option("-o,--output", command->output, "write the IR here instead of standard output");
   sub->add_flag("--json", command->json, "arguments and op counts as JSON");
 }
 
 void addPlan(CLI::App &app, int &status) {
-  CLI::App *sub;
-  auto command = start<PlanCommand>(sub, app, "plan", "Find the fastest plan that fits.\nExample: kerf plan model.onnx --cluster clusters/dgx-a100.json --ranks 8 -o plan.json", status);
+  auto [sub, command] = addCommand<PlanCommand>(app, "plan",
+                                                "Find the fastest plan that fits.\n"
+                                                "Example: kerf plan model.onnx --cluster clusters/dgx-a100.json --ranks 8 -o plan.json", status);
   command->model.addTo(*sub);
   command->plan.addTo(*sub);
   sub->add_option("-o,--output", command->output, "write the plan: plan.json");
@@ -215,8 +207,9 @@ void addPlan(CLI::App &app, int &status) {
 }
 
 void addCompile(CLI::App &app, int &status) {
-  CLI::App *sub;
-  auto command = start<CompileCommand>(sub, app, "compile", "Lower a model and its plan to one package for all ranks.\nExample: kerf compile model.onnx --plan plan.json -o package", status);
+  auto [sub, command] = addCommand<CompileCommand>(app, "compile",
+                                                   "Lower a model and its plan to one package for all ranks.\n"
+                                                   "Example: kerf compile model.onnx --plan plan.json -o package", status);
   command->model.addTo(*sub);
   command->where.addTo(*sub);
   sub->add_option("--plan", command->planFile, "plan.json; a partial one is completed by a search");

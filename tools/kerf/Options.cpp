@@ -33,7 +33,7 @@ void ModelFlags::addTo(CLI::App &command) {
   command.add_flag("--no-recognition", noRecognition, "keep attention, normalization and GELU as the simple ops of the export");
 }
 
-Result<StepOptions> ModelFlags::toStepOptions() const {
+StepOptions ModelFlags::toStepOptions() const {
   StepOptions options;
   options.import.floatType = dtype == "f64" ? DType::F64 : DType::F32;
   options.import.loss = loss;

@@ -18,7 +18,7 @@ struct ModelFlags {
   bool noRecognition = false;
 
   void addTo(CLI::App &command);
-  Result<StepOptions> toStepOptions() const;
+  StepOptions toStepOptions() const;
 };
 
 /// Where it runs, and what is asked of the plan.
@@ -46,7 +46,16 @@ struct RunFlags {
 /// Prints the error as the one message of a failed command and gives the exit status.
 int fail(const Error &error);
 
-// The commands; each returns the exit status. `register` functions add the subcommand and its options.
+/// A subcommand, and the flags of a `Command` that it fills and runs; `status` becomes the exit status.
+template <typename Command>
+std::pair<CLI::App *, std::shared_ptr<Command>> addCommand(CLI::App &app, const char *name, const char *text, int &status) {
+  auto command = std::make_shared<Command>();
+  CLI::App *sub = app.add_subcommand(name, text);
+  sub->callback([command, &status] { status = command->run(); });
+  return {sub, command};
+}
+
+// The commands: each function adds a subcommand and its options.
 void addImport(CLI::App &app, int &status);
 void addPlan(CLI::App &app, int &status);
 void addCompile(CLI::App &app, int &status);
@@ -54,6 +63,13 @@ void addRun(CLI::App &app, int &status);
 void addTrain(CLI::App &app, int &status);
 void addExplain(CLI::App &app, int &status);
 void addSolve(CLI::App &app, int &status);
+
+/// The model as a training step, and the context that its IR lives in.
+struct ImportedStep {
+  std::unique_ptr<mlir::MLIRContext> context;
+  TrainingStep step;
+};
+Result<ImportedStep> importStep(const ModelFlags &model, bool gradientNorms);
 
 /// Searches, or loads `planFile` when it is complete; the plan and its device program.
 Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile, const PlanFlags &flags, bool rankGiven);

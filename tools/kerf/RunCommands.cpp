@@ -166,28 +166,24 @@ struct TrainCommand {
   bool json = false;
 
   int run() {
-    auto options = model.toStepOptions();
-    if (!options)
-      return fail(options.error());
-    options->optimizer.gradientNorms = !flags.gradientNorms.empty();
-    auto context = createContext();
-    auto step = importTrainingStep(*context, model.model, *options);
-    if (!step)
-      return fail(step.error());
+    auto imported = importStep(model, !flags.gradientNorms.empty());
+    if (!imported)
+      return fail(imported.error());
+    const TrainingStep &step = imported->step;
     // A lost file is not to be trained over with random weights; a model that is a structure only is, when the user says so.
-    if (!step->missingFiles.empty() && model.weights.empty() && !flags.seed)
+    if (!step.missingFiles.empty() && model.weights.empty() && !flags.seed)
       return fail({fmt::format("{}: its weights lie in '{}', which does not exist; put the file there, give --weights, or give --seed to start from "
-                               "initial values made up from it", model.model, fmt::join(step->missingFiles, "', '"))});
+                               "initial values made up from it", model.model, fmt::join(step.missingFiles, "', '"))});
     if (runtime::launchedByMpi() && !where.ranks)
       if (const char *size = std::getenv("OMPI_COMM_WORLD_SIZE"))
         where.ranks = std::atoll(size);
-    auto planned = planAndCompile(*step, model.model, planFile, where, !where.cluster.empty());
+    auto planned = planAndCompile(step, model.model, planFile, where, !where.cluster.empty());
     if (!planned)
       return fail(planned.error());
     if (!savePlan.empty())
       if (Status status = writeFile(savePlan, toJson(planned->plan)); !status)
         return fail(status.error());
-    auto done = runProgram(planned->compiled.program, step->weights, flags, json);
+    auto done = runProgram(planned->compiled.program, step.weights, flags, json);
     if (!done)
       return fail(done.error());
     if (done->steps.empty())
@@ -208,10 +204,9 @@ struct TrainCommand {
 } // namespace
 
 void addRun(CLI::App &app, int &status) {
-  auto command = std::make_shared<RunCommand>();
-  CLI::App *sub = app.add_subcommand("run", "Run a package. Ranks are threads, or processes under mpirun and srun.\n"
-                                            "Example: kerf run package --data batches.npz --steps 20");
-  sub->callback([command, &status] { status = command->run(); });
+  auto [sub, command] = addCommand<RunCommand>(app, "run",
+                                               "Run a package. Ranks are threads, or processes under mpirun and srun.\n"
+                                               "Example: kerf run package --data batches.npz --steps 20", status);
   sub->add_option("DIR", command->folder, "folder that `kerf compile` wrote")->required();
   sub->add_option("--ranks", command->ranks, "must be the ranks that the package was compiled for");
   sub->add_option("--weights", command->weights, "weights by name instead of the package's: .safetensors, .npz");
@@ -221,10 +216,9 @@ void addRun(CLI::App &app, int &status) {
 }
 
 void addTrain(CLI::App &app, int &status) {
-  auto command = std::make_shared<TrainCommand>();
-  CLI::App *sub = app.add_subcommand("train", "Import, plan, compile and run in one.\n"
-                                              "Example: kerf train model.onnx --data batches.npz --steps 20 --ranks 4 --optimizer adamw --lr 1e-3");
-  sub->callback([command, &status] { status = command->run(); });
+  auto [sub, command] = addCommand<TrainCommand>(app, "train",
+                                                 "Import, plan, compile and run in one.\n"
+                                                 "Example: kerf train model.onnx --data batches.npz --steps 20 --ranks 4 --optimizer adamw --lr 1e-3", status);
   command->model.addTo(*sub);
   command->where.addTo(*sub);
   command->flags.addTo(*sub);

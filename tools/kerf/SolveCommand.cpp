@@ -126,11 +126,11 @@ struct SolveCommand {
 } // namespace
 
 void addSolve(CLI::App &app, int &status) {
-  auto command = std::make_shared<SolveCommand>();
-  CLI::App *sub = app.add_subcommand("solve", "Answer a placement problem: one strategy for each node, least cost, memory under the limit at every moment.\n"
-                                              "The last line of standard output is the chosen strategies as a JSON list. Progress goes to standard error: lines "
-                                              "of seconds, cost and lower bound.\n"
-                                              "Example: kerf solve problem.json.gz --timeout 60");
+  auto [sub, command] = addCommand<SolveCommand>(app, "solve",
+                                                 "Answer a placement problem: one strategy for each node, least cost, memory under the limit at every moment.\n"
+                                                 "The last line of standard output is the chosen strategies as a JSON list. Progress goes to standard error: "
+                                                 "lines of seconds, cost and lower bound.\n"
+                                                 "Example: kerf solve problem.json.gz --timeout 60", status);
   sub->add_option("PROBLEM", command->file, "problem.json or problem.json.gz in the format of the ASPLOS/EuroSys 2025 contest (docs/interface.md)")
       ->required();
   auto *timeout = sub->add_option("--timeout", command->timeout, "seconds of wall time to answer in, reading included")->check(CLI::NonNegativeNumber);
@@ -140,7 +140,6 @@ void addSolve(CLI::App &app, int &status) {
       ->excludes(timeout);
   sub->add_option("--threads", command->threads, "threads to use")->check(CLI::Range(1, 1024))->capture_default_str();
   sub->add_option("-o,--output", command->output, "write the list here too");
-  sub->callback([command, &status] { status = command->run(); });
 }
 
 } // namespace kerf::tool

@@ -49,6 +49,8 @@ Status applyPlan(mlir::ModuleOp module, const Plan &plan);
 Rule argumentRule(const Shape &shape);
 /// {"model" = "n"}: mesh axis -> factor, both by name.
 mlir::DictionaryAttr strategyAttr(mlir::MLIRContext *context, const Mesh &mesh, const Rule &rule, const Strategy &strategy);
+/// "data: batch, model: n" for a reader; empty when nothing is cut.
+std::string strategyText(const Mesh &mesh, const Rule &rule, const Strategy &strategy);
 Result<Strategy> parseStrategyAttr(mlir::DictionaryAttr attr, const Mesh &mesh, const Rule &rule);
 /// The strategy that a plan's {factor: [axes]} means, -2 for axes that it does not mention.
 Result<Strategy> parseOpPlan(const OpPlan &op, const Mesh &mesh, const Rule &rule);

@@ -103,28 +103,15 @@ template <typename Out, typename Number> Out stored(Number x) {
     return Out(x);
 }
 
-template <typename F> Result<Planned> forStored(DType dtype, F &&f) {
+template <typename F> Result<Planned> forStored(const BindRequest &request, DType dtype, F &&f) {
   switch (dtype) {
-  case DType::F64:
-    return f(Type<double>{});
-  case DType::F32:
-    return f(Type<float>{});
   case DType::BF16:
     return f(Type<Bf16>{});
   case DType::F16:
     return f(Type<F16>{});
-  case DType::I64:
-    return f(Type<int64_t>{});
-  case DType::I32:
-    return f(Type<int32_t>{});
-  case DType::I8:
-    return f(Type<int8_t>{});
-  case DType::U8:
-    return f(Type<uint8_t>{});
-  case DType::Bool:
-    return f(Type<Bool8>{});
+  default:
+    return forAny(request, dtype, f);
   }
-  return Error{"unknown element type"};
 }
 
 // Hendrycks and Gimpel, Gaussian Error Linear Units, 2016: by erf, and the approximation by tanh.
@@ -199,9 +186,9 @@ Result<Planned> planConvert(const BindRequest &request) {
     check.shape(request.results[0], "the result", request.operands[0].shape);
   if (check.failed())
     return check.error();
-  return forStored(request.operands[0].dtype, [&](auto in) {
+  return forStored(request, request.operands[0].dtype, [&](auto in) {
     using In = typename decltype(in)::type;
-    return forStored(request.results[0].dtype, [&](auto out) -> Result<Planned> {
+    return forStored(request, request.results[0].dtype, [&](auto out) -> Result<Planned> {
       using Out = typename decltype(out)::type;
       const In *x = dataOf<In>(request.operands[0]);
       Out *y = mutableDataOf<Out>(request.results[0]);
