@@ -11,6 +11,10 @@ if(KERF_SANITIZE)
   target_compile_options(kerf_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer)
   target_link_options(kerf_flags INTERFACE -fsanitize=address,undefined)
 endif()
+if(KERF_SANITIZE_THREADS)
+  target_compile_options(kerf_flags INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
+  target_link_options(kerf_flags INTERFACE -fsanitize=thread)
+endif()
 
 # kerf_library(KerfSearch SOURCES a.cpp LINK KerfSupport): a room of plain data.
 function(kerf_library name)
