@@ -21,7 +21,10 @@ except ImportError as missing:
 from support import KerfTest, kerf, main
 from test_solve import evaluate
 
-QUICK, ALL = 12, 200
+ALL = "--all" in sys.argv
+if ALL:
+    sys.argv.remove("--all")
+PROBLEMS = 200 if ALL else 12
 KERF_SECONDS = 10
 HIGHS_SECONDS = 20
 OPTIMAL, TIME_LIMIT = 0, 1  # scipy's statuses
@@ -128,8 +131,7 @@ class AgainstHighs(KerfTest):
     def test_medium_problems(self):
         proven = equal = by_highs = binding = 0
         logarithms = []
-        count = ALL if "--all" in sys.argv else QUICK
-        for seed in range(1, count + 1):
+        for seed in range(1, PROBLEMS + 1):
             with self.subTest(seed=seed):
                 problem = medium_problem(seed)
                 free_cost, _, free_peak, _ = self.answer_of_kerf(problem)
@@ -151,12 +153,12 @@ class AgainstHighs(KerfTest):
                     by_highs += 1
                     equal += cost == optimum
                     self.assertEqual(cost, optimum)
-                if "--all" in sys.argv:
+                if ALL:
                     print(f"{seed}: {len(problem['nodes']['costs'])} nodes, kerf {cost} >= {bound} in {seconds:.2f} s, "
                           f"HiGHS {best} >= {highs_bound:.0f} in {highs_seconds:.2f} s", flush=True)
-        print(f"{count} problems, {binding} where memory binds: proven by kerf {proven}, by HiGHS {by_highs}, equal {equal} of those; "
+        print(f"{PROBLEMS} problems, {binding} where memory binds: proven by kerf {proven}, by HiGHS {by_highs}, equal {equal} of those; "
               f"HiGHS took {math.exp(sum(logarithms) / len(logarithms)):.2f} times as long (geometric mean)")
-        self.assertGreater(binding, count // 2)
+        self.assertGreater(binding, PROBLEMS // 2)
 
 
 if __name__ == "__main__":
