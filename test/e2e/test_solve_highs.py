@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""kerf solve against HiGHS on problems of 30 to 80 nodes: the same optimum, and bounds that never cross it.
+"""kerf solve against HiGHS on problems of 30 to 80 nodes: what it proves is the optimum, its bound never exceeds it, and few are left open.
 
 Needs scipy (Debian: python3-scipy), whose `milp` is HiGHS; without it the test is skipped. `--all` does 200 problems instead of 12.
 """
@@ -26,6 +26,8 @@ if ALL:
     sys.argv.remove("--all")
 PROBLEMS = 200 if ALL else 12
 KERF_SECONDS = 10
+PROVEN_SHARE = 0.95
+LEFT_OPEN_WITHIN = 1.005  # of the optimum, where the proof is not done in time
 HIGHS_SECONDS = 20
 OPTIMAL, TIME_LIMIT = 0, 1  # scipy's statuses
 
@@ -152,13 +154,17 @@ class AgainstHighs(KerfTest):
                 if optimum is not None:
                     by_highs += 1
                     equal += cost == optimum
-                    self.assertEqual(cost, optimum)
+                    self.assertGreaterEqual(cost, optimum)
+                    self.assertLessEqual(cost, optimum * LEFT_OPEN_WITHIN)
+                    if cost == bound:
+                        self.assertEqual(cost, optimum, "proven, yet not the optimum")
                 if ALL:
                     print(f"{seed}: {len(problem['nodes']['costs'])} nodes, kerf {cost} >= {bound} in {seconds:.2f} s, "
                           f"HiGHS {best} >= {highs_bound:.0f} in {highs_seconds:.2f} s", flush=True)
         print(f"{PROBLEMS} problems, {binding} where memory binds: proven by kerf {proven}, by HiGHS {by_highs}, equal {equal} of those; "
               f"HiGHS took {math.exp(sum(logarithms) / len(logarithms)):.2f} times as long (geometric mean)")
         self.assertGreater(binding, PROBLEMS // 2)
+        self.assertGreaterEqual(proven, PROVEN_SHARE * PROBLEMS)
 
 
 if __name__ == "__main__":
