@@ -24,7 +24,7 @@ HIGHS_SECONDS = 60
 
 
 def percent(share):
-    return "0" if share == 0 else f"{100 * share:.2g} %"
+    return "0" if share < 1e-9 else f"{100 * share:.2g} %"
 
 
 def main():
