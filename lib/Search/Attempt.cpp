@@ -2,10 +2,8 @@
 #include "Attempt.h"
 #include "Neighbourhoods.h"
 #include "Primal.h"
-#include "Reduce.h"
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <thread>
 
 using namespace kerf;
@@ -21,32 +19,18 @@ constexpr double kNextRate = 0.05;       // of prices that have been good before
 constexpr int64_t kRoundSteps = 1 << 26; // of the first round of improvement, for each thread; later ones double
 constexpr int64_t kNodes = 60;           // subproblems of one neighbourhood
 
-/// A core and how its choices become choices of the first one.
-struct Stage {
-  std::vector<std::shared_ptr<const Reduction>> reductions;
-
-  const Core &core() const { return reductions.back()->core; }
-  Labels expand(Labels labels) const {
-    for (size_t k = reductions.size(); k-- > 0;)
-      labels = reductions[k]->expand(labels);
-    return labels;
-  }
-  Labels project(Labels labels) const {
-    for (const auto &reduction : reductions)
-      labels = reduction->project(labels);
-    return labels;
-  }
-  void push(Reduction reduction) { reductions.push_back(std::make_shared<const Reduction>(std::move(reduction))); }
-};
-
 class Attempter {
 public:
   Attempter(const Core &first, Hunt hunt, const AttemptOptions &options) : first(first), hunt(std::move(hunt)), options(options), budget(this->hunt.steps) {}
 
   AttemptResult run() {
     stage.push(reduce(first));
+    if (options.moved) {
+      result.moved = *options.moved;
+      stage.recall(*options.moved);
+    }
     hunt.steps -= 4 * first.cells();
-    if (!options.start.empty())
+    if (!options.start.empty() && !stage.core().contradictory)
       tryStart();
     if (!finished())
       startPrices();
@@ -60,6 +44,7 @@ public:
       if (hunt.over())
         break;
     }
+    stage.remember(result.moved);
     result.prices = pricesFor(first, stage.core().moment, prices);
     return std::move(result);
   }
@@ -168,6 +153,7 @@ private:
       bool worthwhile = static_cast<double>(left.core.allLabels()) < kWorthwhile * static_cast<double>(core.allLabels());
       prices = pricesFor(left.core, core.moment, prices);
       stage.push(std::move(left));
+      stage.remember(result.moved);
       rate = shrunk ? ascent.rate : std::min(rate, kNextRate);
       width = hunt.width(result.bound);
       if (!shrunk && !worthwhile)

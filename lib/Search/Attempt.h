@@ -3,6 +3,7 @@
 #pragma once
 
 #include "Branch.h"
+#include "Stage.h"
 
 namespace kerf::search {
 
@@ -10,6 +11,7 @@ struct AttemptOptions {
   int threads = 1;
   Labels start;                                  // of the core; empty: none
   std::vector<double> prices;                    // per row; empty: none
+  const MovedTables *moved = nullptr;            // of a core with the same variables
   /// A choice of the core that fits and beats the cutoff so far. Returns the new cutoff.
   std::function<double(const Labels &)> accept;
   /// Something got better: the lower bound of the core's cost so far.
@@ -20,6 +22,7 @@ struct AttemptResult {
   double bound = -kInfinity;  // of the core's cost; +inf: nothing is cheaper than the last accepted choice, or nothing fits
   bool closed = false;        // there is nothing left to do; but where costs were rounded, the bound may stay below
   std::vector<double> prices; // per row of the core
+  MovedTables moved;
 };
 
 AttemptResult attempt(const Core &core, Hunt hunt, const AttemptOptions &options);

@@ -23,10 +23,12 @@ struct CoreUsage {
   std::vector<int64_t> bytes;
 };
 
-/// costs[a * labels(v) + b].
+/// costs[a * labels(v) + b]. What a dual moved from the table to the labels of its ends is kept for the next one to start from: no
+/// choice costs anything else for it. Empty: nothing.
 struct CoreTable {
   int u = 0, v = 0;
   std::vector<double> costs;
+  std::vector<double> toU = {}, toV = {};
 };
 
 struct Core {

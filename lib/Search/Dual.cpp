@@ -36,6 +36,9 @@ double leastOf(const std::vector<double> &values) { return *std::min_element(val
 Dual::Dual(const Core &core) : core(core) {
   int count = core.size();
   magic = 1.5 * 0x1p52 * core.quantum;
+  cap.resize(count);
+  for (int i = 0; i < count; ++i)
+    cap[i] = 0x1p50 * core.quantum / static_cast<double>(core.tablesOf[i].size() + 1);
   std::vector<int> degree(count);
   std::vector<char> done(count, 0), used(core.tables.size(), 0);
   std::vector<int> ready;
@@ -89,13 +92,19 @@ Dual::Dual(const Core &core) : core(core) {
     sides.back().message = toHigh, sides.back().reply = toLow;
     before[high].push_back(addSide(static_cast<int>(t), high));
     sides.back().message = toLow, sides.back().reply = toHigh;
+    start(core.tables[t].u == high ? core.tables[t].toU : core.tables[t].toV, toHigh, high);
+    start(core.tables[t].u == low ? core.tables[t].toU : core.tables[t].toV, toLow, low);
     work += 2 * static_cast<int64_t>(core.tables[t].costs.size());
   }
-  cap.resize(count);
-  for (int i = 0; i < count; ++i)
-    cap[i] = 0x1p50 * core.quantum / static_cast<double>(core.tablesOf[i].size() + 1);
   for (int i : middle)
     share[i] = 1.0 / static_cast<double>(std::max<size_t>({before[i].size(), after[i].size(), 1}));
+}
+
+/// Messages from an earlier dual, where they are on the grid and within the cap.
+void Dual::start(const std::vector<double> &moved, size_t message, int to) {
+  for (size_t s = 0; s < moved.size(); ++s)
+    if (std::abs(moved[s]) <= cap[to])
+      messages[message + s] = down(moved[s]);
 }
 
 void Dual::priceLabels(const std::vector<double> &prices) {
@@ -348,19 +357,13 @@ std::vector<std::vector<double>> Dual::reducedCosts() const {
 
 Core Dual::prune(double gap) const {
   Core pruned = core;
-  for (const Side &side : sides)
-    for (size_t b = 0; b < core.costs[side.to].size(); ++b) {
-      double message = messages[side.message + b];
-      if (message == kInfinity)
-        continue; // the table or the sender forbids it anyway
-      pruned.costs[side.to][b] += message;
-      CoreTable &table = pruned.tables[side.table];
-      size_t rows = core.costs[side.from].size(), columns = core.costs[side.to].size();
-      for (size_t a = 0; a < rows; ++a)
-        table.costs[table.u == side.from ? a * columns + b : b * rows + a] -= message;
-    }
-  if (largestSum(pruned) > 0x1p50 * core.quantum)
-    pruned = core;
+  for (CoreTable &table : pruned.tables)
+    table.toU = table.toV = {};
+  for (const Side &side : sides) {
+    CoreTable &table = pruned.tables[side.table];
+    auto from = messages.begin() + static_cast<ptrdiff_t>(side.message);
+    (table.u == side.to ? table.toU : table.toV).assign(from, from + core.labels(side.to));
+  }
   std::vector<Rest> left = rests();
   // Per label, without the neighbours' own: what the variable and all of its tables cost at least.
   std::vector<std::vector<double>> star(core.size());

@@ -31,8 +31,8 @@ public:
   /// By how much each label raises the bound of the last pass at least.
   std::vector<std::vector<double>> reducedCosts() const;
 
-  /// The core with its costs moved as the messages say (no choice costs anything else), where labels and pairs of labels that raise
-  /// the bound of the last pass by more than `gap` are infinite.
+  /// The core with what was moved so far, where labels and pairs of labels that raise the bound of the last pass by more than `gap` are
+  /// infinite.
   Core prune(double gap) const;
 
 private:
@@ -42,6 +42,7 @@ private:
     size_t message = 0, reply = 0; // offsets in `messages`: to `to`, and from it
   };
 
+  void start(const std::vector<double> &moved, size_t message, int to);
   void priceLabels(const std::vector<double> &prices);
   double sendUp();
   double sweep(bool forward);

@@ -82,6 +82,22 @@ private:
     usages.resize(kept);
   }
 
+  static void compress(std::vector<double> &values, const std::vector<char> &mask) {
+    size_t left = 0;
+    for (size_t s = 0; s < values.size(); ++s)
+      if (mask[s])
+        values[left++] = values[s];
+    values.resize(left);
+  }
+
+  static void add(std::vector<double> &to, const std::vector<double> &more) {
+    if (to.empty())
+      to = more;
+    else
+      for (size_t s = 0; s < more.size(); ++s)
+        to[s] += more[s];
+  }
+
   void keep(int variable, const std::vector<char> &mask) {
     size_t count = core.costs[variable].size(), left = 0;
     for (int t : core.tablesOf[variable]) {
@@ -91,6 +107,7 @@ private:
         if (mask[table.u == variable ? c / columns : c % columns])
           table.costs[out++] = table.costs[c];
       table.costs.resize(out);
+      compress(table.u == variable ? table.toU : table.toV, mask);
       push(other(table, variable));
     }
     for (size_t s = 0; s < count; ++s)
@@ -177,23 +194,24 @@ private:
     for (int end : {core.tables[t].u, core.tables[t].v})
       core.tablesOf[end].erase(std::find(core.tablesOf[end].begin(), core.tablesOf[end].end(), t));
     tableGone[t] = 1;
-    core.tables[t].costs = {};
+    core.tables[t].costs = core.tables[t].toU = core.tables[t].toV = {};
   }
 
-  /// Adds a table between two variables, to the one that is there if there is one.
-  void addTable(int u, int v, std::vector<double> costs) {
-    const std::vector<int> &few = core.tablesOf[u].size() < core.tablesOf[v].size() ? core.tablesOf[u] : core.tablesOf[v];
-    for (int t : few) {
+  /// Adds a table, to the one between the same variables if there is one.
+  void addTable(CoreTable added) {
+    int u = added.u, v = added.v, columns = core.labels(v);
+    for (int t : core.tablesOf[u].size() < core.tablesOf[v].size() ? core.tablesOf[u] : core.tablesOf[v]) {
       CoreTable &table = core.tables[t];
       if ((table.u != u || table.v != v) && (table.u != v || table.v != u))
         continue;
-      int columns = core.labels(v);
-      for (size_t c = 0; c < costs.size(); ++c)
-        table.costs[cell(table, u, static_cast<int>(c / columns), static_cast<int>(c % columns))] += costs[c];
+      for (size_t c = 0; c < added.costs.size(); ++c)
+        table.costs[cell(table, u, static_cast<int>(c / columns), static_cast<int>(c % columns))] += added.costs[c];
+      add(table.u == u ? table.toU : table.toV, added.toU);
+      add(table.u == u ? table.toV : table.toU, added.toV);
       return;
     }
     int t = static_cast<int>(core.tables.size());
-    core.tables.push_back({u, v, std::move(costs)});
+    core.tables.push_back(std::move(added));
     tableGone.push_back(0);
     core.tablesOf[u].push_back(t);
     core.tablesOf[v].push_back(t);
@@ -237,13 +255,17 @@ private:
     for (int s : std::vector<int>(core.tablesOf[follower])) {
       const CoreTable &old = core.tables[s];
       int partner = other(old, follower), columns = core.labels(partner);
-      std::vector<double> costs;
-      costs.reserve(label.size() * columns);
+      CoreTable mine{leader, partner, {}};
+      mine.costs.reserve(label.size() * columns);
       for (int b : label)
         for (int p = 0; p < columns; ++p)
-          costs.push_back(old.costs[cell(old, follower, b, p)]);
+          mine.costs.push_back(old.costs[cell(old, follower, b, p)]);
+      if (const std::vector<double> &moved = old.u == follower ? old.toU : old.toV; !moved.empty())
+        for (int b : label)
+          mine.toU.push_back(moved[b]);
+      mine.toV = old.u == follower ? old.toV : old.toU;
       removeTable(s);
-      addTable(leader, partner, std::move(costs));
+      addTable(std::move(mine));
       push(partner);
     }
     appended[leader] = 1; // brought into order when its turn comes: a hub gets many
@@ -310,7 +332,9 @@ private:
     int64_t rows = core.labels(ends[0]), columns = core.labels(ends[1]);
     if (rows * columns > options.seriesCells && !adjacent(ends[0], ends[1]))
       return;
-    std::vector<double> costs(rows * columns);
+    CoreTable added{ends[0], ends[1], std::vector<double>(rows * columns)};
+    added.toU = sides[0]->u == middle ? sides[0]->toV : sides[0]->toU;
+    added.toV = sides[1]->u == middle ? sides[1]->toV : sides[1]->toU;
     Step step{middle, ends[0], ends[1], std::vector<int>(reduction.labelsBefore[ends[0]] * reduction.labelsBefore[ends[1]], -1)};
     for (int a = 0; a < rows; ++a)
       for (int b = 0; b < columns; ++b) {
@@ -321,12 +345,12 @@ private:
           if (cost < least)
             least = cost, best = s;
         }
-        costs[a * columns + b] = least;
+        added.costs[a * columns + b] = least;
         step.labelOf[labelOf[ends[0]][a] * reduction.labelsBefore[ends[1]] + labelOf[ends[1]][b]] = labelOf[middle][best];
       }
     for (int t : std::vector<int>(core.tablesOf[middle]))
       removeTable(t);
-    addTable(ends[0], ends[1], std::move(costs));
+    addTable(std::move(added));
     take(middle, std::move(step));
     push(ends[0]);
     push(ends[1]);

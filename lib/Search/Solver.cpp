@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
+#include <numeric>
 
 using namespace kerf;
 using namespace kerf::search;
@@ -19,11 +20,22 @@ constexpr int64_t kExhaustSteps = 2'000'000;  // partial choices: a second or so
 constexpr size_t kExhaustNodes = 64;
 constexpr double kLeastPeakShare = 0.3;       // of the time or work is kept for the least peak, should nothing fit
 
+} // namespace
+
+struct kerf::SearchMemory {
+  explicit SearchMemory(MovedTables moved) : moved(std::move(moved)) {}
+  MovedTables moved;
+};
+
+namespace {
+
 class Solving {
 public:
   Solving(const Problem &problem, const SolveOptions &options, const std::function<void(const Progress &)> &progress)
       : problem(problem), options(options), progress(progress), began(Clock::now()) {
     solution.lowerBound = 0;
+    if (options.after && options.start.empty() && options.after->choice.size() == problem.nodes.size())
+      this->options.start = options.after->choice;
   }
 
   Solution run() {
@@ -110,14 +122,16 @@ private:
       attemptOptions.start.resize(built.core.size(), 0);
       attemptOptions.start[built.variableOf[i]] = options.start[i];
     }
-    if (!options.prices.empty()) {
+    if (options.after && options.after->memory) {
+      attemptOptions.moved = &options.after->memory->moved;
       std::vector<int64_t> moments;
       std::vector<double> prices;
-      for (const MomentPrice &price : options.prices)
+      for (const MomentPrice &price : options.after->prices)
         moments.push_back(price.moment), prices.push_back(price.costPerByte);
       attemptOptions.prices = pricesFor(built.core, moments, prices);
     }
     AttemptResult result = attempt(built.core, hunt, attemptOptions);
+    solution.memory = std::make_shared<const SearchMemory>(std::move(result.moved));
     solution.prices.clear();
     for (size_t r = 0; r < result.prices.size(); ++r)
       if (result.prices[r] > 0)
@@ -208,12 +222,36 @@ Result<Solution> kerf::solve(const Problem &problem, const SolveOptions &options
   return Solving(problem, options, progress).run();
 }
 
+Result<std::vector<Solution>> kerf::sweep(const Problem &problem, const std::vector<int64_t> &memoryLimitsBytes, const SolveOptions &options) {
+  std::vector<size_t> order(memoryLimitsBytes.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return memoryLimitsBytes[a] > memoryLimitsBytes[b]; });
+  std::vector<Solution> solutions(order.size());
+  Problem limited = problem;
+  const Solution *last = options.after;
+  for (size_t k : order) {
+    limited.memoryLimitBytes = memoryLimitsBytes[k];
+    if (last && last != options.after && last->feasible && last->peakBytes <= memoryLimitsBytes[k]) {
+      solutions[k] = *last; // the bound holds under less memory too
+    } else {
+      SolveOptions warm = options;
+      warm.after = last;
+      Result<Solution> solved = solve(limited, warm);
+      if (!solved)
+        return solved.error();
+      solutions[k] = std::move(*solved);
+    }
+    last = &solutions[k];
+  }
+  return solutions;
+}
+
 Result<Solution> kerf::solveExcluding(const Problem &problem, const Solution &solution, int node, const SolveOptions &options) {
   if (node < 0 || node >= static_cast<int>(problem.nodes.size()) || solution.choice.size() != problem.nodes.size())
     return Error{fmt::format("runner-up: node {} of {}, with a solution of {} choices", node, problem.nodes.size(), solution.choice.size())};
   Problem without = problem;
   without.nodes[node].costs[solution.choice[node]] = kForbidden;
   SolveOptions warm = options;
-  warm.prices = solution.prices;
+  warm.after = &solution;
   return solve(without, warm);
 }

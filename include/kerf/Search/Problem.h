@@ -16,6 +16,7 @@
 #include "kerf/Support/Result.h"
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -99,6 +100,9 @@ struct MomentPrice {
   double costPerByte = 0;
 };
 
+/// Opaque: the dual of a solved problem.
+struct SearchMemory;
+
 struct Solution {
   /// One strategy per node. Empty exactly when a.-d. alone can't be met (or the budget ended before a way was found).
   std::vector<int> choice;
@@ -113,8 +117,10 @@ struct Solution {
   /// proven that less can't be had.
   int64_t leastPeakBytes = 0;
   bool leastPeakProven = false;
-  /// Moments in ascending order; those not named have no price. Good also as a start for a problem that differs a little.
+  /// Moments in ascending order; those not named have no price.
   std::vector<MomentPrice> prices;
+  /// What the search found out besides; SolveOptions::after takes it up again.
+  std::shared_ptr<const SearchMemory> memory;
 };
 
 /// Objective and peak of any choice of the right length and range. kUnboundedTotal when something forbidden is taken.

@@ -24,14 +24,20 @@ struct SolveOptions {
   int threads = 1;
   /// An answer to start from, one strategy per node; it need not fit. Empty: none.
   std::vector<int> start = {};
-  /// Prices of memory to start from: those of the solution of a problem that differs a little. Empty: none.
-  std::vector<MomentPrice> prices = {};
+  /// The solution of a problem that differs a little (costs, pins, the limit): its choice, prices and dual are where this search starts.
+  /// Must live during the call.
+  const Solution *after = nullptr;
 };
 
 /// An Error only where `check` fails or `start` has the wrong length or range. A problem that nothing can satisfy is a Solution with
 /// `feasible` false. `progress` is called when the answer or the bound gets better, on the calling thread.
 Result<Solution> solve(const Problem &problem, const SolveOptions &options = {},
                        const std::function<void(const Progress &)> &progress = {});
+
+/// The best answers under several limits, in the order given, from the largest limit to the smallest: each search starts from the last
+/// one, and answers that fit a smaller limit too are not looked for again. The options, work and seconds too, are for each.
+Result<std::vector<Solution>> sweep(const Problem &problem, const std::vector<int64_t> &memoryLimitsBytes,
+                                    const SolveOptions &options = {});
 
 /// The runner-up for one decision: the cheapest answer in which `node` takes another strategy than in `solution` (its
 /// tied nodes follow). `feasible` is false when there is none.
