@@ -73,6 +73,9 @@ public:
     for (size_t i = 0; i < flat.body.size(); ++i)
       if (Status status = bind(i); !status)
         return Error{fmt::format("{}: {}", place(*flat.body[i].source), status.error().message), status.error().status};
+    for (auto &[value, started] : pending) // what nobody waits for reads its operand all the same, which a copy may overwrite
+      if (!started.waited)
+        addWait(started);
     for (const EndCopy &copy : buffers.copies)
       addCopy(copy.from, copy.to);
     reserve();
@@ -296,16 +299,27 @@ private:
     if (!stream)
       stream = device.createStream();
     Action start{Action::Kind::Start, std::move(whole), timer, stream.get(), newEvent(), newEvent()};
-    pending[flat.body[index].results[0]] = {start.done, timer};
+    pending[flat.body[index].results[0]] = {start.done, timer, false};
     actions.push_back(std::move(start));
     return ok();
+  }
+
+  struct Pending {
+    Event *done;
+    Timer *timer;
+    bool waited;
+  };
+
+  void addWait(Pending &started) {
+    actions.push_back({Action::Kind::Wait, {}, started.timer, nullptr, nullptr, started.done});
+    started.waited = true;
   }
 
   Status bindWait(size_t index) {
     auto found = pending.find(flat.body[index].operands[0]);
     if (found == pending.end())
       return ok(); // ran on the compute stream
-    actions.push_back({Action::Kind::Wait, {}, found->second.second, nullptr, nullptr, found->second.first});
+    addWait(found->second);
     return ok();
   }
 
@@ -360,7 +374,7 @@ private:
   std::shared_ptr<std::byte> persistent, arena;
   std::vector<std::byte *> memories; // of each buffer; empty until allocated
   int64_t collectivesBound = 0;
-  std::map<int, std::pair<Event *, Timer *>> pending; // started on a stream: its end
+  std::map<int, Pending> pending;                     // [value]: started on a stream
   std::vector<Timer> timers;                          // of each instruction
   std::vector<Action> actions;
   MemoryReport memoryReport;

@@ -9,12 +9,13 @@ using namespace kerf::search;
 
 namespace {
 
-constexpr int kPatience = 12;         // passes without a gain worth having before rate and width shrink
+constexpr int kPatience = 8;          // passes without a gain worth having before rate and width shrink
 constexpr double kShrink = 0.6;
+constexpr double kWorthwhile = 5e-4;  // of the gap: a gain worth having
 constexpr int64_t kOverhead = 200;    // steps: what a pass takes at least
 constexpr int kStreak = 5;            // gains in a row before the rate grows again
-constexpr double kGrow = 1.3;
-constexpr double kMostRate = 0.25;
+constexpr double kGrow = 1.6;
+constexpr double kMostRate = 0.5;
 constexpr double kLeastRate = 1e-4;   // of the first: less moves nothing any more
 constexpr double kMemory = 0.7;       // of the direction, from one pass to the next
 constexpr double kFirstWidth = 3e-4;  // of the bound
@@ -52,7 +53,7 @@ Ascent kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> pr
     }
     if (best.bound > options.enough || !goOn(best, prices))
       break;
-    double worthwhile = options.enough < kInfinity ? 0.003 * (options.enough - best.bound) : 2e-5 * std::abs(best.bound);
+    double worthwhile = options.enough < kInfinity ? kWorthwhile * (options.enough - best.bound) : 2e-5 * std::abs(best.bound);
     if (best.bound > reference + worthwhile) {
       reference = best.bound;
       stalled = 0;

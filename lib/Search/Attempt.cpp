@@ -3,6 +3,7 @@
 #include "Neighbourhoods.h"
 #include "Primal.h"
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <thread>
 
@@ -178,8 +179,11 @@ private:
       parts[k].hunt.steps = steps;
       parts[k].branched = k == 0 && (parts.size() > 1 || round % 2 == 0 || best.empty());
     }
+    // Once the branches leave nothing unexplored, no neighbourhood can find anything: what they find meanwhile is not looked at.
+    std::atomic<bool> settled = false;
     auto work = [&](size_t k) {
       Part &part = parts[k];
+      part.hunt.late = [&] { return settled || (hunt.late && hunt.late()); };
       if (part.branched) {
         int64_t nodes = std::numeric_limits<int64_t>::max();
         part.unexplored = branch(core, prices, part.hunt, nodes, [&](const Labels &labels) {
@@ -187,6 +191,7 @@ private:
           part.hunt.cutoff = costOf(core, labels);
           part.hunt.found = true;
         });
+        settled = part.unexplored == kInfinity;
       } else if (!best.empty()) {
         State state(core, stage.project(best));
         if (!repair(state, prices))
@@ -213,6 +218,8 @@ private:
       // With everything explored, nothing is below what the branches had as their cutoff in the end.
       raiseBound(std::min(part.unexplored, part.hunt.cutoff));
       result.closed |= part.unexplored == kInfinity;
+      if (result.closed)
+        break;
     }
     if (result.closed && hunt.exact)
       raiseBound(kInfinity);

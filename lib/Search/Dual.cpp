@@ -8,7 +8,8 @@ using namespace kerf::search;
 
 namespace {
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+// The thread sanitizer is not there yet when the loader asks which version to take.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define KERF_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define KERF_WIDE

@@ -95,8 +95,9 @@ void checkElement(const CollectiveCase &test, const std::vector<std::vector<std:
     Shape at = index;
     at[dim] = index[dim] % test.operand[dim];
     at[other] += self * test.result[other];
-    if (at[other] < test.operand[other])
+    if (at[other] < test.operand[other]) {
       ASSERT_EQ(actual, operand(index[dim] / test.operand[dim], at));
+    }
   } else {
     std::vector<AxisRef> before = refsOf(attrs["before"], 2, attrs["before"][1].get<size_t>());
     std::vector<AxisRef> after = refsOf(attrs["after"], 2, attrs["after"][1].get<size_t>());
