@@ -3,6 +3,7 @@
 // built, solved and lowered; the fastest that really fits wins.
 #include "kerf/Compiler/Compiler.h"
 
+#include "kerf/Search/Explain.h"
 #include "kerf/Transforms/Placement.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <limits>
+#include <map>
 
 using namespace mlir;
 using namespace kerf::ir;
@@ -213,6 +215,32 @@ std::optional<Report::Alternative> decisionRunnerUp(const Candidate &best, const
                              fmt::format("{:+.1f} % step time", 100 * (seconds / best.seconds() - 1)), seconds, other->peakBytes};
 }
 
+/// What every op's other strategies would cost at least, and what memory is worth.
+void explainChoice(const Candidate &best, Report &report) {
+  const Placement &placement = best.placement;
+  Explanation explanation = explain(placement.problem, best.solution);
+  std::map<std::string, size_t> nodeOf;
+  for (size_t i = 0; i < placement.nodes.size(); ++i)
+    if (placement.nodes[i].op)
+      nodeOf.try_emplace(placement.problem.nodes[i].name, i);
+  for (Report::Op &op : report.ops) {
+    auto found = nodeOf.find(op.key);
+    if (found == nodeOf.end())
+      continue;
+    const PlacementNode &node = placement.nodes[found->second];
+    const std::vector<TotalCost> &atLeast = explanation.atLeast[found->second];
+    int other = -1;
+    for (int s = 0; s < static_cast<int>(atLeast.size()); ++s)
+      if (s != best.solution.choice[found->second] && atLeast[s] < kUnboundedTotal && (other < 0 || atLeast[s] < atLeast[other]))
+        other = s;
+    if (other < 0 || atLeast[other] <= best.solution.cost)
+      continue;
+    op.otherSeconds = placement.seconds(atLeast[other] - best.solution.cost);
+    op.other = strategyText(placement.mesh, node.rule, node.strategies[other]);
+  }
+  report.secondsPerByte = explanation.costPerByte * placement.secondsPerCost;
+}
+
 } // namespace
 
 Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options) {
@@ -273,6 +301,7 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
   report.stepSeconds = best.plan.predicted->stepSeconds;
   report.lowerBoundSeconds = bound;
   report.memoryLimitBytes = limit;
+  explainChoice(best, report);
   if (auto other = decisionRunnerUp(best, options))
     report.alternatives.push_back(std::move(*other));
   for (size_t i = 1; i < fitting.size() && static_cast<int>(i) <= options.alternatives; ++i)

@@ -70,12 +70,15 @@ void reportFields(Fields &f, Report &r) {
   f.plain("compute_seconds", r.computeSeconds);
   f.plain("collective_seconds", r.collectiveSeconds);
   f.plain("memory_limit_bytes", r.memoryLimitBytes);
+  f.plain("memory_seconds_per_byte", r.secondsPerByte);
   f.object("memory_bytes", r.memory, memoryFields);
   f.list("strategies", r.ops, [](Fields &f, Report::Op &op) {
     f.plain("op", op.key);
     f.plain("strategy", op.strategy);
     f.plain("calls", op.calls);
     f.plain("seconds", op.seconds);
+    f.plain("other", op.other);
+    f.plain("other_seconds", op.otherSeconds);
   });
   f.list("collectives", r.collectives, [](Fields &f, Report::Collective &c) {
     f.plain("kind", c.kind);

@@ -52,6 +52,7 @@ std::vector<T> dearest(std::vector<T> list) {
 } // namespace
 
 std::string toText(const Report &report) {
+  constexpr double kWorthSaying = 1e-4; // of the step
   std::string text;
   auto line = [&](const std::string &s) { text += s + "\n"; };
   line(fmt::format("Plan for {} on {}", report.model, report.cluster));
@@ -72,12 +73,15 @@ std::string toText(const Report &report) {
   if (report.measuredMemory)
     text += memoryLine("measured", *report.measuredMemory);
   line(fmt::format("  limit      {}", bytesText(report.memoryLimitBytes)));
+  if (report.secondsPerByte > 0)
+    line(fmt::format("  one more GB would save about {} of a step", secondsText(report.secondsPerByte * 1e9)));
 
   line("\nStrategies (mesh axis: the factor that it cuts), by predicted time");
   size_t shown = 0;
   for (const Report::Op &op : dearest(report.ops))
     if (shown++ < kMostLines)
-      line(fmt::format("  {:>11}  x{:<4} {:<58} {}", secondsText(op.seconds), op.calls, op.key, op.strategy.empty() ? "every rank the same" : op.strategy));
+      line(fmt::format("  {:>11}  x{:<4} {:<58} {}{}", secondsText(op.seconds), op.calls, op.key, op.strategy.empty() ? "every rank the same" : op.strategy,
+                       op.otherSeconds >= kWorthSaying * report.stepSeconds ? fmt::format("   (any other: +{} or more)", secondsText(op.otherSeconds)) : ""));
   if (report.ops.size() > kMostLines)
     line(fmt::format("  ... and {} more ops (--report FILE.json has all)", report.ops.size() - kMostLines));
 

@@ -65,7 +65,13 @@ class Planning(KerfTest):
         os.rename(self.path("plan.json"), self.path("four.json"))
         self.plan(file_of("gpt2"), "--ranks", 2)
         self.assertIn("step", self.succeed("explain", self.path("four.json")).stdout)
-        self.assertIn("c_attn", self.succeed("explain", self.path("four.json"), "--op", "c_attn").stdout)
+        text = self.succeed("explain", self.path("four.json"), "--op", "c_attn").stdout
+        self.assertIn("c_attn", text)
+        self.assertRegex(text, r"any other makes a step slower by \d")  # what choosing otherwise would cost at least
+        predicted = json.loads(self.read("four.json"))["report"]
+        dearer = [op for op in predicted["strategies"] if op["other_seconds"] > 0]
+        self.assertGreater(len(dearer), len(predicted["strategies"]) // 4)
+        self.assertTrue(all(op["other"] != op["strategy"] for op in dearer))
         self.assertIn("step", self.succeed("explain", self.path("four.json"), self.path("plan.json")).stdout)
         self.refuse(1, ["nothing"], "explain", self.path("four.json"), "--op", "nothing")
 

@@ -94,10 +94,14 @@ struct ExplainCommand {
     for (const Report::Op &entry : explained.report.ops) {
       if (!globMatch(op, entry.key) && !globMatch("*" + op + "*", entry.key))
         continue;
-      found.push_back({{"op", entry.key}, {"strategy", entry.strategy}, {"calls", entry.calls}, {"seconds", entry.seconds}});
-      if (!json)
-        fmt::print("{}\n  strategy  {}\n  seconds   {} in {} calls\n", entry.key, entry.strategy.empty() ? "every rank the same" : entry.strategy,
+      found.push_back({{"op", entry.key}, {"strategy", entry.strategy}, {"calls", entry.calls}, {"seconds", entry.seconds},
+                       {"other", entry.other}, {"other_seconds", entry.otherSeconds}});
+      if (json)
+        continue;
+      fmt::print("{}\n  strategy  {}\n  seconds   {} in {} calls\n", entry.key, entry.strategy.empty() ? "every rank the same" : entry.strategy,
                    secondsText(entry.seconds), entry.calls);
+      if (!entry.other.empty())
+        fmt::print("  why       any other makes a step slower by {} or more ({})\n", secondsText(entry.otherSeconds), entry.other);
     }
     if (found.empty())
       return fail({fmt::format("{}: no op's name matches '{}'; `kerf explain {}` lists them", plan, op, plan)});

@@ -12,6 +12,10 @@ struct Report {
     std::string key, strategy; // "data: b, model: n"; "" where nothing is cut
     int64_t calls = 1;
     double seconds = 0; // all calls together
+    /// Every plan on this mesh in which the op has another strategy is slower by so much at least; `other` is the strategy with
+    /// that bound. 0 and "" where nothing is known, or where there is no other.
+    double otherSeconds = 0;
+    std::string other = {};
     bool operator==(const Op &) const = default;
   };
   struct Collective {
@@ -38,6 +42,7 @@ struct Report {
   Mesh mesh;
   double stepSeconds = 0, lowerBoundSeconds = 0, computeSeconds = 0, collectiveSeconds = 0;
   int64_t memoryLimitBytes = 0;
+  double secondsPerByte = 0; // what one byte more of memory would save at about this limit
   std::vector<Op> ops;
   std::vector<Collective> collectives;
   Memory memory;

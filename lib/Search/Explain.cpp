@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Search/Explain.h"
+#include "Ascent.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace kerf;
+using namespace kerf::search;
+
+namespace {
+
+constexpr int kPasses = 150;
+constexpr double kRate = 0.02;     // of prices that are good already
+constexpr double kFirstRate = 0.2; // of the first ones
+
+} // namespace
+
+Explanation kerf::explain(const Problem &problem, const Solution &solution) {
+  Explanation explanation;
+  // Nothing is reduced: every strategy of every node is asked about.
+  Built built = buildCore(problem, true);
+  std::vector<int64_t> moments;
+  std::vector<double> prices;
+  for (const MomentPrice &price : solution.prices) {
+    moments.push_back(price.moment);
+    prices.push_back(price.costPerByte);
+    explanation.costPerByte += price.costPerByte;
+  }
+  Dual dual(built.core);
+  AscentOptions options;
+  options.passes = kPasses;
+  options.rate = kRate;
+  prices = pricesFor(built.core, moments, prices);
+  if (explanation.costPerByte == 0) { // a search that reductions alone have answered has found none
+    prices = evenPrices(built.core, std::max(1e-3 * static_cast<double>(solution.cost - built.offset), 1.0));
+    options.rate = kFirstRate;
+  }
+  Ascent ascent = ascend(built.core, dual, prices, options, [](const Ascent &, const std::vector<double> &) { return true; });
+  double bound = dual.pass(ascent.prices);
+  std::vector<std::vector<double>> raises = dual.reducedCosts();
+  for (size_t i = 0; i < problem.nodes.size(); ++i) {
+    std::vector<TotalCost> &least = explanation.atLeast.emplace_back();
+    for (double raise : raises[built.variableOf[i]]) {
+      TotalCost cost = built.hugeLeftOut ? built.leastHuge : kUnboundedTotal; // what was left out
+      if (raise < kInfinity)
+        cost = built.offset + static_cast<TotalCost>(std::max(0.0, built.exact ? std::ceil(bound + raise) : std::floor(bound + raise)));
+      least.push_back(std::max(cost, solution.lowerBound));
+    }
+  }
+  return explanation;
+}

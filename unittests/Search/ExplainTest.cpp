@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said about strategies that were not chosen, searches that start from an earlier one's end, and sweeps over limits: against
+// trying everything.
+#include "kerf/Search/Explain.h"
+#include "RandomProblems.h"
+#include "kerf/Search/Solver.h"
+#include <gtest/gtest.h>
+
+using namespace kerf;
+using namespace kerf::test;
+
+namespace {
+
+Problem withMemory(unsigned seed) {
+  std::mt19937 random(seed);
+  return randomProblem({.maxNodes = 6, .forbiddenShare = 0.1, .memory = true, .ties = true}, random);
+}
+
+TEST(Explain, NoStrategyCostsLessThanIsSaid) {
+  int dearer = 0, others = 0;
+  for (unsigned seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Problem problem = withMemory(seed);
+    Result<Solution> solution = solve(problem);
+    if (!solution->feasible)
+      continue;
+    Explanation explanation = explain(problem, *solution);
+    for (size_t i = 0; i < problem.nodes.size(); ++i)
+      for (int s = 0; s < problem.strategies(static_cast<int>(i)); ++s) {
+        Problem pinned = problem;
+        pinned.pins.push_back({static_cast<int>(i), s});
+        EXPECT_LE(explanation.atLeast[i][s], bruteForce(pinned).cost) << "node " << i << ", strategy " << s;
+        EXPECT_GE(explanation.atLeast[i][s], solution->lowerBound);
+        dearer += explanation.atLeast[i][s] > solution->cost;
+        others += s != solution->choice[i];
+      }
+  }
+  EXPECT_GT(4 * dearer, others) << "it should say something about many";
+}
+
+TEST(Explain, MemoryThatBindsHasAPrice) {
+  // Both want 100 bytes and save 10 each by them; there is room for one.
+  Problem problem;
+  problem.nodes = {{"a", {20, 10}}, {"b", {20, 10}}};
+  problem.usages = {{0, {{0, 2}}, {0, 100}}, {1, {{1, 3}}, {0, 100}}};
+  problem.memoryLimitBytes = 150;
+  Result<Solution> solution = solve(problem);
+  EXPECT_EQ(solution->cost, 30);
+  problem.memoryLimitBytes = 1000;
+  EXPECT_EQ(explain(problem, *solve(problem)).costPerByte, 0);
+}
+
+TEST(Solver, StartsFromAnEarlierEnd) {
+  for (unsigned seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Problem problem = withMemory(seed);
+    Result<Solution> before = solve(problem);
+    std::mt19937 random(seed);
+    for (ProblemNode &node : problem.nodes)
+      for (Cost &cost : node.costs)
+        if (cost != kForbidden)
+          cost += random() % 10;
+    *problem.memoryLimitBytes += static_cast<int64_t>(random() % 20) - 10;
+    problem.memoryLimitBytes = std::max<int64_t>(*problem.memoryLimitBytes, 0);
+    Result<Solution> after = solve(problem, {.after = &*before});
+    EXPECT_TRUE(verify(problem, *after)) << verify(problem, *after).error().message;
+    EXPECT_TRUE(after->proven);
+    EXPECT_EQ(after->cost, after->feasible ? bruteForce(problem).cost : after->cost);
+    EXPECT_EQ(after->feasible, bruteForce(problem).cost < kUnboundedTotal);
+    // What another problem left does no harm.
+    Problem other = withMemory(seed + 1);
+    Result<Solution> stranger = solve(other, {.after = &*before});
+    EXPECT_EQ(stranger->feasible, bruteForce(other).cost < kUnboundedTotal);
+    if (stranger->feasible) {
+      EXPECT_EQ(stranger->cost, bruteForce(other).cost);
+    }
+  }
+}
+
+TEST(Solver, SweepAnswersEveryLimit) {
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Problem problem = withMemory(seed);
+    int64_t limit = *problem.memoryLimitBytes;
+    std::vector<int64_t> limits = {limit, limit + 15, limit - limit / 4, limit + 40, limit, limit / 2};
+    Result<std::vector<Solution>> solutions = sweep(problem, limits);
+    ASSERT_TRUE(static_cast<bool>(solutions));
+    for (size_t k = 0; k < limits.size(); ++k) {
+      problem.memoryLimitBytes = limits[k];
+      TotalCost best = bruteForce(problem).cost;
+      const Solution &solution = (*solutions)[k];
+      EXPECT_EQ(solution.feasible, best < kUnboundedTotal);
+      EXPECT_TRUE(solution.proven);
+      if (solution.feasible) {
+        EXPECT_EQ(solution.cost, best);
+        EXPECT_TRUE(verify(problem, solution));
+      }
+    }
+  }
+}
+
+} // namespace
