@@ -9,17 +9,17 @@ using namespace kerf::search;
 
 namespace {
 
-constexpr int kPatience = 8;          // passes without a gain worth having before rate and width shrink
+constexpr int kPatience = 8; // passes without a gain worth having before rate and width shrink
 constexpr double kShrink = 0.6;
-constexpr double kWorthwhile = 5e-4;  // of the gap: a gain worth having
-constexpr int64_t kOverhead = 200;    // steps: what a pass takes at least
-constexpr int kStreak = 5;            // gains in a row before the rate grows again
+constexpr double kWorthwhile = 5e-4; // of the gap: a gain worth having
+constexpr int64_t kOverhead = 200;   // steps: what a pass takes at least
+constexpr int kStreak = 5;           // gains in a row before the rate grows again
 constexpr double kGrow = 1.6;
 constexpr double kMostRate = 0.5;
-constexpr double kLeastRate = 1e-4;   // of the first: less moves nothing any more
-constexpr double kMemory = 0.7;       // of the direction, from one pass to the next
-constexpr double kFirstWidth = 3e-4;  // of the bound
-constexpr double kLeastShare = 1e-7;  // of all that is paid: the price of a row that nobody wants, so that it can grow
+constexpr double kLeastRate = 1e-4;  // of the first: less moves nothing any more
+constexpr double kMemory = 0.7;      // of the direction, from one pass to the next
+constexpr double kFirstWidth = 3e-4; // of the bound
+constexpr double kLeastShare = 1e-7; // of all that is paid: the price of a row that nobody wants, so that it can grow
 
 double slackOf(const Core &core, size_t row) { return std::max(1.0, static_cast<double>(core.slack[row])); }
 
@@ -53,7 +53,8 @@ Ascent kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> pr
     }
     if (best.bound > options.enough || !goOn(best, prices))
       break;
-    double worthwhile = options.enough < kInfinity ? kWorthwhile * (options.enough - best.bound) : 2e-5 * std::abs(best.bound);
+    double worthwhile =
+        options.enough < kInfinity ? kWorthwhile * (options.enough - best.bound) : 2e-5 * std::abs(best.bound);
     if (best.bound > reference + worthwhile) {
       reference = best.bound;
       stalled = 0;
@@ -89,11 +90,13 @@ std::vector<double> kerf::search::evenPrices(const Core &core, double total) {
   return prices;
 }
 
-std::vector<double> kerf::search::pricesFor(const Core &core, const std::vector<int64_t> &moments, const std::vector<double> &prices) {
+std::vector<double> kerf::search::pricesFor(const Core &core, const std::vector<int64_t> &moments,
+                                            const std::vector<double> &prices) {
   std::vector<double> mapped(core.slack.size(), 0.0);
   size_t nearest = 0;
   for (size_t r = 0; r < prices.size() && !mapped.empty(); ++r) {
-    while (nearest + 1 < mapped.size() && std::abs(core.moment[nearest + 1] - moments[r]) <= std::abs(core.moment[nearest] - moments[r]))
+    while (nearest + 1 < mapped.size() &&
+           std::abs(core.moment[nearest + 1] - moments[r]) <= std::abs(core.moment[nearest] - moments[r]))
       ++nearest;
     mapped[nearest] += prices[r];
   }

@@ -21,9 +21,9 @@ struct Ascent {
   int64_t steps = 0;          // table cells looked at
 };
 
-/// Multiplies the price of a row by up to 1 + rate where the bytes that the dual expects exceed the slack, and divides it where they
-/// leave room; rate and width shrink when the bound stalls. Multiplication and not subgradient steps: rows differ by magnitudes, and
-/// most want no price at all. `goOn(best so far)` is asked after every pass.
+/// Multiplies the price of a row by up to 1 + rate where the bytes that the dual expects exceed the slack, and divides
+/// it where they leave room; rate and width shrink when the bound stalls. Multiplication and not subgradient steps:
+/// rows differ by magnitudes, and most want no price at all. `goOn(best so far)` is asked after every pass.
 Ascent ascend(const Core &core, Dual &dual, std::vector<double> prices, const AscentOptions &options,
               const std::function<bool(const Ascent &, const std::vector<double> &)> &goOn);
 

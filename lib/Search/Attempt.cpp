@@ -22,7 +22,8 @@ constexpr int64_t kNodes = 60;           // subproblems of one neighbourhood
 
 class Attempter {
 public:
-  Attempter(const Core &first, Hunt hunt, const AttemptOptions &options) : first(first), hunt(std::move(hunt)), options(options), budget(this->hunt.steps) {}
+  Attempter(const Core &first, Hunt hunt, const AttemptOptions &options)
+      : first(first), hunt(std::move(hunt)), options(options), budget(this->hunt.steps) {}
 
   AttemptResult run() {
     stage.push(reduce(first));
@@ -46,6 +47,7 @@ public:
         break;
     }
     stage.remember(result.moved);
+    result.steps = budget - hunt.steps;
     result.prices = pricesFor(first, stage.core().moment, prices);
     return std::move(result);
   }
@@ -130,18 +132,20 @@ private:
       int64_t primal = 0, before = hunt.steps;
       int64_t each = 2 * dual.workPerPass() + static_cast<int64_t>(core.slack.size());
       Offer offer = [&](const Labels &labels) { accept(labels); };
-      Ascent ascent = ascend(core, dual, prices, ascentOptions, [&](const Ascent &sofar, const std::vector<double> &current) {
-        hunt.steps -= each;
-        if (sofar.bound > result.bound + 1e-4 * std::abs(result.bound) || hunt.hopeless(sofar.bound))
-          raiseBound(sofar.bound);
-        if (++pass % kRoundEvery == 0 && static_cast<double>(primal) <= kPrimalShare * static_cast<double>(before - hunt.steps)) {
-          int64_t now = hunt.steps;
-          offerRounded(core, dual, current, hunt, offer);
-          primal += now - hunt.steps;
-        }
-        shrunk = hunt.found && pass > 30 && hunt.cutoff - sofar.bound < kPruneAt * gapBefore;
-        return !shrunk && !hunt.over();
-      });
+      Ascent ascent =
+          ascend(core, dual, prices, ascentOptions, [&](const Ascent &sofar, const std::vector<double> &current) {
+            hunt.steps -= each;
+            if (sofar.bound > result.bound + 1e-4 * std::abs(result.bound) || hunt.hopeless(sofar.bound))
+              raiseBound(sofar.bound);
+            if (++pass % kRoundEvery == 0 &&
+                static_cast<double>(primal) <= kPrimalShare * static_cast<double>(before - hunt.steps)) {
+              int64_t now = hunt.steps;
+              offerRounded(core, dual, current, hunt, offer);
+              primal += now - hunt.steps;
+            }
+            shrunk = hunt.found && pass > 30 && hunt.cutoff - sofar.bound < kPruneAt * gapBefore;
+            return !shrunk && !hunt.over();
+          });
       raiseBound(ascent.bound);
       prices = ascent.prices;
       double bound = dual.pass(prices);
@@ -151,7 +155,8 @@ private:
       // What costs as much as the best choice stays, so that neighbourhoods can start from it.
       Reduction left = reduce(dual.prune(hunt.cutoff - bound));
       hunt.steps -= 8 * core.cells();
-      bool worthwhile = static_cast<double>(left.core.allLabels()) < kWorthwhile * static_cast<double>(core.allLabels());
+      bool worthwhile =
+          static_cast<double>(left.core.allLabels()) < kWorthwhile * static_cast<double>(core.allLabels());
       prices = pricesFor(left.core, core.moment, prices);
       stage.push(std::move(left));
       stage.remember(result.moved);
@@ -179,7 +184,8 @@ private:
       parts[k].hunt.steps = steps;
       parts[k].branched = k == 0 && (parts.size() > 1 || round % 2 == 0 || best.empty());
     }
-    // Once the branches leave nothing unexplored, no neighbourhood can find anything: what they find meanwhile is not looked at.
+    // Once the branches leave nothing unexplored, no neighbourhood can find anything: what they find meanwhile is not
+    // looked at.
     std::atomic<bool> settled = false;
     auto work = [&](size_t k) {
       Part &part = parts[k];

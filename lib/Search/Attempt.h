@@ -9,9 +9,9 @@ namespace kerf::search {
 
 struct AttemptOptions {
   int threads = 1;
-  Labels start;                                  // of the core; empty: none
-  std::vector<double> prices;                    // per row; empty: none
-  const MovedTables *moved = nullptr;            // of a core with the same variables
+  Labels start;                       // of the core; empty: none
+  std::vector<double> prices;         // per row; empty: none
+  const MovedTables *moved = nullptr; // of a core with the same variables
   /// A choice of the core that fits and beats the cutoff so far. Returns the new cutoff.
   std::function<double(const Labels &)> accept;
   /// Something got better: the lower bound of the core's cost so far.
@@ -19,10 +19,12 @@ struct AttemptOptions {
 };
 
 struct AttemptResult {
-  double bound = -kInfinity;  // of the core's cost; +inf: nothing is cheaper than the last accepted choice, or nothing fits
-  bool closed = false;        // there is nothing left to do; but where costs were rounded, the bound may stay below
+  double bound =
+      -kInfinity;      // of the core's cost; +inf: nothing is cheaper than the last accepted choice, or nothing fits
+  bool closed = false; // there is nothing left to do; but where costs were rounded, the bound may stay below
   std::vector<double> prices; // per row of the core
   MovedTables moved;
+  int64_t steps = 0; // used
 };
 
 AttemptResult attempt(const Core &core, Hunt hunt, const AttemptOptions &options);

@@ -10,11 +10,11 @@ using namespace kerf::search;
 
 namespace {
 
-constexpr int kPasses = 40;          // of the dual, at a subproblem
+constexpr int kPasses = 40; // of the dual, at a subproblem
 constexpr double kRate = 0.03;
 constexpr int64_t kOverhead = 2'000; // steps: what a subproblem takes at least
-constexpr double kAgain = 0.7;       // a subproblem that lost so much of its labels is looked at again before it is split
-constexpr int kDepth = 2000;         // of splits: far beyond what a budget explores
+constexpr double kAgain = 0.7; // a subproblem that lost so much of its labels is looked at again before it is split
+constexpr int kDepth = 2000;   // of splits: far beyond what a budget explores
 
 class Brancher {
 public:
@@ -43,7 +43,8 @@ public:
     hunt.steps -= 4 * core.cells();
     Offer up = [&](const Labels &labels) { offer(left.expand(labels)); };
     std::vector<double> kept = pricesFor(left.core, core.moment, ascent.prices);
-    double below = left.core.contradictory || left.core.size() == 0 || left.core.allLabels() < kAgain * static_cast<double>(core.allLabels())
+    double below = left.core.contradictory || left.core.size() == 0 ||
+                           left.core.allLabels() < kAgain * static_cast<double>(core.allLabels())
                        ? explore(left.core, kept, up, depth + 1)
                        : split(left.core, kept, up, depth);
     return std::max(below, bound);
@@ -56,7 +57,8 @@ private:
     options.rate = kRate;
     options.width = hunt.width(core.constant);
     options.enough = hunt.cutoff - hunt.step;
-    Ascent ascent = ascend(core, dual, prices, options, [](const Ascent &, const std::vector<double> &) { return true; });
+    Ascent ascent =
+        ascend(core, dual, prices, options, [](const Ascent &, const std::vector<double> &) { return true; });
     hunt.steps -= ascent.steps;
     return ascent;
   }
@@ -69,7 +71,8 @@ private:
       std::vector<double> sorted = raises[i];
       std::nth_element(sorted.begin(), sorted.begin() + 1, sorted.end());
       double second = std::min(sorted[1] / gap, 1.0);
-      double score = (second + 1e-3) * static_cast<double>(1 + core.tablesOf[i].size()) * (1 + 0.2 * static_cast<double>(core.usages[i].size()));
+      double score = (second + 1e-3) * static_cast<double>(1 + core.tablesOf[i].size()) *
+                     (1 + 0.2 * static_cast<double>(core.usages[i].size()));
       if (score > best)
         best = score, chosen = i;
     }
@@ -104,7 +107,9 @@ private:
       Reduction left = reduce(std::move(half));
       hunt.steps -= core.cells();
       Offer up = [&](const Labels &labels) { offer(left.expand(labels)); };
-      unexplored = std::min(unexplored, std::max(least, explore(left.core, pricesFor(left.core, core.moment, ascent.prices), up, depth + 1)));
+      unexplored = std::min(
+          unexplored,
+          std::max(least, explore(left.core, pricesFor(left.core, core.moment, ascent.prices), up, depth + 1)));
     }
     return unexplored;
   }
@@ -115,7 +120,8 @@ private:
 
 } // namespace
 
-void kerf::search::offerRounded(const Core &core, const Dual &dual, const std::vector<double> &prices, Hunt &hunt, const Offer &offer) {
+void kerf::search::offerRounded(const Core &core, const Dual &dual, const std::vector<double> &prices, Hunt &hunt,
+                                const Offer &offer) {
   State state(core, dual.round());
   bool repaired = repair(state, prices);
   if (repaired)
@@ -127,6 +133,7 @@ void kerf::search::offerRounded(const Core &core, const Dual &dual, const std::v
     offer(state.labels);
 }
 
-double kerf::search::branch(const Core &core, const std::vector<double> &prices, Hunt &hunt, int64_t &nodes, const Offer &offer) {
+double kerf::search::branch(const Core &core, const std::vector<double> &prices, Hunt &hunt, int64_t &nodes,
+                            const Offer &offer) {
   return Brancher(hunt, nodes).explore(core, prices, offer, 0);
 }

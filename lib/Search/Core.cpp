@@ -11,9 +11,10 @@ using namespace kerf::search;
 
 namespace {
 
-constexpr double kExactSum = 0x1p50;     // sums of whole numbers up to here leave two bits of a double for what the solver adds
-constexpr int kQuantaBits = 48;          // the largest sum in quanta
-constexpr int kFinestQuantum = -20;      // exponent: a millionth of a cost unit is fine enough
+constexpr double kExactSum =
+    0x1p50;                     // sums of whole numbers up to here leave two bits of a double for what the solver adds
+constexpr int kQuantaBits = 48; // the largest sum in quanta
+constexpr int kFinestQuantum = -20; // exponent: a millionth of a cost unit is fine enough
 
 int root(std::vector<int> &parent, int node) {
   while (parent[node] != node)
@@ -39,7 +40,8 @@ std::vector<int> mergeTies(const Problem &problem, int &count) {
   return variableOf;
 }
 
-/// The largest cost that is not huge: every greater one exceeds the sum, over nodes and edges, of the largest that is not.
+/// The largest cost that is not huge: every greater one exceeds the sum, over nodes and edges, of the largest that is
+/// not.
 Cost largestOfInterest(const Problem &problem) {
   std::array<TotalCost, 64> sumUpTo{}; // [bits]: over nodes and edges, of the largest cost of at most so many bits
   std::array<Cost, 64> least{};        // [bits]: the least cost of exactly so many bits
@@ -124,7 +126,8 @@ void addUsages(const Problem &problem, const std::vector<int> &variableOf, Core 
 /// Tables and costs as doubles, brought to quanta in the end.
 class CostBuilder {
 public:
-  CostBuilder(const Problem &problem, const std::vector<int> &variableOf, Cost largest, TotalCost mostAboveLeast, Built &built)
+  CostBuilder(const Problem &problem, const std::vector<int> &variableOf, Cost largest, TotalCost mostAboveLeast,
+              Built &built)
       : problem(problem), variableOf(variableOf), largest(largest), mostAboveLeast(mostAboveLeast), built(built) {}
 
   void run() {
@@ -281,7 +284,8 @@ Built kerf::search::buildCore(const Problem &problem, bool leaveOutHuge, TotalCo
   core.costs.resize(variables);
   core.usages.resize(variables);
   core.tablesOf.resize(variables);
-  CostBuilder(problem, built.variableOf, leaveOutHuge ? largestOfInterest(problem) : kMaxCost, mostAboveLeast, built).run();
+  CostBuilder(problem, built.variableOf, leaveOutHuge ? largestOfInterest(problem) : kMaxCost, mostAboveLeast, built)
+      .run();
   for (size_t t = 0; t < core.tables.size(); ++t)
     for (int end : {core.tables[t].u, core.tables[t].v})
       core.tablesOf[end].push_back(static_cast<int>(t));

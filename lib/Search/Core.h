@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The problem as the solver sees it: variables (merged ties) with labels (strategies that are left), one table between two variables,
-// and memory rows. Private to Search.
+// The problem as the solver sees it: variables (merged ties) with labels (strategies that are left), one table between
+// two variables, and memory rows. Private to Search.
 //
 //   minimize  constant + sum_i costs_i(x_i) + sum_(u,v) table_uv(x_u, x_v)
 //   such that in every row r:  sum of the bytes of the usages that cover r  <=  slack_r
@@ -23,8 +23,8 @@ struct CoreUsage {
   std::vector<int64_t> bytes;
 };
 
-/// costs[a * labels(v) + b]. What a dual moved from the table to the labels of its ends is kept for the next one to start from: no
-/// choice costs anything else for it. Empty: nothing.
+/// costs[a * labels(v) + b]. What a dual moved from the table to the labels of its ends is kept for the next one to
+/// start from: no choice costs anything else for it. Empty: nothing.
 struct CoreTable {
   int u = 0, v = 0;
   std::vector<double> costs;
@@ -33,8 +33,8 @@ struct CoreTable {
 
 struct Core {
   double constant = 0;
-  double quantum = 1;                         // a power of two
-  std::vector<std::vector<double>> costs;     // [variable][label]
+  double quantum = 1;                     // a power of two
+  std::vector<std::vector<double>> costs; // [variable][label]
   std::vector<CoreTable> tables;
   std::vector<std::vector<int>> tablesOf;     // [variable]
   std::vector<std::vector<CoreUsage>> usages; // [variable]
@@ -60,14 +60,16 @@ struct Built {
   TotalCost offset = 0;        // a choice costs offset + the core's cost, at least
   /// The core's cost is the exact cost: no rounding was needed.
   bool exact = true;
-  /// Costs that are greater than all the others together were left out: an answer without them beats every answer with one.
+  /// Costs that are greater than all the others together were left out: an answer without them beats every answer with
+  /// one.
   bool hugeLeftOut = false;
   Cost leastHuge = kMaxCost; // of those left out
 };
 
-/// Ties merged, parallel edges added up, pins and forbidden strategies taken out, moments reduced to those whose live sets no other's
-/// contains (as far as neighbours in time tell). `leaveOutHuge` as in Built. What costs more than `mostAboveLeast` above the least of its
-/// node or edge is left out too: where a choice is known, what is dearer by so much can't be part of a better one.
+/// Ties merged, parallel edges added up, pins and forbidden strategies taken out, moments reduced to those whose live
+/// sets no other's contains (as far as neighbours in time tell). `leaveOutHuge` as in Built. What costs more than
+/// `mostAboveLeast` above the least of its node or edge is left out too: where a choice is known, what is dearer by so
+/// much can't be part of a better one.
 Built buildCore(const Problem &problem, bool leaveOutHuge, TotalCost mostAboveLeast = kUnboundedTotal);
 
 } // namespace kerf::search

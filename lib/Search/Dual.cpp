@@ -16,7 +16,8 @@ namespace {
 #endif
 
 /// out[b] = min_a own[a] + costs[a][b].
-KERF_WIDE void minPlus(const double *__restrict own, const double *__restrict costs, double *__restrict out, int rows, int columns) {
+KERF_WIDE void minPlus(const double *__restrict own, const double *__restrict costs, double *__restrict out, int rows,
+                       int columns) {
   for (int b = 0; b < columns; ++b)
     out[b] = kInfinity;
   for (int a = 0; a < rows; ++a, costs += columns) {
@@ -121,7 +122,9 @@ void Dual::priceLabels(const std::vector<double> &prices) {
     sum[r + 1] = sum[r] + price;
     slackPrice += static_cast<long double>(price) * static_cast<long double>(core.slack[r]);
   }
-  priceOfSlack = total > 0 ? std::ceil(static_cast<double>(slackPrice * (1 + 1e-15L)) / core.quantum) * core.quantum + core.quantum : 0;
+  priceOfSlack =
+      total > 0 ? std::ceil(static_cast<double>(slackPrice * (1 + 1e-15L)) / core.quantum) * core.quantum + core.quantum
+                : 0;
   priced = core.costs;
   for (int i = 0; i < core.size(); ++i) {
     for (size_t s = 0; s < priced[i].size(); ++s) {
@@ -312,8 +315,10 @@ std::vector<Dual::Rest> Dual::rests() const {
     double least = kInfinity;
     for (size_t a = 0; a < given.size(); ++a)
       for (size_t b = 0; b < columns; ++b) {
-        double cost = given[a] == kInfinity ? kInfinity : given[a] - (reply ? reply[a] : 0.0) + cells[side.costs + a * columns + b];
-        cost = cost < kInfinity && messages[side.message + b] < kInfinity ? cost - messages[side.message + b] : kInfinity;
+        double cost = given[a] == kInfinity ? kInfinity
+                                            : given[a] - (reply ? reply[a] : 0.0) + cells[side.costs + a * columns + b];
+        cost =
+            cost < kInfinity && messages[side.message + b] < kInfinity ? cost - messages[side.message + b] : kInfinity;
         rest.costs.push_back(cost);
         least = std::min(least, cost);
       }

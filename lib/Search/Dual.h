@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lower bound of a core by moving costs between tables and variables (TRW-S: Kolmogorov 2006) under prices of the memory rows.
-// Private to Search.
+// A lower bound of a core by moving costs between tables and variables (TRW-S: Kolmogorov 2006) under prices of the
+// memory rows. Private to Search.
 //
 //   L(price) = min_x [ cost(x) + sum_r price_r * (bytes_r(x) - slack_r) ]  <=  the optimum, for every price >= 0
 //
-// All that is added or subtracted is a whole number of quanta (a power of two) below 2^52 of them, so that sums are exact; what is
-// multiplied is rounded down. The bound is valid as it stands.
+// All that is added or subtracted is a whole number of quanta (a power of two) below 2^52 of them, so that sums are
+// exact; what is multiplied is rounded down. The bound is valid as it stands.
 #pragma once
 
 #include "Core.h"
@@ -22,7 +22,8 @@ public:
   /// Table cells that one pass looks at.
   int64_t workPerPass() const { return work; }
 
-  /// Bytes of every row in expectation, where every variable spreads over the labels that cost at most `width` more than its best.
+  /// Bytes of every row in expectation, where every variable spreads over the labels that cost at most `width` more
+  /// than its best.
   std::vector<double> expectedBytes(double width) const;
 
   /// One label after the other, by what the messages say of those still to come.
@@ -31,8 +32,8 @@ public:
   /// By how much each label raises the bound of the last pass at least.
   std::vector<std::vector<double>> reducedCosts() const;
 
-  /// The core with what was moved so far, where labels and pairs of labels that raise the bound of the last pass by more than `gap` are
-  /// infinite.
+  /// The core with what was moved so far, where labels and pairs of labels that raise the bound of the last pass by
+  /// more than `gap` are infinite.
   Core prune(double gap) const;
 
 private:
@@ -62,9 +63,9 @@ private:
   std::vector<double> cells, messages;
   std::vector<std::vector<double>> priced; // [variable]: cost, price of bytes, and what hanging trees told
   double priceOfSlack = 0;
-  std::vector<int> hanging;              // variables of trees that hang on the middle, leaves first
-  std::vector<int> upSide;               // [variable]: the side towards the middle, -1
-  std::vector<int> middle;               // the others
+  std::vector<int> hanging; // variables of trees that hang on the middle, leaves first
+  std::vector<int> upSide;  // [variable]: the side towards the middle, -1
+  std::vector<int> middle;  // the others
   std::vector<Side> sides;
   std::vector<std::vector<int>> before, after; // [variable of the middle]: sides to lower and to higher variables
   std::vector<double> share, cap;

@@ -10,7 +10,8 @@ namespace {
 
 class Search {
 public:
-  Search(const Problem &problem, std::optional<TotalCost> known, int64_t steps) : problem(problem), best(known.value_or(kUnboundedTotal)), steps(steps) {
+  Search(const Problem &problem, std::optional<TotalCost> known, int64_t steps)
+      : problem(problem), best(known.value_or(kUnboundedTotal)), steps(steps) {
     size_t count = problem.nodes.size();
     edgesOf.resize(count);
     usagesOf.resize(count);
@@ -64,8 +65,9 @@ private:
   }
 
   bool fits() const {
-    return !problem.memoryLimitBytes ||
-           std::all_of(load.begin(), load.end(), [&](const auto &moment) { return moment.second <= *problem.memoryLimitBytes; });
+    return !problem.memoryLimitBytes || std::all_of(load.begin(), load.end(), [&](const auto &moment) {
+      return moment.second <= *problem.memoryLimitBytes;
+    });
   }
 
   void explore(int node, TotalCost sofar) {

@@ -35,7 +35,8 @@ Explanation kerf::explain(const Problem &problem, const Solution &solution) {
     prices = evenPrices(built.core, std::max(1e-3 * static_cast<double>(solution.cost - built.offset), 1.0));
     options.rate = kFirstRate;
   }
-  Ascent ascent = ascend(built.core, dual, prices, options, [](const Ascent &, const std::vector<double> &) { return true; });
+  Ascent ascent =
+      ascend(built.core, dual, prices, options, [](const Ascent &, const std::vector<double> &) { return true; });
   double bound = dual.pass(ascent.prices);
   std::vector<std::vector<double>> raises = dual.reducedCosts();
   for (size_t i = 0; i < problem.nodes.size(); ++i) {
@@ -43,7 +44,8 @@ Explanation kerf::explain(const Problem &problem, const Solution &solution) {
     for (double raise : raises[built.variableOf[i]]) {
       TotalCost cost = built.hugeLeftOut ? built.leastHuge : kUnboundedTotal; // what was left out
       if (raise < kInfinity)
-        cost = built.offset + static_cast<TotalCost>(std::max(0.0, built.exact ? std::ceil(bound + raise) : std::floor(bound + raise)));
+        cost = built.offset + static_cast<TotalCost>(
+                                  std::max(0.0, built.exact ? std::ceil(bound + raise) : std::floor(bound + raise)));
       least.push_back(std::max(cost, solution.lowerBound));
     }
   }

@@ -9,7 +9,8 @@ using namespace kerf::search;
 
 namespace {
 
-constexpr int kShares = 12; // of the budget: one for each limit that is tried, the last ones share what is left
+constexpr int kShares = 12;              // of the budget: at most one for each limit that is tried
+constexpr int64_t kLeastSteps = 100'000; // what a limit takes at least
 
 /// Every finite cost 0: only what is forbidden, and the rows, matter.
 void forgetCosts(Core &core) {
@@ -27,7 +28,7 @@ void forgetCosts(Core &core) {
 LeastPeak kerf::search::findLeastPeak(const Problem &problem, Hunt budget) {
   LeastPeak least;
   Problem free = problem;
-  int64_t low = problem.constantBytes - 1; // proven too small
+  int64_t low = problem.constantBytes - 1;            // proven too small
   int64_t high = std::numeric_limits<int64_t>::max(); // of `least.choice`
   bool sure = true;
   // First with no limit at all, then between what is proven too small and the least peak so far.
@@ -48,7 +49,7 @@ LeastPeak kerf::search::findLeastPeak(const Problem &problem, Hunt budget) {
     };
     options.report = [](double) {};
     AttemptResult result = attempt(built.core, hunt, options);
-    budget.steps -= hunt.steps;
+    budget.steps -= std::max(result.steps, kLeastSteps);
     if (!choice.empty()) {
       high = peakBytesOf(problem, choice);
       least.choice = std::move(choice);

@@ -55,7 +55,8 @@ Core hold(const State &state, const std::vector<int> &free) {
       if (index[partner] < 0) {
         ofFree += now;
         for (int s = 0; s < core.labels(free[k]); ++s)
-          part.costs[k][s] += table.costs[isU ? static_cast<size_t>(s) * columns + state.labels[partner] : static_cast<size_t>(state.labels[partner]) * columns + s];
+          part.costs[k][s] += table.costs[isU ? static_cast<size_t>(s) * columns + state.labels[partner]
+                                              : static_cast<size_t>(state.labels[partner]) * columns + s];
       } else if (isU) {
         ofFree += now;
         for (int end : {static_cast<int>(k), index[partner]})
@@ -137,7 +138,8 @@ private:
 
 } // namespace
 
-bool kerf::search::searchNeighbourhoods(State &state, const std::vector<double> &prices, Hunt &hunt, int count, int64_t nodes, Sizes &sizes, Random &random) {
+bool kerf::search::searchNeighbourhoods(State &state, const std::vector<double> &prices, Hunt &hunt, int count,
+                                        int64_t nodes, Sizes &sizes, Random &random) {
   const Core &core = state.core;
   bool improved = false;
   double most = static_cast<double>(core.allLabels());
@@ -169,7 +171,9 @@ bool kerf::search::searchNeighbourhoods(State &state, const std::vector<double> 
     };
     // An offer names labels of `left`; the cutoff of its part of the search follows.
     int64_t allowed = nodes;
-    double unexplored = left.core.contradictory ? kInfinity : branch(left.core, pricesFor(left.core, core.moment, prices), inner, allowed, offer);
+    double unexplored = left.core.contradictory
+                            ? kInfinity
+                            : branch(left.core, pricesFor(left.core, core.moment, prices), inner, allowed, offer);
     hunt.steps = inner.steps;
     *size = std::clamp(*size * (unexplored == kInfinity ? 1.1 : 0.8), 20.0, most);
     if (found.empty())

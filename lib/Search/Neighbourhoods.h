@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large neighbourhood search: some variables are freed and answered by branch and bound, the others held. Private to Search.
+// Large neighbourhood search: some variables are freed and answered by branch and bound, the others held. Private to
+// Search.
 #pragma once
 
 #include "Branch.h"
@@ -20,7 +21,9 @@ struct Sizes {
   double ball = 150, balls = 150, row = 100;
 };
 
-/// Improves `state`, whose choice must fit, by `count` neighbourhoods of at most `nodes` subproblems each. True when it did.
-bool searchNeighbourhoods(State &state, const std::vector<double> &prices, Hunt &hunt, int count, int64_t nodes, Sizes &sizes, Random &random);
+/// Improves `state`, whose choice must fit, by `count` neighbourhoods of at most `nodes` subproblems each. True when it
+/// did.
+bool searchNeighbourhoods(State &state, const std::vector<double> &prices, Hunt &hunt, int count, int64_t nodes,
+                          Sizes &sizes, Random &random);
 
 } // namespace kerf::search

@@ -75,7 +75,8 @@ void readOps(Reader &in, const Json &value, Plan &plan) {
       return in.fail(fmt::format("ops[\"{}\"] has to be {{\"strategy\": {{factor: [axes]}}}}", pattern));
     for (const auto &[key, unused] : entry.items())
       if (key != "strategy" && key != "recompute")
-        return in.fail(fmt::format("ops[\"{}\"] has the unknown key \"{}\"; known are strategy, recompute", pattern, key));
+        return in.fail(
+            fmt::format("ops[\"{}\"] has the unknown key \"{}\"; known are strategy, recompute", pattern, key));
     if (entry.contains("recompute") && entry["recompute"] != false)
       return in.fail(fmt::format("ops[\"{}\"].recompute is {}; recomputation is not lowered yet, only false is taken",
                                  pattern, entry["recompute"].dump()));
@@ -138,7 +139,8 @@ Mesh Plan::mesh() const {
 Result<Plan> parsePlan(std::string_view json, const std::string &where) {
   Json root = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded() || !root.is_object())
-    return Error{fmt::format("{}: not a JSON object; a plan looks like {{\"kerf\": 1, \"mesh\": {{\"data\": 2}}}}", where)};
+    return Error{
+        fmt::format("{}: not a JSON object; a plan looks like {{\"kerf\": 1, \"mesh\": {{\"data\": 2}}}}", where)};
   Reader in{where, {}};
   Plan plan;
   bool versioned = false;
@@ -226,9 +228,14 @@ std::string toJson(const Plan &plan) {
 Status checkLowerable(const Plan &plan, const std::string &where) {
   for (const auto &[axis, size] : plan.meshSizes)
     if (size > 1 && (axis == "stage" || axis == "context" || axis == "expert"))
-      return Error{fmt::format("{}: mesh.{} is {}; the passes lower \"data\" and \"model\" today, set it to 1", where, axis, size)};
+      return Error{fmt::format("{}: mesh.{} is {}; the passes lower \"data\" and \"model\" today, set it to 1", where,
+                               axis, size)};
   // Key, the value that says "off", and what it would be.
-  const struct { const char *key; Json off; const char *what; } table[] = {
+  const struct {
+    const char *key;
+    Json off;
+    const char *what;
+  } table[] = {
       {"recompute", "none", "recomputation"},
       {"optimizer_sharding", 0, "optimizer sharding"},
       {"optimizer_sharding_ranks", 1, "optimizer sharding"},
@@ -239,11 +246,14 @@ Status checkLowerable(const Plan &plan, const std::string &where) {
       return Error{fmt::format("{}: {} is {}; {} is not lowered yet, only {} is", where, row.key,
                                plan.others[row.key].dump(), row.what, row.off.dump())};
   if (plan.others.contains("stages") && plan.others["stages"].is_array() && plan.others["stages"].size() > 1)
-    return Error{fmt::format("{}: {} stages; pipelines are not lowered yet, only one stage is", where, plan.others["stages"].size())};
+    return Error{fmt::format("{}: {} stages; pipelines are not lowered yet, only one stage is", where,
+                             plan.others["stages"].size())};
   int64_t data = plan.meshSizes.contains("data") ? plan.meshSizes.at("data") : 1;
   if (plan.microbatch && plan.globalBatch && plan.microbatch < (plan.globalBatch + data - 1) / data)
-    return Error{fmt::format("{}: microbatch {} is less than the {} samples of a data group ({} / {}); gradient accumulation "
-                             "is not lowered yet", where, plan.microbatch, (plan.globalBatch + data - 1) / data, plan.globalBatch, data)};
+    return Error{
+        fmt::format("{}: microbatch {} is less than the {} samples of a data group ({} / {}); gradient accumulation "
+                    "is not lowered yet",
+                    where, plan.microbatch, (plan.globalBatch + data - 1) / data, plan.globalBatch, data)};
   return ok();
 }
 

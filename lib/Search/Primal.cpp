@@ -95,7 +95,8 @@ bool moveOne(State &state, int variable) {
 /// The cheapest change of both ends of a table that the rows allow.
 bool moveTwo(State &state, const CoreTable &table, double leastOfTable) {
   const Core &core = state.core;
-  int u = table.u, v = table.v, rows = core.labels(u), columns = core.labels(v), a0 = state.labels[u], b0 = state.labels[v];
+  int u = table.u, v = table.v, rows = core.labels(u), columns = core.labels(v), a0 = state.labels[u],
+      b0 = state.labels[v];
   auto cell = [&](int a, int b) {
     double cost = table.costs[static_cast<size_t>(a) * columns + b];
     return cost == kInfinity ? kForbiddenCost : cost;

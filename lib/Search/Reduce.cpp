@@ -11,7 +11,8 @@ namespace {
 
 class Reducer {
 public:
-  Reducer(Core start, const ReduceOptions &options) : core(std::move(start)), options(options), dominanceLeft(options.dominanceCells) {
+  Reducer(Core start, const ReduceOptions &options)
+      : core(std::move(start)), options(options), dominanceLeft(options.dominanceCells) {
     int count = core.size();
     labelOf.resize(count);
     for (int i = 0; i < count; ++i) {
@@ -217,7 +218,8 @@ private:
     core.tablesOf[v].push_back(t);
   }
 
-  /// Where each label of one end leaves the other a single label, the other follows: it is taken out, with its costs and bytes.
+  /// Where each label of one end leaves the other a single label, the other follows: it is taken out, with its costs
+  /// and bytes.
   bool followAlong(int t) {
     const CoreTable &table = core.tables[t];
     for (int leader : {table.u, table.v}) {
@@ -281,7 +283,8 @@ private:
     return true;
   }
 
-  /// A leaf whose cheapest answer to each label of its neighbour also takes the least bytes, the same ones for every such label.
+  /// A leaf whose cheapest answer to each label of its neighbour also takes the least bytes, the same ones for every
+  /// such label.
   bool foldLeaf(int leaf) {
     int t = core.tablesOf[leaf][0], parent = other(core.tables[t], leaf);
     const CoreTable &table = core.tables[t];
@@ -335,18 +338,21 @@ private:
     CoreTable added{ends[0], ends[1], std::vector<double>(rows * columns)};
     added.toU = sides[0]->u == middle ? sides[0]->toV : sides[0]->toU;
     added.toV = sides[1]->u == middle ? sides[1]->toV : sides[1]->toU;
-    Step step{middle, ends[0], ends[1], std::vector<int>(reduction.labelsBefore[ends[0]] * reduction.labelsBefore[ends[1]], -1)};
+    Step step{middle, ends[0], ends[1],
+              std::vector<int>(reduction.labelsBefore[ends[0]] * reduction.labelsBefore[ends[1]], -1)};
     for (int a = 0; a < rows; ++a)
       for (int b = 0; b < columns; ++b) {
         double least = kInfinity;
         int best = 0;
         for (int s = 0; s < core.labels(middle); ++s) {
-          double cost = core.costs[middle][s] + sides[0]->costs[cell(*sides[0], middle, s, a)] + sides[1]->costs[cell(*sides[1], middle, s, b)];
+          double cost = core.costs[middle][s] + sides[0]->costs[cell(*sides[0], middle, s, a)] +
+                        sides[1]->costs[cell(*sides[1], middle, s, b)];
           if (cost < least)
             least = cost, best = s;
         }
         added.costs[a * columns + b] = least;
-        step.labelOf[labelOf[ends[0]][a] * reduction.labelsBefore[ends[1]] + labelOf[ends[1]][b]] = labelOf[middle][best];
+        step.labelOf[labelOf[ends[0]][a] * reduction.labelsBefore[ends[1]] + labelOf[ends[1]][b]] =
+            labelOf[middle][best];
       }
     for (int t : std::vector<int>(core.tablesOf[middle]))
       removeTable(t);
@@ -414,7 +420,8 @@ private:
     takenFrom.assign(core.slack.size() + 1, 0);
   }
 
-  /// Rows that can't exceed their slack, or whose usages are all in a row of no more slack beside them. True when any went.
+  /// Rows that can't exceed their slack, or whose usages are all in a row of no more slack beside them. True when any
+  /// went.
   bool dropRows() {
     int count = static_cast<int>(core.slack.size());
     takeFromSlack();
@@ -540,4 +547,6 @@ Labels Reduction::project(const Labels &before) const {
   return labels;
 }
 
-Reduction kerf::search::reduce(Core core, const ReduceOptions &options) { return Reducer(std::move(core), options).run(); }
+Reduction kerf::search::reduce(Core core, const ReduceOptions &options) {
+  return Reducer(std::move(core), options).run();
+}

@@ -15,10 +15,10 @@ using namespace kerf::search;
 
 namespace {
 
-constexpr double kTimeShare = 0.97;           // of the wall seconds: what is being done is finished first
-constexpr int64_t kExhaustSteps = 2'000'000;  // partial choices: a second or so
+constexpr double kTimeShare = 0.97;          // of the wall seconds: what is being done is finished first
+constexpr int64_t kExhaustSteps = 2'000'000; // partial choices: a second or so
 constexpr size_t kExhaustNodes = 64;
-constexpr double kLeastPeakShare = 0.3;       // of the time or work is kept for the least peak, should nothing fit
+constexpr double kLeastPeakShare = 0.3; // of the time or work is kept for the least peak, should nothing fit
 
 } // namespace
 
@@ -64,8 +64,8 @@ private:
 
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began).count(); }
 
-  /// A core's bound as a bound of the problem: between whole costs the next one. What was left out matters until a choice without it
-  /// is known.
+  /// A core's bound as a bound of the problem: between whole costs the next one. What was left out matters until a
+  /// choice without it is known.
   TotalCost totalBound(double bound) const {
     TotalCost total = kUnboundedTotal;
     if (bound < kInfinity)
@@ -105,7 +105,9 @@ private:
     Hunt hunt;
     hunt.steps = static_cast<int64_t>(static_cast<double>(work) * share);
     if (options.seconds)
-      hunt.late = [this, share] { return seconds() > *options.seconds * kTimeShare * (solution.feasible ? 1.0 : share); };
+      hunt.late = [this, share] {
+        return seconds() > *options.seconds * kTimeShare * (solution.feasible ? 1.0 : share);
+      };
     return hunt;
   }
 
@@ -144,7 +146,8 @@ private:
     bool closed = result.bound == kInfinity && (solution.feasible || !built.hugeLeftOut);
     if (!built.exact && !closed && problem.nodes.size() <= kExhaustNodes) {
       // Costs too large for doubles: what is small is explored once more in whole numbers.
-      Exhausted exhausted = exhaust(problem, solution.feasible ? std::optional(solution.cost) : std::nullopt, kExhaustSteps);
+      Exhausted exhausted =
+          exhaust(problem, solution.feasible ? std::optional(solution.cost) : std::nullopt, kExhaustSteps);
       closed = exhausted.complete;
       if (!exhausted.choice.empty()) {
         solution.choice = exhausted.choice;
@@ -155,7 +158,9 @@ private:
     }
     if (solution.feasible) {
       solution.proven = closed || solution.lowerBound == solution.cost;
-      solution.lowerBound = solution.proven ? solution.cost : std::min(std::max(solution.lowerBound, totalBound(result.bound)), solution.cost);
+      solution.lowerBound = solution.proven
+                                ? solution.cost
+                                : std::min(std::max(solution.lowerBound, totalBound(result.bound)), solution.cost);
       return;
     }
     solution.proven = closed;
@@ -222,10 +227,12 @@ Result<Solution> kerf::solve(const Problem &problem, const SolveOptions &options
   return Solving(problem, options, progress).run();
 }
 
-Result<std::vector<Solution>> kerf::sweep(const Problem &problem, const std::vector<int64_t> &memoryLimitsBytes, const SolveOptions &options) {
+Result<std::vector<Solution>> kerf::sweep(const Problem &problem, const std::vector<int64_t> &memoryLimitsBytes,
+                                          const SolveOptions &options) {
   std::vector<size_t> order(memoryLimitsBytes.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return memoryLimitsBytes[a] > memoryLimitsBytes[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return memoryLimitsBytes[a] > memoryLimitsBytes[b]; });
   std::vector<Solution> solutions(order.size());
   Problem limited = problem;
   const Solution *last = options.after;
@@ -246,9 +253,11 @@ Result<std::vector<Solution>> kerf::sweep(const Problem &problem, const std::vec
   return solutions;
 }
 
-Result<Solution> kerf::solveExcluding(const Problem &problem, const Solution &solution, int node, const SolveOptions &options) {
+Result<Solution> kerf::solveExcluding(const Problem &problem, const Solution &solution, int node,
+                                      const SolveOptions &options) {
   if (node < 0 || node >= static_cast<int>(problem.nodes.size()) || solution.choice.size() != problem.nodes.size())
-    return Error{fmt::format("runner-up: node {} of {}, with a solution of {} choices", node, problem.nodes.size(), solution.choice.size())};
+    return Error{fmt::format("runner-up: node {} of {}, with a solution of {} choices", node, problem.nodes.size(),
+                             solution.choice.size())};
   Problem without = problem;
   without.nodes[node].costs[solution.choice[node]] = kForbidden;
   SolveOptions warm = options;

@@ -47,7 +47,8 @@ std::vector<int64_t> RowLoads::all() const {
   return loads;
 }
 
-State::State(const Core &core, Labels start) : core(core), labels(std::move(start)), loads(core.slack), finite(core.costs), blocked(core.size()) {
+State::State(const Core &core, Labels start)
+    : core(core), labels(std::move(start)), loads(core.slack), finite(core.costs), blocked(core.size()) {
   for (int i = 0; i < core.size(); ++i)
     blocked[i].assign(finite[i].size(), 0);
   auto count = [&](int variable, int label, double cost) {
@@ -90,7 +91,8 @@ void State::set(int variable, int label) {
     const CoreTable &table = core.tables[t];
     bool isU = table.u == variable;
     int partner = isU ? table.v : table.u, columns = core.labels(table.v);
-    size_t step = isU ? 1 : columns, now = isU ? static_cast<size_t>(label) * columns : label, then = isU ? static_cast<size_t>(old) * columns : old;
+    size_t step = isU ? 1 : columns, now = isU ? static_cast<size_t>(label) * columns : label,
+           then = isU ? static_cast<size_t>(old) * columns : old;
     steps += core.labels(partner);
     for (int p = 0; p < core.labels(partner); ++p, now += step, then += step) {
       double added = table.costs[now], removed = table.costs[then];

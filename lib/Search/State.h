@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A choice of labels with what it costs, what every single change would cost, and the bytes of every row. Private to Search.
+// A choice of labels with what it costs, what every single change would cost, and the bytes of every row. Private to
+// Search.
 #pragma once
 
 #include "Core.h"
@@ -34,8 +35,11 @@ public:
   double cost = 0;
   int64_t steps = 0; // table cells and labels looked at
   RowLoads loads;
-  /// [variable][label]: its own cost and its tables with the neighbours as they are; kForbiddenCost for each infinite entry.
-  double local(int variable, int label) const { return finite[variable][label] + kForbiddenCost * blocked[variable][label]; }
+  /// [variable][label]: its own cost and its tables with the neighbours as they are; kForbiddenCost for each infinite
+  /// entry.
+  double local(int variable, int label) const {
+    return finite[variable][label] + kForbiddenCost * blocked[variable][label];
+  }
   double gain(int variable, int label) const { return local(variable, labels[variable]) - local(variable, label); }
 
   bool fits() const { return loads.worst() <= 0; }

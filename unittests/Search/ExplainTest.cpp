@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said about strategies that were not chosen, searches that start from an earlier one's end, and sweeps over limits: against
-// trying everything.
+// What is said about strategies that were not chosen, searches that start from an earlier one's end, and sweeps over
+// limits: against trying everything.
 #include "kerf/Search/Explain.h"
 #include "RandomProblems.h"
 #include "kerf/Search/Solver.h"

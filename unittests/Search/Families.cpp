@@ -64,7 +64,8 @@ public:
     std::vector<int> partner(strategies(v));
     std::iota(partner.begin(), partner.end(), 0);
     std::shuffle(partner.begin(), partner.end(), random);
-    edge(u, v, [&](int a, int b) { return a < strategies(v) && partner[a] == b ? (chance(0.5) ? 0 : cost()) : kForbidden; });
+    edge(u, v,
+         [&](int a, int b) { return a < strategies(v) && partner[a] == b ? (chance(0.5) ? 0 : cost()) : kForbidden; });
   }
 
   /// Buffers at random: `perNode` on average, each of up to `mostIntervals` times.
@@ -91,7 +92,8 @@ public:
     int64_t most = problem.constantBytes;
     for (const MemoryUsage &usage : problem.usages)
       most += *std::max_element(usage.bytes.begin(), usage.bytes.end());
-    problem.memoryLimitBytes = std::max<int64_t>(0, least + static_cast<int64_t>(tightness * static_cast<double>(most - least)));
+    problem.memoryLimitBytes =
+        std::max<int64_t>(0, least + static_cast<int64_t>(tightness * static_cast<double>(most - least)));
   }
   /// In one of two problems, the limit anywhere.
   void perhapsMemory() {
@@ -313,7 +315,8 @@ Problem equalCosts(uint64_t seed) {
   return make.problem;
 }
 
-/// What can't be avoided exceeds the limit at one moment at least: by the constant bytes, by one node, or by all of them.
+/// What can't be avoided exceeds the limit at one moment at least: by the constant bytes, by one node, or by all of
+/// them.
 Problem negativeSlack(uint64_t seed) {
   Maker make(seed, "NegativeSlack");
   make.nodes(make.between(1, 8), 4);
@@ -334,7 +337,9 @@ Problem manyMoments(uint64_t seed) {
       int64_t begin = make.below(6);
       MemoryUsage usage{i, {{begin, begin + make.between(1, 3)}}, {}};
       for (int s = 0; s < make.strategies(i); ++s) // the cheaper, the larger
-        usage.bytes.push_back(make.between(5, 8) + (make.problem.nodes[i].costs[s] == kForbidden ? 0 : (50 - make.problem.nodes[i].costs[s]) / 4));
+        usage.bytes.push_back(make.between(5, 8) + (make.problem.nodes[i].costs[s] == kForbidden
+                                                        ? 0
+                                                        : (50 - make.problem.nodes[i].costs[s]) / 4));
       make.problem.usages.push_back(std::move(usage));
     }
   make.limit(static_cast<double>(make.below(300)) / 1000);
@@ -390,7 +395,8 @@ Problem stars(uint64_t seed) {
 /// One pass over all choices: node by node, what a prefix costs and takes is known before the next node is looked at.
 class Everything {
 public:
-  explicit Everything(const Problem &problem) : problem(problem), choice(problem.nodes.size()), edgesOf(problem.nodes.size()) {
+  explicit Everything(const Problem &problem)
+      : problem(problem), choice(problem.nodes.size()), edgesOf(problem.nodes.size()) {
     std::map<int64_t, size_t> momentOf; // a peak is where something begins
     for (const MemoryUsage &usage : problem.usages)
       for (const LiveInterval &live : usage.live)

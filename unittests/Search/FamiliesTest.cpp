@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The solver against trying everything, on many random small problems of each family: the optimum, its proof, and every bound on the way.
-// KERF_SEEDS=1..1250 chooses the seeds of each family.
+// The solver against trying everything, on many random small problems of each family: the optimum, its proof, and every
+// bound on the way. KERF_SEEDS=1..1250 chooses the seeds of each family.
 #include "Families.h"
 #include "kerf/Search/ProblemFile.h"
 #include "kerf/Search/Solver.h"
@@ -37,9 +37,11 @@ Seeds seeds() {
 void expectConsistent(const Problem &problem, const Exact &exact, const SolveOptions &options, bool complete) {
   bool exists = exact.cost < kUnboundedTotal;
   auto note = [&](const Progress &progress) {
-    EXPECT_LE(progress.lowerBound, exact.cost) << "bound " << toString(progress.lowerBound) << " on the way, optimum " << toString(exact.cost);
+    EXPECT_LE(progress.lowerBound, exact.cost)
+        << "bound " << toString(progress.lowerBound) << " on the way, optimum " << toString(exact.cost);
     if (progress.cost) {
-      EXPECT_GE(*progress.cost, exact.cost) << "cost " << toString(*progress.cost) << " on the way, optimum " << toString(exact.cost);
+      EXPECT_GE(*progress.cost, exact.cost)
+          << "cost " << toString(*progress.cost) << " on the way, optimum " << toString(exact.cost);
     }
   };
   Result<Solution> solved = solve(problem, options, note);
@@ -84,7 +86,8 @@ class Families : public testing::TestWithParam<Family> {};
 
 TEST_P(Families, EqualTryingEverything) {
   constexpr int64_t kTinyWork = 2000, kThreadsWork = 1'000'000;
-  constexpr uint64_t kWholeEvery = 50; // with threads, a whole budget may be used up by those that look for better answers
+  constexpr uint64_t kWholeEvery =
+      50; // with threads, a whole budget may be used up by those that look for better answers
   auto [first, last] = seeds();
   int64_t fit = 0, misfit = 0;
   for (uint64_t seed = first; seed <= last; ++seed) {
@@ -99,16 +102,19 @@ TEST_P(Families, EqualTryingEverything) {
     {
       SCOPED_TRACE("2 threads");
       bool whole = seed % kWholeEvery == 0;
-      expectConsistent(problem, exact, {.workBudget = whole ? SolveOptions().workBudget : kThreadsWork, .threads = 2}, whole);
+      expectConsistent(problem, exact, {.workBudget = whole ? SolveOptions().workBudget : kThreadsWork, .threads = 2},
+                       whole);
     }
     {
       SCOPED_TRACE("little work");
       expectConsistent(problem, exact, {.workBudget = kTinyWork}, false);
     }
     if (HasFailure()) {
-      std::string path = std::filesystem::temp_directory_path() / (std::string(GetParam().name) + "-" + std::to_string(seed) + ".json");
+      std::string path = std::filesystem::temp_directory_path() /
+                         (std::string(GetParam().name) + "-" + std::to_string(seed) + ".json");
       Status written = writeProblem(problem, path);
-      FAIL() << problem.name << ": see it alone with KERF_SEEDS=" << seed << ".." << seed << (written ? "; the problem is in " + path : "");
+      FAIL() << problem.name << ": see it alone with KERF_SEEDS=" << seed << ".." << seed
+             << (written ? "; the problem is in " + path : "");
     }
   }
   RecordProperty("fit", std::to_string(fit));

@@ -99,6 +99,14 @@ TEST(Solver, TheWorkedExample) {
   EXPECT_FALSE(none->feasible);
   EXPECT_TRUE(none->proven);
   EXPECT_EQ(none->leastPeakBytes, 60);
+  // The same with numbers of bytes between which there are many others.
+  for (MemoryUsage &usage : problem.usages)
+    for (int64_t &bytes : usage.bytes)
+      bytes *= 1'000'000'007;
+  none = solve(problem);
+  EXPECT_TRUE(none->proven);
+  EXPECT_EQ(none->leastPeakBytes, 60'000'000'420);
+  EXPECT_TRUE(none->leastPeakProven);
 }
 
 TEST(Solver, EmptyProblem) {

@@ -7,8 +7,8 @@
 namespace kerf {
 
 struct Explanation {
-  /// [node][strategy]: no choice that fits and takes it costs less; kUnboundedTotal: none does. From the reduced costs of a dual under the
-  /// solution's prices, so it may be below what the strategy really costs, never above.
+  /// [node][strategy]: no choice that fits and takes it costs less; kUnboundedTotal: none does. From the reduced costs
+  /// of a dual under the solution's prices, so it may be below what the strategy really costs, never above.
   std::vector<std::vector<TotalCost>> atLeast;
   /// What one byte more of the limit would save at about this limit, in cost units: the sum of the moments' prices.
   double costPerByte = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every decision for one model on one cluster, as plain data and as plan.json (docs/interface.md). A partial plan is a set of
-// constraints: what it says stays, the rest is found.
+// Every decision for one model on one cluster, as plain data and as plan.json (docs/interface.md). A partial plan is a
+// set of constraints: what it says stays, the rest is found.
 #pragma once
 
 #include "kerf/Sharding/Sharding.h"
