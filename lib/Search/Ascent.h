@@ -27,10 +27,10 @@ struct Ascent {
 Ascent ascend(const Core &core, Dual &dual, std::vector<double> prices, const AscentOptions &options,
               const std::function<bool(const Ascent &, const std::vector<double> &)> &goOn);
 
-/// Prices to start from when nothing is known: `total` seconds, the same for the slack of every row.
+/// Prices to start from when nothing is known: `total` cost units in all, the same for the slack of every row.
 std::vector<double> evenPrices(const Core &core, double total);
 
-/// The prices of `from` for a core that has some of its rows: those of rows that went join the nearest left.
+/// The prices of rows at these moments for a core that has some of them: those of rows that went join the nearest left.
 std::vector<double> pricesFor(const Core &core, const std::vector<int64_t> &moments, const std::vector<double> &prices);
 
 } // namespace kerf::search

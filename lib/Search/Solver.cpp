@@ -85,7 +85,12 @@ private:
       solution.peakBytes = peak;
       solution.feasible = true;
     }
-    return solution.feasible ? static_cast<double>(solution.cost - built.offset) : kInfinity;
+    if (!solution.feasible)
+      return kInfinity;
+    TotalCost above = solution.cost - built.offset;
+    auto cutoff = static_cast<double>(above);
+    // Rounded down it would rule out what is cheaper by less than that.
+    return static_cast<TotalCost>(cutoff) < above ? std::nextafter(cutoff, kInfinity) : cutoff;
   }
 
   void report(double bound) {
@@ -124,8 +129,10 @@ private:
       attemptOptions.start.resize(built.core.size(), 0);
       attemptOptions.start[built.variableOf[i]] = options.start[i];
     }
-    if (options.after && options.after->memory) {
+    if (options.after && options.after->memory)
       attemptOptions.moved = &options.after->memory->moved;
+    // Without any price there is nothing to start from: prices that are multiplied don't leave zero.
+    if (options.after && !options.after->prices.empty()) {
       std::vector<int64_t> moments;
       std::vector<double> prices;
       for (const MomentPrice &price : options.after->prices)

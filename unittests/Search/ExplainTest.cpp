@@ -46,6 +46,8 @@ TEST(Explain, MemoryThatBindsHasAPrice) {
   problem.memoryLimitBytes = 150;
   Result<Solution> solution = solve(problem);
   EXPECT_EQ(solution->cost, 30);
+  EXPECT_GT(explain(problem, *solution).costPerByte, 0);
+  EXPECT_LE(explain(problem, *solution).costPerByte, 0.2); // 50 bytes more would save 10
   problem.memoryLimitBytes = 1000;
   EXPECT_EQ(explain(problem, *solve(problem)).costPerByte, 0);
 }
