@@ -71,18 +71,19 @@ std::string whereThePeakIs(const Problem &problem, const std::vector<int> &choic
   return fmt::format("at moment {}, where of {} nodes these take the most: {}", *peak.moment, largest.size(), fmt::join(nodes, ", "));
 }
 
-Error nothingFits(const Problem &problem, const Solution &solution, const std::string &file) {
-  constexpr const char *kMoreTime = "give more --timeout or --work";
+/// `given`: "--timeout 2", what was not enough.
+Error nothingFits(const Problem &problem, const Solution &solution, const std::string &file, const std::string &given) {
+  std::string moreTime = fmt::format("give more than {}", given);
   if (solution.choice.empty())
     return {solution.proven ? fmt::format("{}: every choice takes something forbidden", file)
-                            : fmt::format("{}: no choice was found; {}", file, kMoreTime),
+                            : fmt::format("{}: no choice was found; {}", file, moreTime),
             ExitStatus::Infeasible};
   int64_t limit = problem.memoryLimitBytes.value_or(0);
   std::string what = solution.proven ? fmt::format("nothing fits into usage_limit {}", limit)
                                      : fmt::format("nothing that fits into usage_limit {} was found, though it may exist", limit);
   std::string wayOut = fmt::format("set usage_limit to {} or more", solution.peakBytes);
   if (!solution.leastPeakProven)
-    wayOut += fmt::format(", or {}", kMoreTime);
+    wayOut += fmt::format(", or {}", moreTime);
   return {fmt::format("{}: {}: the least peak found is {} bytes ({} the least), {}; {}", file, what, solution.peakBytes,
                       solution.leastPeakProven ? "proven" : "not proven", whereThePeakIs(problem, solution.choice), wayOut),
           ExitStatus::Infeasible};
@@ -113,7 +114,7 @@ struct SolveCommand {
     if (Status status = verify(*problem, *solution); !status)
       return fail(status.error());
     if (!solution->feasible)
-      return fail(nothingFits(*problem, *solution, file));
+      return fail(nothingFits(*problem, *solution, file, timeout ? fmt::format("--timeout {}", *timeout) : fmt::format("--work {}", options.workBudget)));
     std::string list = fmt::format("[{}]\n", fmt::join(solution->choice, ", "));
     fmt::print("{}{}", summary(*problem, *solution), list);
     if (!output.empty())
