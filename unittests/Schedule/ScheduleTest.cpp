@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Orders against their papers: which task comes when, how many microbatches are in flight, how long the pipeline idles.
+#include "kerf/Schedule/Schedule.h"
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <random>
+
+using namespace kerf;
+
+namespace {
+
+ScheduleOptions options(ScheduleKind kind, int64_t stages, int64_t microbatches, int64_t chunks = 1) {
+  return {.kind = kind, .stages = stages, .microbatches = microbatches, .chunks = chunks};
+}
+
+Schedule make(const ScheduleOptions &options) {
+  Result<Schedule> schedule = makeSchedule(options);
+  EXPECT_TRUE(schedule) << (schedule ? "" : schedule.error().message);
+  return schedule ? *schedule : Schedule{};
+}
+
+std::string text(const Schedule &schedule, int64_t stage) {
+  std::string all;
+  for (const Task &task : schedule.order[stage])
+    all += (all.empty() ? "" : " ") + toString(task, schedule.chunks);
+  return all;
+}
+
+/// Per microbatch through all chunks of a stage.
+ScheduleTimes times(const Schedule &schedule, PassDurations d) {
+  auto chunks = static_cast<double>(schedule.chunks);
+  return runSchedule(
+      schedule,
+      [&](int64_t, const Task &task) {
+        switch (task.kind) {
+        case TaskKind::Forward:
+          return d.forward / chunks;
+        case TaskKind::Backward:
+          return (d.inputGradient + d.weightGradient) / chunks;
+        case TaskKind::InputGradient:
+          return d.inputGradient / chunks;
+        case TaskKind::WeightGradient:
+          return d.weightGradient / chunks;
+        }
+        return 0.0;
+      },
+      [&](StageChunk, const Task &) { return d.send; });
+}
+
+double bubble(const Schedule &schedule, PassDurations d) {
+  double busy = static_cast<double>(schedule.microbatches) * (d.forward + d.inputGradient + d.weightGradient);
+  ScheduleTimes all = times(schedule, d);
+  return (schedule.splitBackward ? all.longestStage : all.makespan) - busy;
+}
+
+} // namespace
+
+TEST(Schedule, OrdersOfTheHeader) {
+  Schedule oneFOneB = make(options(ScheduleKind::OneFOneB, 2, 3));
+  EXPECT_EQ(text(oneFOneB, 0), "F0 F1 B0 F2 B1 B2");
+  EXPECT_EQ(text(oneFOneB, 1), "F0 B0 F1 B1 F2 B2");
+  Schedule gpipe = make(options(ScheduleKind::GPipe, 2, 2));
+  EXPECT_EQ(text(gpipe, 0), "F0 F1 B0 B1");
+  EXPECT_EQ(text(gpipe, 1), "F0 F1 B0 B1");
+}
+
+// Figure 4 of SC21: 4 devices, 8 microbatches, 2 chunks; the first device's row.
+TEST(Schedule, InterleavedAsMegatron) {
+  Schedule schedule = make(options(ScheduleKind::Interleaved, 4, 8, 2));
+  EXPECT_EQ(text(schedule, 0).substr(0, 79),
+            "F0.0 F1.0 F2.0 F3.0 F0.1 F1.1 F2.1 F3.1 F4.0 F5.0 F6.0 B0.1 F7.0 B1.1 F4.1 B2.1");
+  EXPECT_EQ(text(schedule, 3).substr(0, 49), "F0.0 F1.0 F2.0 F3.0 F0.1 B0.1 F1.1 B1.1 F2.1 B2.1");
+}
+
+TEST(Schedule, ZeroBubbleByHand) {
+  Schedule schedule = make(options(ScheduleKind::ZeroBubble, 3, 4));
+  EXPECT_EQ(text(schedule, 0), "F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3");
+  EXPECT_EQ(text(schedule, 2), "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3");
+}
+
+// GPipe (Huang 2019, section 2.3) and 1F1B idle (p - 1) passes forward and backward; SC21 section 2.2: interleaving
+// divides that by the chunks.
+TEST(Schedule, BubbleClosedForms) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 200; ++trial) {
+    int64_t p = 1 + random() % 9, v = 1 + random() % 4;
+    int64_t m = p * (1 + random() % 5);
+    PassDurations d{1.0 + random() % 3, 1.0 + random() % 3, 1.0 + random() % 3, 0};
+    double whole = d.forward + d.inputGradient + d.weightGradient, idle = double(p - 1) * whole;
+    SCOPED_TRACE(testing::Message() << "p " << p << " m " << m << " v " << v);
+    EXPECT_NEAR(bubble(make(options(ScheduleKind::GPipe, p, m)), d), idle, 1e-9);
+    EXPECT_NEAR(bubble(make(options(ScheduleKind::OneFOneB, p, m)), d), idle, 1e-9);
+    EXPECT_NEAR(bubble(make(options(ScheduleKind::Interleaved, p, m, v)), d), idle / double(v), 1e-9);
+  }
+}
+
+// Qi et al. 2023, table 1: ZB-H1 idles (p - 1)(F + I - W); with twice the memory (p - 1)(F + I - 2 W), 0 when equal.
+TEST(Schedule, ZeroBubbleClosedForms) {
+  for (int64_t p : {2, 3, 4, 8, 16})
+    for (int64_t m : {2 * p, 3 * p, 8 * p}) {
+      SCOPED_TRACE(testing::Message() << "p " << p << " m " << m);
+      ScheduleOptions o = options(ScheduleKind::ZeroBubble, p, m);
+      EXPECT_NEAR(bubble(make(o), {1, 1, 1, 0}), double(p - 1), 1e-9);
+      o.variant = ZeroBubbleVariant::OneLimit;
+      EXPECT_LE(bubble(make(o), {1, 1, 1, 0}), double(p - 1) + 1e-9);
+      o.variant = ZeroBubbleVariant::TwoLimit;
+      EXPECT_NEAR(bubble(make(o), {1, 1, 1, 0}), 0, 1e-9);
+    }
+}
+
+// Section 3: searched for durations in the proportions of real layers (the weight gradient is the shortest pass), with
+// the activations that an input gradient frees, 1p stays below 1F1B's bubble by half and 2p has next to none.
+TEST(Schedule, SearchedZeroBubble) {
+  for (auto [p, m] : {std::pair<int64_t, int64_t>(4, 24), {8, 64}, {16, 128}, {32, 256}}) {
+    SCOPED_TRACE(testing::Message() << "p " << p << " m " << m);
+    PassDurations d{18.5, 18.1, 9.3, 0.6};
+    double busy = double(m) * (d.forward + d.inputGradient + d.weightGradient);
+    double oneFOneB = bubble(make(options(ScheduleKind::OneFOneB, p, m)), d);
+    ScheduleOptions o = options(ScheduleKind::ZeroBubble, p, m);
+    o.durations = d;
+    o.keptForWeights = 0.4;
+    double byHand = bubble(make(o), d);
+    o.variant = ZeroBubbleVariant::OneLimit;
+    double oneLimit = bubble(make(o), d);
+    EXPECT_LT(byHand, oneFOneB);
+    EXPECT_LE(oneLimit, byHand);
+    o.variant = ZeroBubbleVariant::TwoLimit;
+    EXPECT_LT(bubble(make(o), d) / busy, 0.01);
+  }
+}
+
+TEST(Schedule, InFlightCounts) {
+  for (int64_t p = 1; p <= 8; ++p)
+    for (int64_t m = 1; m <= 20; ++m) {
+      SCOPED_TRACE(testing::Message() << "p " << p << " m " << m);
+      std::vector<int64_t> gpipe = check(make(options(ScheduleKind::GPipe, p, m)))->inFlight;
+      std::vector<int64_t> oneFOneB = check(make(options(ScheduleKind::OneFOneB, p, m)))->inFlight;
+      Result<ScheduleCheck> h1 = check(make(options(ScheduleKind::ZeroBubble, p, m)));
+      for (int64_t s = 0; s < p; ++s) {
+        EXPECT_EQ(gpipe[s], m);
+        EXPECT_EQ(oneFOneB[s], std::min(p - s, m)); // SC21 section 2.2.1: at most p
+        EXPECT_LE(h1->inFlight[s], std::min(p, m));
+        EXPECT_EQ(h1->inFlightInputGradient[s], std::min(p - s, m));
+      }
+      for (auto [variant, limit] : {std::pair(ZeroBubbleVariant::OneLimit, p), {ZeroBubbleVariant::TwoLimit, 2 * p}}) {
+        ScheduleOptions o = options(ScheduleKind::ZeroBubble, p, m);
+        o.variant = variant;
+        Result<ScheduleCheck> searched = check(make(o));
+        for (int64_t count : searched->inFlight)
+          EXPECT_LE(count, limit);
+      }
+    }
+}
+
+// Korthikanti et al. 2022, section 4.2.3: the first stage of an interleaved schedule holds L (1 + (p - 1) / (p v))
+// layers, that is p v + p - 1 of its chunks of L / (p v) layers.
+TEST(Schedule, InterleavedInFlight) {
+  for (int64_t p = 2; p <= 8; ++p)
+    for (int64_t v = 2; v <= 4; ++v)
+      EXPECT_EQ(check(make(options(ScheduleKind::Interleaved, p, 4 * p, v)))->inFlight[0], p * v + p - 1);
+}
+
+TEST(Schedule, RandomSizesNeverDeadlock) {
+  for (int64_t p = 1; p <= 7; ++p)
+    for (int64_t m = 1; m <= 23; ++m)
+      for (int64_t v = 1; v <= 4; ++v) {
+        SCOPED_TRACE(testing::Message() << "p " << p << " m " << m << " v " << v);
+        Schedule schedule = make(options(ScheduleKind::Interleaved, p, m, v));
+        size_t tasks = 0;
+        for (const std::vector<Task> &order : schedule.order)
+          tasks += order.size();
+        EXPECT_EQ(tasks, size_t(2 * p * m * v));
+      }
+}
+
+// By hand: F 1, B 2, send 0.5 on two stages, 2 microbatches. Stage 1: F0 1.5-2.5, B0 -4.5, F1 -5.5, B1 -7.5. Stage 0:
+// F0 F1 until 2, B0 5-7, B1 8-10.
+TEST(Schedule, TimesByHand) {
+  Schedule schedule = make(options(ScheduleKind::OneFOneB, 2, 2));
+  ScheduleTimes all = times(schedule, {1, 1, 1, 0.5});
+  EXPECT_DOUBLE_EQ(all.makespan, 10);
+  EXPECT_DOUBLE_EQ(all.tasks[1][1].end, 4.5);
+  EXPECT_DOUBLE_EQ(all.tasks[0][3].start, 8);
+  EXPECT_DOUBLE_EQ(all.longestStage, 10);
+}
+
+TEST(Schedule, CheckFindsWhatIsWrong) {
+  Schedule good = make(options(ScheduleKind::OneFOneB, 2, 3));
+  auto message = [](const Schedule &schedule) {
+    Result<ScheduleCheck> result = check(schedule);
+    return result ? std::string() : result.error().message;
+  };
+  EXPECT_EQ(message(good), "");
+  Schedule twice = good;
+  twice.order[0][1] = twice.order[0][0];
+  EXPECT_NE(message(twice).find("F0 comes twice"), std::string::npos);
+  Schedule missing = good;
+  missing.order[1].pop_back();
+  EXPECT_NE(message(missing).find("microbatch 2 of chunk 0 is not finished"), std::string::npos);
+  Schedule early = good;
+  std::swap(early.order[1][0], early.order[1][1]);
+  EXPECT_NE(message(early).find("B0 comes before what it needs"), std::string::npos);
+  // Stage 0 wants the gradient of microbatch 0 before it sends microbatch 1, which stage 1 runs first.
+  Schedule deadlock = good;
+  std::swap(deadlock.order[0][1], deadlock.order[0][2]);
+  std::swap(deadlock.order[0][2], deadlock.order[0][3]); // F0 B0 F2 F1 B1 B2
+  std::rotate(deadlock.order[1].begin(), deadlock.order[1].begin() + 2, deadlock.order[1].begin() + 4);
+  EXPECT_NE(message(deadlock).find("deadlock: stage"), std::string::npos) << message(deadlock);
+  Schedule swapped = make(options(ScheduleKind::GPipe, 2, 2));
+  std::swap(swapped.order[1][0], swapped.order[1][1]);
+  EXPECT_NE(message(swapped).find("order their forward microbatches differently"), std::string::npos)
+      << message(swapped);
+}
+
+TEST(Schedule, RefusesBadSizes) {
+  EXPECT_FALSE(makeSchedule(options(ScheduleKind::OneFOneB, 0, 1)));
+  EXPECT_FALSE(makeSchedule(options(ScheduleKind::OneFOneB, 2, 2, 2)));
+  EXPECT_FALSE(makeSchedule(options(ScheduleKind::OneFOneB, int64_t(1) << 40, int64_t(1) << 40)));
+  EXPECT_FALSE(scheduleOptions("2f2b", "", 1, 1, 1));
+  EXPECT_FALSE(scheduleOptions("1f1b", "h1", 1, 1, 1));
+  EXPECT_FALSE(scheduleOptions("zero-bubble", "3p", 1, 1, 1));
+  EXPECT_EQ(scheduleOptions("zero-bubble", "2p", 1, 1, 1)->variant, ZeroBubbleVariant::TwoLimit);
+}
