@@ -85,6 +85,39 @@ private:
   std::string &message;
 };
 
+/// Keys of device.curves; Share: above 0 and at most 1.
+enum class CurveRange { Positive, NotNegative, Share };
+struct CurveKey {
+  const char *key;
+  double DeviceCurves::*member;
+  CurveRange range;
+};
+constexpr CurveKey kCurveKeys[] = {
+    {"processors", &DeviceCurves::processors, CurveRange::Positive},
+    {"product_efficiency", &DeviceCurves::productEfficiency, CurveRange::Share},
+    {"product_overhead_k", &DeviceCurves::productOverheadK, CurveRange::NotNegative},
+    {"product_quantization", &DeviceCurves::productQuantization, CurveRange::NotNegative},
+    {"attention_efficiency", &DeviceCurves::attentionEfficiency, CurveRange::Share},
+    {"attention_half_length", &DeviceCurves::attentionHalfLength, CurveRange::NotNegative},
+    {"memory_efficiency", &DeviceCurves::memoryEfficiency, CurveRange::Share},
+    {"launch_seconds", &DeviceCurves::launchSeconds, CurveRange::NotNegative},
+    {"issue_seconds", &DeviceCurves::issueSeconds, CurveRange::NotNegative},
+    {"sustained", &DeviceCurves::sustained, CurveRange::Share},
+    {"context_bytes", &DeviceCurves::contextBytes, CurveRange::NotNegative},
+};
+
+void readCurves(const Json &json, DeviceCurves &curves, std::string &message) {
+  Reader reader(json, "device.curves", message);
+  for (const CurveKey &key : kCurveKeys) {
+    double &value = curves.*key.member;
+    value = key.range == CurveRange::NotNegative ? reader.notNegative(key.key, value) : reader.positive(key.key, value);
+    if (key.range == CurveRange::Share && value > 1)
+      reader.fail(fmt::format("{} is {}; a share is at most 1", key.key, value));
+  }
+  if (curves.productQuantization > 1)
+    reader.fail(fmt::format("product_quantization is {}; at most 1", curves.productQuantization));
+}
+
 Device readDevice(const Json &json, std::string &message) {
   Reader reader(json, "device", message);
   Device device;
@@ -96,6 +129,9 @@ Device readDevice(const Json &json, std::string &message) {
   device.memoryBandwidth = reader.positive("memory_bandwidth");
   device.cores = static_cast<int>(std::min<int64_t>(reader.count("cores", 0), 1 << 20));
   device.profile = reader.text("profile", "");
+  device.curves = defaultCurves(device.kind, device.name);
+  if (const Json *curves = reader.find("curves", false))
+    readCurves(*curves, device.curves, message);
   const Json *peaks = reader.find("peak_flops", true);
   if (peaks && (!peaks->is_object() || peaks->empty())) {
     reader.fail("peak_flops must be an object with at least one dtype, as {\"f32\": 1.95e13}");
@@ -221,6 +257,10 @@ std::string kerf::toJson(const Cluster &cluster) {
     device["cores"] = cluster.device.cores;
   if (!cluster.device.profile.empty())
     device["profile"] = cluster.device.profile;
+  DeviceCurves usual = defaultCurves(cluster.device.kind, cluster.device.name);
+  for (const CurveKey &key : kCurveKeys)
+    if (cluster.device.curves.*key.member != usual.*key.member)
+      device["curves"][key.key] = number(cluster.device.curves.*key.member);
   json["levels"] = Json::array();
   int64_t all = 1;
   for (const Level &level : cluster.levels) {

@@ -1,41 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-// Efficiencies per kernel class; docs/cost.md says where each comes from.
+// Seconds of a kernel from the device's curves; docs/cost-model.md says where each number comes from.
 #include "kerf/CostModel/Compute.h"
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 using namespace kerf;
 
 namespace {
 
-// Share of peak FLOP/s, share of memory bandwidth, per class.
+// Share of peak FLOP/s, and share of what a long pointwise kernel reaches of memory bandwidth, per class. A gather
+// reads rows in no order: half. Reductions pass over part of their data twice, movement is strided on one side.
 struct Shares {
   double flops, bytes;
 };
-
-// GPUs. Products: the median of public bf16 GEMM tables above 32 GFLOP is 0.80 of peak on A100 and 0.73 on H100.
-// Attention: FlashAttention-2 (Dao 2023) reports 0.5-0.7 forward and backward on A100. Bytes: 0.8 of the spec sheet is
-// what copy kernels reach (aiconfigurator's empirical factor); a gather reads rows in no order: half of that.
 constexpr std::array<Shares, 7> kAccelerator = {
-    {{0.77, 0.8}, {0.55, 0.8}, {0.1, 0.8}, {0.1, 0.7}, {0.1, 0.4}, {0.1, 0.7}, {1, 1}}};
-// CPUs, of one core: oneDNN's products are what peak_flops states; the reference kernels of the other classes are loops
-// that the compiler vectorizes in part.
+    {{1, 1}, {1, 1}, {0.1, 1}, {0.1, 0.875}, {0.1, 0.5}, {0.1, 0.875}, {1, 1}}};
 constexpr std::array<Shares, 7> kCpu = {
-    {{0.9, 0.8}, {0.3, 0.6}, {0.02, 0.6}, {0.01, 0.5}, {0.01, 0.3}, {0.02, 0.5}, {1, 1}}};
+    {{1, 4.0 / 3}, {1, 1}, {0.02, 1}, {0.01, 5.0 / 6}, {0.01, 0.5}, {0.02, 5.0 / 6}, {1, 1}}};
 
-// From the call to the first element. GPU: 4-5 us is the usual figure for a kernel in a stream. CPU: a function call
-// and its descriptors.
-constexpr double kAcceleratorLaunchSeconds = 4.5e-6;
-constexpr double kCpuLaunchSeconds = 1e-6;
+// Tiles that product libraries choose from, and the rate of a small one beside the largest: it reads more bytes per
+// product (CUTLASS's default shapes; the shares are of cuBLAS on A100, docs/cost-model.md).
+struct Tile {
+  double m, n, rate;
+};
+constexpr Tile kTiles[] = {{256, 128, 1},  {128, 256, 1},  {128, 128, 0.95},
+                           {128, 64, 0.9}, {64, 128, 0.9}, {64, 64, 0.72}};
+
+/// A product as tiles dealt to processors, wave after wave, with the tile that ends first.
+double tiledProductSeconds(const Device &device, const Work &work, double peak) {
+  const DeviceCurves &curves = device.curves;
+  double best = 0;
+  for (const Tile &tile : kTiles) {
+    double waves = std::ceil(work.m / tile.m) * std::ceil(work.n / tile.n) * work.batch / curves.processors;
+    waves = curves.productQuantization * std::ceil(waves) + (1 - curves.productQuantization) * std::max(1.0, waves);
+    double rate = peak / curves.processors * curves.productEfficiency * tile.rate;
+    double seconds = waves * 2 * tile.m * tile.n * (work.k + curves.productOverheadK) / rate;
+    best = best == 0 ? seconds : std::min(best, seconds);
+  }
+  return best;
+}
 
 } // namespace
 
 ComputeEfficiency kerf::efficiencyOf(const Device &device, KernelClass kernelClass) {
   if (kernelClass == KernelClass::Nothing)
     return {};
-  bool cpu = device.kind == "cpu";
-  Shares shares = (cpu ? kCpu : kAccelerator)[static_cast<size_t>(kernelClass)];
-  return {shares.flops, shares.bytes, cpu ? kCpuLaunchSeconds : kAcceleratorLaunchSeconds};
+  const DeviceCurves &curves = device.curves;
+  Shares shares = (device.kind == "cpu" ? kCpu : kAccelerator)[static_cast<size_t>(kernelClass)];
+  double flops = kernelClass == KernelClass::Product     ? curves.productEfficiency
+                 : kernelClass == KernelClass::Attention ? curves.attentionEfficiency
+                                                         : shares.flops;
+  return {flops * curves.sustained, shares.bytes * curves.memoryEfficiency, curves.launchSeconds};
 }
 
 double kerf::peakFlops(const Device &device, std::string_view dtype) {
@@ -60,8 +76,14 @@ double kerf::peakFlops(const Device &device, std::string_view dtype) {
 double kerf::computeSeconds(const Device &device, const Work &work) {
   if (work.kernelClass == KernelClass::Nothing)
     return 0;
+  const DeviceCurves &curves = device.curves;
   ComputeEfficiency efficiency = efficiencyOf(device, work.kernelClass);
-  double compute = work.flops / (efficiency.flops * peakFlops(device, work.dtype));
+  double peak = peakFlops(device, work.dtype);
+  double compute = work.flops / (efficiency.flops * peak);
   double memory = work.bytes / (efficiency.bytes * device.memoryBandwidth);
-  return std::max(compute, memory) + work.launches * efficiency.launchSeconds;
+  if (work.kernelClass == KernelClass::Product && work.m > 0 && work.n > 0 && work.k > 0 && curves.processors > 1)
+    compute = work.launches * tiledProductSeconds(device, work, peak * curves.sustained);
+  if (work.kernelClass == KernelClass::Attention && work.n > 0)
+    compute *= 1 + curves.attentionHalfLength / work.n;
+  return std::max(compute, memory) + work.launches * curves.launchSeconds;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machines: devices, their speed and memory, and the links at each level, as cluster.json says it (docs/cost.md).
+// The machines: devices, their speed and memory, and the links at each level, as cluster.json says it
+// (docs/cost-model.md).
 //
 //   levels, inside out:  [{"nvlink", size 8}, {"infiniband", size 16}]    128 ranks
 //   rank 19 = device 3 of node 2: the innermost level is filled first.
@@ -14,6 +15,23 @@
 
 namespace kerf {
 
+/// What a device reaches of its peaks, as `device.curves` of the cluster file says or a micro-benchmark of the device
+/// (or one like it) gave: docs/cost-model.md has the row behind each number.
+struct DeviceCurves {
+  double processors = 1;          // that tiles of a product are dealt to: SMs, cube cores, cores
+  double productEfficiency = 1;   // share of peak FLOP/s of a full tile in the middle of a long product
+  double productOverheadK = 0;    // start and end of a tile, as elements of k
+  double productQuantization = 0; // 1: a last wave takes as long as a full one; 0: waves can be part full
+  double attentionEfficiency = 1; // share of peak FLOP/s of fused attention on long sequences
+  double attentionHalfLength = 0; // keys at which it reaches half of that
+  double memoryEfficiency = 1;    // share of memory bandwidth of a long pointwise kernel
+  double launchSeconds = 0;       // between the ends and starts of dependent kernels on the device
+  double issueSeconds = 0;        // that the host needs for one kernel: fewer than 1 / this a second can run
+  double sustained = 1;           // clock in hours of training over clock in a short benchmark
+  double contextBytes = 0;        // memory that the driver, libraries and collectives keep, outside any allocator
+  bool operator==(const DeviceCurves &) const = default;
+};
+
 struct Device {
   std::string kind; // "cpu", "cuda", "ascend"
   std::string name;
@@ -22,6 +40,7 @@ struct Device {
   double memoryBandwidth = 0;              // bytes/s
   int cores = 0;                           // 0: not said
   std::string profile;                     // file with measured curves; "" when there is none
+  DeviceCurves curves;
 };
 
 struct Level {
@@ -46,6 +65,9 @@ struct Cluster {
   /// Devices that one unit of `level` holds when full: the product of the sizes up to and including it.
   int64_t devicesPerUnit(size_t level) const;
 };
+
+/// Curves of a device by its name, or, where that is not known, of its kind.
+DeviceCurves defaultCurves(const std::string &kind, const std::string &name);
 
 /// `where` is the file name, for messages. Refuses what is missing, not positive, not finite or overflows, and (for
 /// now) mixed clusters of more than one group.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Seconds of a collective between ranks of a mesh on a cluster: latency and bandwidth at the levels that the group
-// crosses, with all groups of the mesh running at once and sharing each node's way out. Formulas: docs/cost.md.
+// crosses, with all groups of the mesh running at once and sharing each node's way out. Formulas: docs/cost-model.md.
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds of a kernel: a roofline with an efficiency per kernel class (docs/cost.md).
+// Seconds of a kernel: a roofline with an efficiency per kernel class (docs/cost-model.md).
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"

@@ -8,7 +8,7 @@
 
 namespace kerf {
 
-/// Kinds of kernel that reach a different share of a device's peak (docs/cost.md).
+/// Kinds of kernel that reach a different share of a device's peak (docs/cost-model.md).
 enum class KernelClass {
   Product,   // dot_general: matrix products
   Attention, // fused attention and its backward
@@ -32,6 +32,9 @@ struct Work {
   std::string dtype = "f32";
   /// Launches, when the work stands for several alike kernels.
   double launches = 1;
+  /// Of one launch, where the class has them, 0 when not known. Product: `batch` times an m x k by k x n product.
+  /// Attention: m queries and n keys of head size k, `batch` = samples x heads.
+  double m = 0, n = 0, k = 0, batch = 1;
 };
 
 } // namespace kerf

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predicts one training step: seconds, where they go, memory by stage, and a trace. Two streams a stage (compute and
+// communication), the microbatches in the order of a schedule. Formulas: docs/cost-model.md.
+#pragma once
+
+#include "kerf/CostModel/StepWork.h"
+#include "kerf/Schedule/Schedule.h"
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kerf {
+
+enum class Recompute { None, Selective, Full };
+
+/// What runs beside compute instead of between kernels.
+struct Overlap {
+  bool gradients = true;  // reduction of gradients, beside the backward of the layers before
+  bool parameters = true; // gathers of sharded parameters, one layer ahead
+  bool tensor = false;    // collectives inside a layer, cut into pieces beside its products
+  bool stage = true;      // sends between stages
+};
+
+/// Bytes per parameter element on one rank before optimizer sharding.
+struct StateBytes {
+  double weight = 2, gradient = 4, states = 12;
+};
+/// f32 or f64: weight, gradient and two moments (adamw) or one (sgd with momentum) of the dtype. bf16 or f16: weights
+/// of 2 bytes, f32 master weights and moments, gradients of `gradientDtype` (Rajbhandari et al. 2020, section 3.1: 2 +
+/// 12; Korthikanti et al. 2022: f32 gradients, 18 in all).
+StateBytes stateBytes(std::string_view dtype, std::string_view gradientDtype, int momentsPerElement);
+
+struct StepPlan {
+  ScheduleOptions schedule; // durations are filled in by the simulator
+  Recompute recompute = Recompute::None;
+  std::vector<Recompute> recomputeOfStage; // instead, one for each stage
+  int optimizerSharding = 0;               // ZeRO stage 0 to 3
+  Overlap overlap;
+  StateBytes bytes;
+};
+
+struct Breakdown { // seconds of the stage that is busiest; collectives by axis names, "data", "model", "stage"
+  double forward = 0, backward = 0, recompute = 0, optimizer = 0;
+  std::map<std::string, double> collectives; // on the communication stream or between kernels
+  std::map<std::string, double> exposed;     // of those, seconds in which no kernel ran
+  double bubble = 0;                         // what is left of the step: waiting for other stages
+};
+
+struct StageMemory {
+  double weights = 0, gradients = 0, states = 0; // all step long
+  double activations = 0, workspace = 0;         // at the peak
+  double peakBytes = 0;                          // allocated: the sum of the five
+  double reservedBytes = 0;                      // with the allocator's allowance for fragmentation
+  double deviceBytes = 0;                        // with what the driver and libraries keep: what the device must have
+  std::string moment;                            // "backward of microbatch 3": when the peak is
+  std::vector<std::pair<std::string, double>> largest; // tensors at the peak, the largest first
+};
+
+struct TraceEvent {
+  int64_t stage = 0;
+  bool communication = false; // stream
+  std::string name;
+  double start = 0, seconds = 0;
+};
+
+struct Simulation {
+  double stepSeconds = 0;
+  Breakdown breakdown;
+  std::vector<StageMemory> memory; // by stage
+  bool fits = true;
+  double tokensPerSecond = 0;
+  double modelFlopsUtilization = 0; // of all ranks' peak in the work's dtype
+  std::vector<TraceEvent> trace;    // filled when asked for
+};
+
+enum class Trace { No, Yes };
+
+/// Refuses plans that contradict the work (stages, chunks) or a schedule that cannot be.
+Result<Simulation> simulate(const StepWork &work, const StepPlan &plan, const CollectiveModel &collectives,
+                            Trace trace = Trace::No);
+
+/// Chrome's trace format (chrome://tracing, Perfetto): a process per stage, a thread per stream, microseconds.
+std::string chromeTrace(const Simulation &simulation);
+
+} // namespace kerf

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one training step does, as plain data: the kernels, collectives and tensors of each part of the pipeline on one
+// of its ranks, with local sizes. The program's bridge writes it, the simulator reads it (Simulator.h).
+//
+//   part "first"   : segment "embedding" x 1, segment "layer" x 12
+//   part "middle"  : segment "layer" x 12
+//   part "last"    : segment "layer" x 12, segment "head" x 1       8 stages: first, middle x 6, last
+//
+// Parts and segments that are alike are told once; nothing here grows with the ranks, the layers or the microbatches.
+#pragma once
+
+#include "kerf/CostModel/Collectives.h"
+#include "kerf/Support/Work.h"
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kerf {
+
+/// What recomputation does to a kernel's results, when it is on.
+enum class Kept {
+  Always,    // kept by selective recomputation
+  Selective, // dropped and run again by selective recomputation (attention's core: scores, softmax, dropout)
+};
+
+struct Kernel {
+  std::string name;
+  Work work;
+  Kept kept = Kept::Always;
+};
+
+/// A collective that its pass waits for (tensor, sequence, context or expert parallelism).
+struct PassCollective {
+  std::string name;
+  Collective kind = Collective::AllReduce;
+  std::vector<AxisRef> axes;
+  double bytes = 0; // as CollectiveModel::seconds counts them
+  Kept kept = Kept::Always;
+};
+
+struct PassWork {
+  std::vector<Kernel> kernels;
+  std::vector<PassCollective> collectives;
+};
+
+/// A tensor that forward leaves for backward, of one microbatch, on one rank.
+struct SavedTensor {
+  std::string name;
+  double bytes = 0;
+  Kept kept = Kept::Always;
+  bool forWeights = true; // stays until the weight gradient; false: free after the input gradient
+};
+
+struct ParameterGroup {
+  std::string name;
+  double elements = 0; // on one rank, after tensor and expert parallelism, before optimizer sharding
+  /// Over which its gradients are summed and, with optimizer sharding, its states are cut: data (and context, ...)
+  /// axes.
+  std::vector<AxisRef> reduceAxes;
+};
+
+/// A run of layers that are alike, or what stands before, between and after them.
+struct Segment {
+  std::string name;
+  int64_t repeat = 1;
+  /// Of one repeat, one microbatch. A backward that is not split runs both gradients.
+  PassWork forward, inputGradient, weightGradient;
+  std::vector<SavedTensor> saved;
+  double pendingBytes = 0;   // gradients that the input gradient leaves for the weight gradient, when they are split
+  double inputBytes = 0;     // all that full recomputation keeps
+  bool recomputable = false; // recomputation applies: layers, not the loss
+  double workspaceBytes = 0; // held beside saved tensors while a pass of it runs: gradients of activations, f32 logits
+  std::vector<ParameterGroup> parameters;
+};
+
+struct Part {
+  std::string name;
+  std::vector<Segment> segments; // in forward order
+};
+
+struct StepWork {
+  std::vector<Part> parts;
+  /// Which part chunk c of stage s is: part[s][c].
+  std::vector<std::vector<int>> part;
+  /// Between neighbouring stages, of one microbatch: what one rank sends forward (and its gradient backward), and what
+  /// the receiver then still gathers, where senders that hold the same values send a share each.
+  std::vector<AxisRef> stageAxes;
+  double sendBytes = 0;
+  std::vector<PassCollective> afterReceive;
+  /// Gradients of parameters that the first and the last stage share (tied embeddings), elements on one rank.
+  double tiedElements = 0;
+  /// Of the whole step, all ranks: for tokens per second and utilization.
+  double tokens = 0;
+  double modelFlops = 0;
+  std::string dtype = "bf16"; // that the peak of utilization is of
+};
+
+} // namespace kerf

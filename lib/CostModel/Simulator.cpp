@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// The step as a timeline: tasks in the schedule's order, then reduction, optimizer and gathers.
+#include "kerf/CostModel/Simulator.h"
+#include "StepMemory.h"
+#include "TaskCost.h"
+#include "kerf/CostModel/Compute.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <numeric>
+
+using namespace kerf;
+using namespace kerf::cost;
+
+namespace {
+
+double total(const std::map<std::string, double> &byAxes) {
+  return std::accumulate(byAxes.begin(), byAxes.end(), 0.0,
+                         [](double sum, const auto &entry) { return sum + entry.second; });
+}
+
+Recompute recomputeOf(const StepPlan &plan, int64_t stage) {
+  return plan.recomputeOfStage.empty() ? plan.recompute : plan.recomputeOfStage[stage];
+}
+
+Status checkFits(const StepWork &work, const StepPlan &plan) {
+  auto stages = static_cast<int64_t>(work.part.size());
+  if (stages != plan.schedule.stages)
+    return Error{fmt::format("the plan has {} stages, the work {}", plan.schedule.stages, stages)};
+  for (int64_t s = 0; s < stages; ++s) {
+    if (static_cast<int64_t>(work.part[s].size()) != plan.schedule.chunks)
+      return Error{fmt::format("the plan has {} chunks a stage, stage {} of the work {}", plan.schedule.chunks, s,
+                               work.part[s].size())};
+    for (int part : work.part[s])
+      if (part < 0 || part >= static_cast<int>(work.parts.size()))
+        return Error{fmt::format("stage {} has part {} of {}", s, part, work.parts.size())};
+  }
+  if (!plan.recomputeOfStage.empty() && static_cast<int64_t>(plan.recomputeOfStage.size()) != stages)
+    return Error{fmt::format("recomputation is given for {} stages of {}", plan.recomputeOfStage.size(), stages)};
+  if (plan.optimizerSharding < 0 || plan.optimizerSharding > 3)
+    return Error{fmt::format("optimizer sharding is {}; give 0 to 3", plan.optimizerSharding)};
+  return ok();
+}
+
+/// Prices every distinct task once.
+class Timeline {
+public:
+  Timeline(const StepWork &work, const StepPlan &plan, const CollectiveModel &collectives)
+      : work(work), plan(plan), collectives(collectives), pricer(work, plan, collectives) {
+    for (const PassCollective &collective : work.afterReceive)
+      afterReceive += collectives.seconds(collective.kind, collective.axes, collective.bytes);
+    send = work.stageAxes.empty() ? 0 : collectives.seconds(Collective::Send, work.stageAxes, work.sendBytes);
+  }
+
+  const TaskCost &cost(int64_t stage, const Task &task) {
+    bool last = task.microbatch == plan.schedule.microbatches - 1;
+    Recompute recompute = recomputeOf(plan, stage);
+    Key key{work.part[stage][task.chunk], task.kind, recompute, last};
+    auto it = costs.find(key);
+    if (it == costs.end())
+      it = costs.emplace(key, pricer.task(key.part, task.kind, recompute, last)).first;
+    return it->second;
+  }
+
+  /// A message that nobody overlaps holds up both ends: the sender's share is part of the task.
+  double sendSeconds() const { return send + afterReceive; }
+  bool leaves(const Schedule &schedule, int64_t stage, const Task &task) const {
+    if (task.kind == TaskKind::WeightGradient)
+      return false;
+    StageChunk part{stage, task.chunk};
+    std::optional<StageChunk> to =
+        task.kind == TaskKind::Forward ? partAfter(schedule, part) : partBefore(schedule, part);
+    return to && to->stage != stage;
+  }
+
+  /// Mean seconds of the passes over the stages, for schedules that are searched.
+  PassDurations durations() {
+    PassDurations mean{0, 0, 0, plan.overlap.stage ? sendSeconds() : 0};
+    auto stages = static_cast<double>(work.part.size());
+    for (int64_t s = 0; s < plan.schedule.stages; ++s) {
+      mean.forward += cost(s, {TaskKind::Forward, 0, 0}).seconds / stages;
+      mean.inputGradient += cost(s, {TaskKind::InputGradient, 0, 0}).seconds / stages;
+      mean.weightGradient += cost(s, {TaskKind::WeightGradient, 0, 0}).seconds / stages;
+    }
+    mean.forward = std::max(mean.forward, 1e-9);
+    mean.inputGradient = std::max(mean.inputGradient, 1e-9);
+    return mean;
+  }
+
+  const StepWork &work;
+  const StepPlan &plan;
+  const CollectiveModel &collectives;
+  TaskPricer pricer;
+
+private:
+  struct Key {
+    int part;
+    TaskKind kind;
+    Recompute recompute;
+    bool last;
+    auto operator<=>(const Key &) const = default;
+  };
+  std::map<Key, TaskCost> costs;
+  double send = 0, afterReceive = 0;
+};
+
+/// What follows a stage's last task.
+struct Ending {
+  std::map<std::string, double> reduction; // exposed
+  std::map<std::string, double> gather;    // exposed
+  std::map<std::string, double> collectives;
+  double tied = 0;
+  double optimizer = 0;
+};
+
+Ending endingOf(Timeline &timeline, int64_t stage) {
+  const StepWork &work = timeline.work;
+  const StepPlan &plan = timeline.plan;
+  Ending ending;
+  for (int64_t c = 0; c < plan.schedule.chunks; ++c) {
+    int part = work.part[stage][c];
+    for (const auto &[axes, seconds] : timeline.pricer.reduction(part)) {
+      ending.reduction[axes] += seconds;
+      ending.collectives[axes] += seconds;
+    }
+    for (const auto &[axes, seconds] : timeline.pricer.gatherAfterStep(part)) {
+      ending.collectives[axes] += seconds;
+      if (!plan.overlap.parameters) // else beside the next step's first forward
+        ending.gather[axes] += seconds;
+    }
+    ending.optimizer += timeline.pricer.optimizer(part);
+  }
+  if (work.tiedElements > 0 && plan.schedule.stages > 1 && (stage == 0 || stage == plan.schedule.stages - 1))
+    // A sum of two: each sends the other its gradients.
+    ending.tied =
+        timeline.collectives.seconds(Collective::Send, work.stageAxes, work.tiedElements * plan.bytes.gradient);
+  return ending;
+}
+
+void addEvents(Simulation &result, const Schedule &schedule, const ScheduleTimes &times, Timeline &timeline) {
+  for (int64_t s = 0; s < schedule.stages; ++s)
+    for (size_t i = 0; i < schedule.order[s].size(); ++i) {
+      const Task &task = schedule.order[s][i];
+      const TaskTime &time = times.tasks[s][i];
+      result.trace.push_back({s, false, toString(task, schedule.chunks), time.start, time.end - time.start});
+      if (timeline.plan.overlap.stage && timeline.leaves(schedule, s, task))
+        result.trace.push_back({s, true, "send " + toString(task, schedule.chunks), time.end, timeline.sendSeconds()});
+    }
+}
+
+} // namespace
+
+StateBytes kerf::stateBytes(std::string_view dtype, std::string_view gradientDtype, int momentsPerElement) {
+  double moments = momentsPerElement;
+  if (dtype == "f64")
+    return {8, 8, 8 * moments};
+  if (dtype == "f32")
+    return {4, 4, 4 * moments};
+  double weight = 2; // f8 multiplies 8-bit copies of 16-bit weights
+  return {weight, gradientDtype == "f32" ? 4.0 : 2.0, 4 + 4 * moments};
+}
+
+Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, const CollectiveModel &collectives,
+                                  Trace trace) {
+  if (Status fits = checkFits(work, plan); !fits)
+    return fits.error();
+  Timeline timeline(work, plan, collectives);
+  ScheduleOptions options = plan.schedule;
+  if (options.kind == ScheduleKind::ZeroBubble) {
+    options.durations = timeline.durations();
+    options.keptForWeights = keptForWeights(work, plan);
+  }
+  Result<Schedule> schedule = makeSchedule(options);
+  if (!schedule)
+    return schedule.error();
+
+  double held = plan.overlap.stage ? 0 : timeline.sendSeconds();
+  ScheduleTimes times = runSchedule(
+      *schedule,
+      [&](int64_t stage, const Task &task) {
+        return timeline.cost(stage, task).seconds + (timeline.leaves(*schedule, stage, task) ? held : 0);
+      },
+      [&](StageChunk, const Task &) { return plan.overlap.stage ? timeline.sendSeconds() : 0.0; });
+
+  Simulation result;
+  double firstStart = 0, allReduced = 0, slowestUpdate = 0;
+  std::vector<Ending> endings;
+  int64_t busiest = 0;
+  double busiestSeconds = -1;
+  for (int64_t s = 0; s < schedule->stages; ++s) {
+    endings.push_back(endingOf(timeline, s));
+    const Ending &ending = endings.back();
+    double tail = 0; // of reductions begun by the last task that reduces
+    for (size_t i = 0; i < schedule->order[s].size(); ++i) {
+      double remains = timeline.cost(s, schedule->order[s][i]).tail;
+      if (remains > 0)
+        tail = std::max(tail, times.tasks[s][i].end + remains - times.tasks[s].back().end);
+    }
+    double start = schedule->splitBackward ? times.tasks[s].front().start : firstStart;
+    double reduced = times.tasks[s].back().end - start + tail + total(ending.reduction) + ending.tied;
+    allReduced = std::max(allReduced, reduced);
+    slowestUpdate = std::max(slowestUpdate, ending.optimizer + total(ending.gather));
+    double busy = total(ending.reduction) + ending.optimizer;
+    for (const TaskTime &time : times.tasks[s])
+      busy += time.end - time.start;
+    if (busy > busiestSeconds) {
+      busiestSeconds = busy;
+      busiest = s;
+    }
+    if (trace == Trace::Yes) {
+      double at = times.tasks[s].back().end;
+      for (const auto &[axes, seconds] : ending.reduction) {
+        result.trace.push_back({s, true, "reduce gradients over " + axes, at, seconds});
+        at += seconds;
+      }
+      if (tail > 0)
+        result.trace.push_back({s, true, "last reductions of gradients", at, tail});
+    }
+  }
+  result.stepSeconds = allReduced + slowestUpdate;
+
+  Breakdown &breakdown = result.breakdown;
+  for (const Task &task : schedule->order[busiest]) {
+    const TaskCost &cost = timeline.cost(busiest, task);
+    breakdown.forward += cost.forward;
+    breakdown.backward += cost.backward;
+    breakdown.recompute += cost.recompute;
+    for (const auto &[axes, seconds] : cost.collectives)
+      breakdown.collectives[axes] += seconds;
+    for (const auto &[axes, seconds] : cost.exposed)
+      breakdown.exposed[axes] += seconds;
+    if (timeline.leaves(*schedule, busiest, task)) {
+      breakdown.collectives["stage"] += timeline.sendSeconds();
+      breakdown.exposed["stage"] += held;
+    }
+  }
+  const Ending &ending = endings[busiest];
+  for (const auto &[axes, seconds] : ending.collectives)
+    breakdown.collectives[axes] += seconds;
+  for (const auto *some : {&ending.reduction, &ending.gather})
+    for (const auto &[axes, seconds] : *some)
+      breakdown.exposed[axes] += seconds;
+  breakdown.optimizer = ending.optimizer;
+  breakdown.bubble = std::max(0.0, result.stepSeconds - breakdown.forward - breakdown.backward - breakdown.recompute -
+                                       breakdown.optimizer - total(breakdown.exposed));
+
+  for (int64_t s = 0; s < schedule->stages; ++s) {
+    result.memory.push_back(memoryOf(work, plan, *schedule, collectives, s, recomputeOf(plan, s)));
+    result.fits &= result.memory.back().deviceBytes <= static_cast<double>(collectives.cluster().device.memoryBytes);
+  }
+  if (trace == Trace::Yes) {
+    addEvents(result, *schedule, times, timeline);
+    for (int64_t s = 0; s < schedule->stages; ++s)
+      result.trace.push_back({s, false, "optimizer", allReduced, endings[s].optimizer});
+  }
+  double peak = peakFlops(collectives.cluster().device, work.dtype) * static_cast<double>(collectives.mesh().ranks());
+  result.tokensPerSecond = work.tokens / result.stepSeconds;
+  result.modelFlopsUtilization = work.modelFlops / result.stepSeconds / peak;
+  return result;
+}

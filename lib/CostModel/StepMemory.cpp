@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Korthikanti et al. 2022 count activations; Rajbhandari et al. 2020 (ZeRO) parameters, gradients and states.
+#include "StepMemory.h"
+#include <algorithm>
+#include <fmt/format.h>
+
+using namespace kerf;
+using namespace kerf::cost;
+
+namespace {
+
+// What a caching allocator reserves above what is allocated, as a share: blocks of other sizes than are asked for.
+// docs/cost-model.md has the rows.
+constexpr double kFragmentation = 0.06;
+constexpr size_t kLargest = 8;
+
+/// Bytes that one microbatch leaves on one part, from its forward to its input gradient (`all`) and from there to its
+/// weight gradient.
+struct Held {
+  double all = 0, forWeights = 0;
+  double recomputing = 0; // most that one layer holds again while its backward runs
+  double workspace = 0;
+  std::map<std::string, double> tensors;
+};
+
+Held heldBy(const Part &part, Recompute recompute) {
+  Held held;
+  for (const Segment &segment : part.segments) {
+    Recompute mode = segment.recomputable ? recompute : Recompute::None;
+    auto repeat = static_cast<double>(segment.repeat);
+    double again = 0;
+    for (const SavedTensor &tensor : segment.saved) {
+      bool dropped = mode == Recompute::Full || (mode == Recompute::Selective && tensor.kept == Kept::Selective);
+      if (dropped) {
+        again += tensor.bytes;
+        continue;
+      }
+      held.all += repeat * tensor.bytes;
+      held.forWeights += tensor.forWeights ? repeat * tensor.bytes : 0;
+      held.tensors[segment.name + "/" + tensor.name] += repeat * tensor.bytes;
+    }
+    held.forWeights += repeat * segment.pendingBytes;
+    if (mode == Recompute::Full) {
+      held.all += repeat * segment.inputBytes;
+      held.forWeights += repeat * segment.inputBytes;
+      held.tensors[segment.name + "/input"] += repeat * segment.inputBytes;
+    }
+    held.recomputing = std::max(held.recomputing, again + segment.workspaceBytes);
+    held.workspace = std::max(held.workspace, segment.workspaceBytes);
+  }
+  return held;
+}
+
+struct Fixed {
+  double weights = 0, gradients = 0, states = 0;
+  double gathered = 0; // two layers' parameters, one used and one fetched (ZeRO-3), and their gradients
+};
+
+Fixed fixedBytes(const StepWork &work, const StepPlan &plan, int64_t stage) {
+  Fixed bytes;
+  for (int part : work.part[stage])
+    for (const Segment &segment : work.parts[part].segments) {
+      double layer = 0;
+      for (const ParameterGroup &group : segment.parameters) {
+        double elements = group.elements * static_cast<double>(segment.repeat);
+        auto shards = static_cast<double>(std::max<int64_t>(1, ways(group.reduceAxes)));
+        bytes.weights += elements * plan.bytes.weight / (plan.optimizerSharding >= 3 ? shards : 1);
+        bytes.gradients += elements * plan.bytes.gradient / (plan.optimizerSharding >= 2 ? shards : 1);
+        bytes.states += elements * plan.bytes.states / (plan.optimizerSharding >= 1 ? shards : 1);
+        layer += group.elements;
+      }
+      if (plan.optimizerSharding >= 3)
+        bytes.gathered = std::max(bytes.gathered, layer * plan.bytes.weight * (plan.overlap.parameters ? 3 : 2));
+      else if (plan.optimizerSharding == 2)
+        bytes.gathered = std::max(bytes.gathered, layer * plan.bytes.weight);
+    }
+  return bytes;
+}
+
+} // namespace
+
+double kerf::cost::keptForWeights(const StepWork &work, const StepPlan &plan) {
+  double all = 0, kept = 0;
+  for (const std::vector<int> &stage : work.part)
+    for (int part : stage) {
+      Held held = heldBy(work.parts[part], plan.recompute);
+      all += held.all;
+      kept += held.forWeights;
+    }
+  return all > 0 ? std::min(1.0, kept / all) : 1;
+}
+
+StageMemory kerf::cost::memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule,
+                                 const CollectiveModel &collectives, int64_t stage, Recompute recompute) {
+  StageMemory memory;
+  Fixed fixed = fixedBytes(work, plan, stage);
+  memory.weights = fixed.weights;
+  memory.gradients = fixed.gradients;
+  memory.states = fixed.states;
+
+  std::vector<Held> held;
+  for (int part : work.part[stage])
+    held.push_back(heldBy(work.parts[part], recompute));
+  // Walk the order; a backward holds its microbatch until its end.
+  double now = 0, peak = -1, peakHeld = 0, peakExtra = 0;
+  std::vector<int64_t> inFlight(schedule.chunks, 0), atPeak = inFlight;
+  for (const Task &task : schedule.order[stage]) {
+    const Held &part = held[task.chunk];
+    bool forward = task.kind == TaskKind::Forward;
+    if (forward) {
+      now += part.all;
+      ++inFlight[task.chunk];
+    }
+    double extra = forward || task.kind == TaskKind::WeightGradient ? part.workspace : part.recomputing;
+    if (now + extra > peak) {
+      peak = now + extra;
+      peakHeld = now;
+      peakExtra = extra;
+      atPeak = inFlight;
+      memory.moment = fmt::format("{} of microbatch {}", toString(task.kind), task.microbatch);
+      if (schedule.chunks > 1)
+        memory.moment += fmt::format(" on chunk {}", task.chunk);
+    }
+    if (task.kind == TaskKind::Backward)
+      now -= part.all;
+    if (task.kind == TaskKind::InputGradient)
+      now -= part.all - part.forWeights;
+    if (task.kind == TaskKind::WeightGradient)
+      now -= part.forWeights;
+    inFlight[task.chunk] -= task.kind == TaskKind::Backward || task.kind == TaskKind::WeightGradient;
+  }
+  memory.activations = peakHeld;
+  memory.workspace = peakExtra + fixed.gathered;
+  memory.peakBytes = memory.weights + memory.gradients + memory.states + memory.activations + memory.workspace;
+  memory.reservedBytes = memory.peakBytes * (1 + kFragmentation);
+  memory.deviceBytes = memory.reservedBytes + collectives.cluster().device.curves.contextBytes;
+
+  std::map<std::string, double> tensors;
+  for (int64_t c = 0; c < schedule.chunks; ++c)
+    for (const auto &[name, bytes] : held[c].tensors)
+      tensors[name] += bytes * static_cast<double>(atPeak[c]);
+  tensors["weights"] = memory.weights;
+  tensors["gradients"] = memory.gradients;
+  tensors["optimizer states"] = memory.states;
+  tensors["workspace"] = memory.workspace;
+  for (const auto &[name, bytes] : tensors)
+    if (bytes > 0)
+      memory.largest.emplace_back(name, bytes);
+  std::stable_sort(memory.largest.begin(), memory.largest.end(),
+                   [](const auto &a, const auto &b) { return a.second > b.second; });
+  memory.largest.resize(std::min(memory.largest.size(), kLargest));
+  return memory;
+}

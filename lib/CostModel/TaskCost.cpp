@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "TaskCost.h"
+#include "kerf/CostModel/Compute.h"
+#include <algorithm>
+
+using namespace kerf;
+using namespace kerf::cost;
+
+namespace {
+
+void add(std::map<std::string, double> &to, const std::map<std::string, double> &from, double times = 1) {
+  for (const auto &[name, seconds] : from)
+    to[name] += times * seconds;
+}
+
+/// The two streams of a task, layer after layer.
+class Streams {
+public:
+  /// A gather of what the next layer needs: one layer ahead of it, or right before.
+  void gather(double seconds, bool ahead) {
+    double begin = ahead ? std::max(communication, layerStart) : std::max(communication, now);
+    communication = begin + seconds;
+    ready = communication;
+  }
+  void compute(double seconds) {
+    layerStart = std::max(now, ready);
+    now = layerStart + seconds;
+  }
+  void reduce(double seconds, bool beside) {
+    communication = std::max(communication, now) + seconds;
+    if (!beside)
+      now = communication;
+  }
+  double now = 0;           // end of the compute stream
+  double communication = 0; // end of the communication stream
+
+private:
+  double layerStart = 0; // of the layer that runs last
+  double ready = 0;      // parameters of the next layer are there
+};
+
+} // namespace
+
+std::string TaskPricer::axisNames(const std::vector<AxisRef> &axes) const {
+  std::string names;
+  for (const AxisRef &ref : axes) {
+    const std::string &name = collectives.mesh().axes[ref.axis].name;
+    if (("+" + names + "+").find("+" + name + "+") == std::string::npos)
+      names += (names.empty() ? "" : "+") + name;
+  }
+  return names;
+}
+
+TaskPricer::Pass TaskPricer::pass(const PassWork &work, bool onlySelective) const {
+  const Device &device = collectives.cluster().device;
+  Pass result;
+  double issue = 0;
+  for (const Kernel &kernel : work.kernels) {
+    if (onlySelective && kernel.kept != Kept::Selective)
+      continue;
+    result.compute += computeSeconds(device, kernel.work);
+    if (kernel.work.kernelClass != KernelClass::Nothing)
+      issue += kernel.work.launches * device.curves.issueSeconds;
+  }
+  double waiting = 0;
+  for (const PassCollective &collective : work.collectives) {
+    if (onlySelective && collective.kept != Kept::Selective)
+      continue;
+    double seconds = collectives.seconds(collective.kind, collective.axes, collective.bytes);
+    double exposed = seconds;
+    if (plan.overlap.tensor) // beside the products, but for the first piece
+      exposed = std::max(seconds / kTensorPieces, seconds - result.compute * (1 - 1 / kTensorPieces));
+    std::string axes = axisNames(collective.axes);
+    result.collectives[axes] += seconds;
+    result.exposed[axes] += exposed;
+    result.exposedSeconds += exposed;
+    result.compute += kContention * (seconds - exposed);
+    waiting += exposed;
+    issue += seconds > 0 ? device.curves.issueSeconds : 0;
+  }
+  // The device runs dry when the host cannot issue kernels as fast as they run.
+  result.compute = std::max(result.compute, issue - waiting);
+  return result;
+}
+
+double TaskPricer::groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const {
+  return collectives.seconds(kind, group.reduceAxes, group.elements * bytesPerElement);
+}
+
+TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool last) const {
+  std::vector<const Segment *> segments;
+  for (const Segment &segment : work.parts[part].segments)
+    segments.push_back(&segment);
+  bool forward = kind == TaskKind::Forward;
+  if (!forward)
+    std::reverse(segments.begin(), segments.end());
+  bool reduces = kind == TaskKind::Backward || kind == TaskKind::WeightGradient;
+  // Sharded gradients are reduced by every microbatch, whole ones once.
+  bool everyTime = plan.optimizerSharding >= 2;
+  bool overlapped = everyTime || (last && plan.overlap.gradients);
+  Collective reduction = plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce;
+
+  TaskCost cost;
+  Streams streams;
+  double beside = 0; // seconds of gathers and reductions
+  for (const Segment *segment : segments) {
+    Pass run, again;
+    if (forward) {
+      run = pass(segment->forward, false);
+    } else {
+      if (kind != TaskKind::WeightGradient) {
+        run = pass(segment->inputGradient, false);
+        if (recompute != Recompute::None && segment->recomputable)
+          again = pass(segment->forward, recompute == Recompute::Selective);
+      }
+      if (reduces) {
+        Pass weights = pass(segment->weightGradient, false);
+        run.compute += weights.compute;
+        run.exposedSeconds += weights.exposedSeconds;
+        add(run.collectives, weights.collectives);
+        add(run.exposed, weights.exposed);
+      }
+    }
+    auto repeat = static_cast<double>(segment->repeat);
+    (forward ? cost.forward : cost.backward) += repeat * run.compute;
+    cost.recompute += repeat * again.compute;
+    for (const Pass *one : {&run, &again}) {
+      add(cost.collectives, one->collectives, repeat);
+      add(cost.exposed, one->exposed, repeat);
+    }
+    double gather = 0, reduce = 0;
+    for (const ParameterGroup &group : segment->parameters) {
+      std::string axes = axisNames(group.reduceAxes);
+      if (plan.optimizerSharding >= 3 && kind != TaskKind::WeightGradient) {
+        double seconds = groupSeconds(Collective::AllGather, group, plan.bytes.weight);
+        gather += seconds;
+        cost.collectives[axes] += repeat * seconds;
+      }
+      if (reduces && overlapped) {
+        double seconds = groupSeconds(reduction, group, everyTime ? plan.bytes.weight : plan.bytes.gradient);
+        reduce += seconds;
+        cost.collectives[axes] += repeat * seconds;
+      }
+    }
+    double body = run.compute + again.compute + run.exposedSeconds + again.exposedSeconds;
+    beside += repeat * (gather + reduce);
+    for (int64_t i = 0; i < segment->repeat; ++i) { // a handful of additions; layers are priced once
+      streams.gather(gather, plan.overlap.parameters);
+      streams.compute(body);
+      if (reduce > 0)
+        streams.reduce(reduce, plan.overlap.gradients);
+    }
+  }
+  double waited = 0;
+  for (const auto &[axes, seconds] : cost.exposed)
+    waited += seconds;
+  double hidden = std::max(0.0, beside - (streams.now - cost.compute() - waited));
+  double slower = kContention * std::min(hidden, cost.compute());
+  (forward ? cost.forward : cost.backward) += slower;
+  cost.seconds = streams.now + slower;
+  // Between microbatches a late reduction runs on beside the next task, as long as communication keeps up.
+  if (!last)
+    cost.seconds = std::max(cost.seconds, beside);
+  cost.tail = last ? std::max(0.0, streams.communication - streams.now) : 0;
+  double exposedBeside = std::max(0.0, cost.seconds - cost.compute() - waited);
+  if (beside > 0 && exposedBeside > 0) // all of it is of the parameters' axes
+    for (const Segment *segment : segments)
+      if (!segment->parameters.empty()) {
+        cost.exposed[axisNames(segment->parameters.front().reduceAxes)] += exposedBeside;
+        break;
+      }
+  return cost;
+}
+
+std::map<std::string, double> TaskPricer::reduction(int part) const {
+  std::map<std::string, double> seconds;
+  if (plan.overlap.gradients || plan.optimizerSharding >= 2)
+    return seconds;
+  // One buffer for all gradients that are summed over the same ranks.
+  std::map<std::vector<AxisRef>, double> elements;
+  for (const Segment &segment : work.parts[part].segments)
+    for (const ParameterGroup &group : segment.parameters)
+      elements[group.reduceAxes] += group.elements * static_cast<double>(segment.repeat);
+  for (const auto &[axes, count] : elements)
+    if (!axes.empty())
+      seconds[axisNames(axes)] +=
+          collectives.seconds(plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce, axes,
+                              count * plan.bytes.gradient);
+  return seconds;
+}
+
+std::map<std::string, double> TaskPricer::gatherAfterStep(int part) const {
+  std::map<std::string, double> seconds;
+  if (plan.optimizerSharding != 1 && plan.optimizerSharding != 2)
+    return seconds;
+  std::map<std::vector<AxisRef>, double> elements;
+  for (const Segment &segment : work.parts[part].segments)
+    for (const ParameterGroup &group : segment.parameters)
+      elements[group.reduceAxes] += group.elements * static_cast<double>(segment.repeat);
+  for (const auto &[axes, count] : elements)
+    if (!axes.empty())
+      seconds[axisNames(axes)] += collectives.seconds(Collective::AllGather, axes, count * plan.bytes.weight);
+  return seconds;
+}
+
+double TaskPricer::optimizer(int part) const {
+  double bytes = 0;
+  for (const Segment &segment : work.parts[part].segments)
+    for (const ParameterGroup &group : segment.parameters) {
+      double elements =
+          group.elements * static_cast<double>(segment.repeat) / (plan.optimizerSharding >= 1 ? shards(group) : 1);
+      // States are read and written, gradients read twice (norm, update) and cleared, weights written.
+      bytes += elements * (2 * plan.bytes.states + 3 * plan.bytes.gradient + plan.bytes.weight);
+    }
+  Work kernel;
+  kernel.kernelClass = KernelClass::Pointwise;
+  kernel.bytes = bytes;
+  return bytes > 0 ? computeSeconds(collectives.cluster().device, kernel) : 0;
+}

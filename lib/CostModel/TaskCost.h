@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Seconds of one task of the pipeline (a forward, a backward or half of one) of one part of the model, from its
+// segments: kernels, the collectives they wait for, and gathers and reductions of sharded parameters beside them.
+#pragma once
+
+#include "kerf/CostModel/Simulator.h"
+
+namespace kerf::cost {
+
+// Compute that runs while a collective moves data loses this share of the collective's seconds: NCCL's channels take 16
+// to 24 of a GPU's 108 to 132 SMs and some of its memory bandwidth (docs/cost-model.md).
+constexpr double kContention = 0.15;
+// With `tensor` overlap a collective runs beside the products of its pass in this many pieces; the first cannot.
+constexpr double kTensorPieces = 4;
+
+struct TaskCost {
+  double forward = 0, backward = 0, recompute = 0;    // compute, contention included
+  std::map<std::string, double> collectives, exposed; // by axes
+  double seconds = 0;                                 // all of it: compute and what is exposed
+  double tail = 0;                                    // that reductions begun here still need after the task's end
+  /// Of the last microbatch, where gradients are reduced beside it: by when what remains is reduced.
+  double compute() const { return forward + backward + recompute; }
+};
+
+/// Prices tasks of one work under one plan.
+class TaskPricer {
+public:
+  TaskPricer(const StepWork &work, const StepPlan &plan, const CollectiveModel &collectives)
+      : work(work), plan(plan), collectives(collectives) {}
+
+  /// `last`: of the last microbatch, whose backward reduces the gradients of all.
+  TaskCost task(int part, TaskKind kind, Recompute recompute, bool last) const;
+  /// Reduction of all gradients of a part after its last backward (no overlap), by axes.
+  std::map<std::string, double> reduction(int part) const;
+  /// Gathers of all parameters of a part after the optimizer (optimizer sharding 1 and 2), by axes.
+  std::map<std::string, double> gatherAfterStep(int part) const;
+  /// Optimizer of a part: bytes through memory.
+  double optimizer(int part) const;
+
+  std::string axisNames(const std::vector<AxisRef> &axes) const;
+  /// Ranks over which a group's states are cut.
+  double shards(const ParameterGroup &group) const {
+    return static_cast<double>(std::max<int64_t>(1, ways(group.reduceAxes)));
+  }
+
+private:
+  struct Pass {
+    double compute = 0;
+    std::map<std::string, double> collectives, exposed;
+    double exposedSeconds = 0;
+  };
+  Pass pass(const PassWork &pass, bool onlySelective) const;
+  double groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const;
+
+  const StepWork &work;
+  const StepPlan &plan;
+  const CollectiveModel &collectives;
+};
+
+} // namespace kerf::cost
