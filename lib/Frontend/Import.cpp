@@ -3,6 +3,7 @@
 #include "kerf/Frontend/Import.h"
 #include "KerfFile.h"
 #include "OnnxGraph.h"
+#include "TransformerImport.h"
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -64,8 +65,8 @@ Result<ImportedModel> importModel(mlir::MLIRContext &context, const std::string 
   if (file.extension() == ".mlir")
     return readKerf(context, path, options);
   if (file.extension() == ".json")
-    return Error{fmt::format("'{}': models from a Hugging Face configuration are not supported yet; export the model to ONNX", path)};
-  return Error{fmt::format("'{}' is no model file that Kerf reads: .onnx, or .mlir as 'kerf import' writes it", path)};
+    return importConfig(context, path, options);
+  return Error{fmt::format("'{}' is no model file that Kerf reads: .onnx, config.json, or .mlir as 'kerf import' writes it", path)};
 }
 
 } // namespace kerf

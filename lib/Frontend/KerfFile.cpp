@@ -3,6 +3,7 @@
 #include "KerfFile.h"
 #include "OnnxFile.h"
 #include "TermBuilder.h"
+#include "TransformerImport.h"
 #include "kerf/Support/Glob.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -102,27 +103,6 @@ void dropIdleConversions(mlir::ModuleOp module) {
   });
 }
 
-Status applyGlobs(mlir::func::FuncOp function, const ImportOptions &options) {
-  auto apply = [&](const std::vector<std::string> &globs, const char *option, bool trainable) -> Status {
-    for (const std::string &glob : globs) {
-      bool any = false;
-      for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-        if (textAttr(function, i, ir::KerfDialect::kKindAttr) != "parameter" || !globMatch(glob, textAttr(function, i, ir::KerfDialect::kNameAttr)))
-          continue;
-        any = true;
-        function.removeArgAttr(i, ir::KerfDialect::kTrainableAttr);
-        if (trainable)
-          function.setArgAttr(i, ir::KerfDialect::kTrainableAttr, mlir::UnitAttr::get(function.getContext()));
-      }
-      if (!any)
-        return Error{fmt::format("{} '{}' matches none of the model's parameters", option, glob)};
-    }
-    return ok();
-  };
-  KERF_CHECK(apply(options.frozen, "--frozen", false));
-  return apply(options.trainable, "--trainable", true);
-}
-
 /// The named tensors of every weights file, later files first; only those that the function takes, of its shapes.
 Status loadWeights(ImportedModel &model, mlir::func::FuncOp function, const std::vector<std::string> &files) {
   for (const std::string &file : files) {
@@ -149,6 +129,27 @@ Status loadWeights(ImportedModel &model, mlir::func::FuncOp function, const std:
 
 } // namespace
 
+Status applyGlobs(mlir::func::FuncOp function, const ImportOptions &options) {
+  auto apply = [&](const std::vector<std::string> &globs, const char *option, bool trainable) -> Status {
+    for (const std::string &glob : globs) {
+      bool any = false;
+      for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+        if (textAttr(function, i, ir::KerfDialect::kKindAttr) != "parameter" || !globMatch(glob, textAttr(function, i, ir::KerfDialect::kNameAttr)))
+          continue;
+        any = true;
+        function.removeArgAttr(i, ir::KerfDialect::kTrainableAttr);
+        if (trainable)
+          function.setArgAttr(i, ir::KerfDialect::kTrainableAttr, mlir::UnitAttr::get(function.getContext()));
+      }
+      if (!any)
+        return Error{fmt::format("{} '{}' matches none of the model's parameters", option, glob)};
+    }
+    return ok();
+  };
+  KERF_CHECK(apply(options.frozen, "--frozen", false));
+  return apply(options.trainable, "--trainable", true);
+}
+
 Status verifyModule(mlir::ModuleOp module) {
   Diagnostics diagnostics(module.getContext());
   if (mlir::failed(mlir::verify(module)))
@@ -157,7 +158,12 @@ Status verifyModule(mlir::ModuleOp module) {
 }
 
 Result<TensorMap> readWeights(const std::string &path) {
-  if (std::filesystem::path(path).extension() != ".onnx")
+  std::string kind = std::filesystem::path(path).extension().string();
+  if (kind == ".json") {
+    KERF_TRY(beside, weightsBesideConfig(path));
+    return beside ? std::move(*beside) : TensorMap();
+  }
+  if (kind != ".onnx")
     return readTensors(path);
   KERF_TRY(file, readOnnx(path));
   TensorMap tensors;

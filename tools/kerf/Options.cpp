@@ -14,7 +14,7 @@ int fail(const Error &error) {
 }
 
 void ModelFlags::addTo(CLI::App &command) {
-  command.add_option("MODEL", model, "model.onnx, or model.mlir (kerf IR)")->required();
+  command.add_option("MODEL", model, "model.onnx, a Hugging Face config.json, or model.mlir (kerf IR)")->required();
   command.add_option("--loss", loss, "name of the loss, or \"cross_entropy(LOGITS, LABELS)\" to build one (default: the first scalar output)");
   command.add_option("--weights", weights, "initial weights by name instead of the model's own: .safetensors, .npz");
   command.add_option("--trainable", trainable, "glob of initializers to train besides the exporter's parameters (repeatable)");
@@ -28,8 +28,8 @@ void ModelFlags::addTo(CLI::App &command) {
   command.add_option("--no-decay", noDecay, "glob of parameters without weight decay (repeatable)");
   command.add_option("--clip-norm", clipNorm, "largest global norm of the gradients (0: no clipping)")->capture_default_str();
   command.add_option("--dtype", dtype, "floating type of the whole computation: f32 or f64")->check(CLI::IsMember({"f32", "f64"}))->capture_default_str();
-  command.add_option("--global-batch", globalBatch, "must be the exported batch: exports have fixed sizes");
-  command.add_option("--sequence", sequence, "must be the exported sequence: exports have fixed sizes");
+  command.add_option("--global-batch", globalBatch, "samples of one step, of a config.json (default 1); exports have fixed sizes");
+  command.add_option("--sequence", sequence, "tokens of a sample, of a config.json (default: the model's positions, up to 2048); exports have fixed sizes");
   command.add_flag("--no-recognition", noRecognition, "keep attention, normalization and GELU as the simple ops of the export");
 }
 
@@ -41,6 +41,8 @@ StepOptions ModelFlags::toStepOptions() const {
   options.import.frozen = frozen;
   if (!weights.empty())
     options.import.weights = weights;
+  options.import.globalBatch = globalBatch;
+  options.import.sequence = sequence;
   OptimizerOptions &o = options.optimizer;
   o.kind = optimizer == "adamw" ? OptimizerKind::AdamW : OptimizerKind::Sgd;
   o.momentum = momentum;

@@ -18,6 +18,8 @@ struct ImportOptions {
   std::vector<std::string> trainable, frozen;
   /// Tensors that replace the model's own by name: .safetensors, .npz or a folder of .npy.
   std::optional<std::string> weights;
+  /// Of a config.json: samples of one step and tokens of a sample; 0: 1, and the model's positions up to 2048. Exports have their own.
+  int64_t globalBatch = 0, sequence = 0;
 };
 
 struct ImportedModel {
@@ -30,7 +32,8 @@ struct ImportedModel {
   std::vector<std::string> missingFiles;
 };
 
-/// By suffix: .onnx, or .mlir (kerf IR as `writeModel` writes it).
+/// By suffix: .onnx, .mlir (kerf IR as `writeModel` writes it), or .json (a Hugging Face configuration; its weights are
+/// model.safetensors beside it).
 Result<ImportedModel> importModel(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options);
 
 /// Writes the IR as text to `path`. Weights stay outside: the module's `kerf.weights` names the files that hold them, later ones

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a family of models is: a row of the table in TransformerFamilies.cpp, and the readers that several rows share.
+#pragma once
+
+#include "TransformerModel.h"
+
+namespace kerf::frontend {
+
+struct Family {
+  const char *modelType = ""; // as config.json has it
+  const char *architecture = ""; // of Transformers' classes, the one that is built
+
+  /// The keys of what every family has, with the defaults of its configuration class. No names: the default always.
+  struct Count {
+    const char *names = "";
+    std::optional<int64_t> otherwise; // nothing: derived from other sizes
+  };
+  struct Number {
+    const char *names = "";
+    double otherwise = 0;
+  };
+  struct Text {
+    const char *names = "", *otherwise = "";
+  };
+  struct Keys {
+    Count layers, hidden, heads;
+    Count groups;   // derived: heads
+    Count headSize; // derived: hidden / heads
+    Count inner;    // derived: 4 * hidden
+    Count vocabulary, maxPositions;
+    Number epsilon;
+    Text activation;
+    bool tiedHead = false; // default of tie_word_embeddings
+  } keys;
+
+  /// Keys that may only have this value: another one asks for something that is not supported.
+  std::vector<std::pair<const char *, nlohmann::json>> fixed;
+  TransformerModel model; // without its sizes
+  /// Reads the rest of the keys. Null: there is no rest.
+  void (*refine)(ConfigReader &config, TransformerModel &model, const StepSize &step) = nullptr;
+};
+
+struct RefusedFamily {
+  const char *modelType, *missing;
+};
+
+const std::vector<Family> &families();
+/// Families that many will ask for, and what is missing for them.
+const std::vector<RefusedFamily> &refusedFamilies();
+
+struct RotaryKeys {
+  const char *base = "rope_theta", *fraction = "partial_rotary_factor";
+  double fractionOtherwise = 1;
+};
+/// Rotary positions: rope_parameters (Transformers 5), or rope_scaling and the keys beside it.
+void readRotary(ConfigReader &config, TransformerModel &model, const StepSize &step, const RotaryKeys &keys);
+
+/// sliding_window, in all layers or in none. Nothing where the sequence is inside the window.
+void readWindow(ConfigReader &config, TransformerModel &model, const StepSize &step, int64_t otherwise);
+
+} // namespace kerf::frontend

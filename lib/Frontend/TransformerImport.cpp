@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// A configuration becomes IR: @main with embedding, one call of @layer for each layer, head and loss; and finds its weights.
+#include "TransformerImport.h"
+#include "KerfFile.h"
+#include "OnnxNode.h"
+#include "TransformerLayer.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <set>
+
+namespace kerf::frontend {
+
+namespace {
+
+using mlir::Value;
+
+constexpr int64_t kIgnoredLabel = -100; // PyTorch's cross_entropy leaves this label out by default
+constexpr const char *kLayerName = "layer", *kWeightsFile = "model.safetensors", *kIndexFile = "model.safetensors.index.json";
+
+mlir::func::FuncOp emptyFunction(mlir::ModuleOp module, llvm::StringRef name, mlir::Location loc) {
+  mlir::OpBuilder top = mlir::OpBuilder::atBlockEnd(module.getBody());
+  auto function = mlir::func::FuncOp::create(top, loc, name, top.getFunctionType({}, {}));
+  function.addEntryBlock();
+  return function;
+}
+
+class TransformerImport {
+public:
+  TransformerImport(mlir::MLIRContext &context, const TransformerModel &m, StepSize step, DType floatType)
+      : m(m), n(m.names), batch(step.batch), sequence(step.sequence), floatType(floatType), element(elementType(&context, floatType)),
+        unknown(mlir::UnknownLoc::get(&context)), module(mlir::ModuleOp::create(unknown)),
+        layer(emptyFunction(*module, kLayerName, mlir::NameLoc::get(mlir::StringAttr::get(&context, n.layers + ".0")))),
+        main(emptyFunction(*module, ir::KerfDialect::kEntryName, unknown)), w(main, element, ""), emit(w.emitter()) {
+    layer.setPrivate();
+  }
+
+  Result<mlir::OwningOpRef<mlir::ModuleOp>> run() {
+    mlir::Type ids = w.opBuilder().getI64Type();
+    bool image = m.task == Task::ImageClassification;
+    Value given = image ? w.input("pixel_values", element, {batch, m.channels, m.imageSize, m.imageSize})
+                        : w.input("input_ids", ids, {batch, sequence});
+    SharedValues shared;
+    Value types;
+    if (m.task == Task::MaskedLm) {
+      shared.mask = paddingMask(w.input("attention_mask", ids, {batch, sequence}));
+      types = w.input("token_type_ids", ids, {batch, sequence});
+    }
+    Value labels = w.input("labels", ids, image ? Shape{batch} : Shape{batch, sequence});
+    Value x = image ? pictureEmbedding(given) : tokenEmbedding(given, types);
+    if (m.position == PositionKind::Rotary)
+      rotaryTables(shared);
+    if (m.position == PositionKind::Alibi)
+      shared.mask = alibi();
+    else if (m.window > 0)
+      shared.mask = windowMask();
+    x = layers(x, shared);
+    KERF_TRY(loss, lossOf(head(x), labels));
+    w.finish(loss);
+    describeArguments();
+    main.setResultAttr(0, ir::KerfDialect::kNameAttr, w.opBuilder().getStringAttr("loss"));
+    return std::move(module);
+  }
+
+private:
+  Value embedding(const std::string &name, int64_t rows, Value indices) {
+    w.at(name, "embedding");
+    if (name == n.tokens)
+      table = w.parameter(name + ".weight", {rows, m.hidden});
+    Value from = name == n.tokens ? table : w.parameter(name + ".weight", {rows, m.hidden});
+    return ir::EmbeddingOp::create(w.opBuilder(), w.location(), w.type({batch, sequence, m.hidden}), from, indices, Value(),
+                                   w.opBuilder().getI64IntegerAttr(rows));
+  }
+
+  Value tokenEmbedding(Value ids, Value types) {
+    Value x = embedding(n.tokens, m.vocabulary, ids);
+    if (m.scaledEmbedding)
+      x = emit.multiply(x, emit.splat(std::sqrt(double(m.hidden)), x));
+    if (types)
+      x = emit.add(x, embedding(n.tokenTypes, m.tokenTypes, types));
+    if (m.position == PositionKind::Learned) {
+      w.at(n.positions, "embedding");
+      Value all = w.parameter(n.positions + ".weight", {m.maxPositions + m.positionOffset, m.hidden});
+      Value rows = w.slice(all, 0, m.positionOffset, m.positionOffset + sequence);
+      x = emit.add(x, emit.broadcast(rows, ir::shapeOf(x), {1, 2}));
+    }
+    return m.embeddingNorm ? w.norm(x, m.norm, m.epsilon, n.embeddingNorm) : x;
+  }
+
+  /// Patches do not overlap: the convolution is a product over each patch's channels and pixels.
+  Value pictureEmbedding(Value pixels) {
+    int64_t side = m.imageSize / m.patchSize;
+    w.at(n.patches, "linear");
+    Value parts = emit.reshape(pixels, {batch, m.channels, side, m.patchSize, side, m.patchSize});
+    Value weight = w.parameter(n.patches + ".weight", {m.hidden, m.channels, m.patchSize, m.patchSize});
+    Value patches = emit.reshape(emit.dot(parts, weight, {}, {}, {1, 3, 5}, {1, 2, 3}), {batch, side * side, m.hidden});
+    patches = w.bias(patches, {m.hidden}, n.patches + ".bias");
+    w.at(n.classToken, "concatenate");
+    Value token = w.parameter(n.classToken, {1, 1, m.hidden}, {m.hidden});
+    Value x = w.concatenate({emit.broadcast(token, {batch, 1, m.hidden}, {2}), patches}, 1);
+    w.at(n.positions, "embedding");
+    Value positions = w.parameter(n.positions, {1, sequence, m.hidden}, {sequence, m.hidden});
+    return emit.add(x, emit.broadcast(positions, ir::shapeOf(x), {1, 2}));
+  }
+
+  /// Keys that are not padding, for every query.
+  Value paddingMask(Value mask) {
+    w.at(n.attention, "mask");
+    Value kept = emit.compare(mask, emit.splat(int64_t(0), mask), ir::Comparison::NE);
+    return emit.broadcast(kept, {batch, 1, sequence, sequence}, {0, 3});
+  }
+
+  Value positions() { return emit.convert(emit.iota({sequence}, w.opBuilder().getI64Type(), 0), element); }
+
+  void rotaryTables(SharedValues &shared) {
+    w.at("rotary", "angles");
+    Shape shape = {sequence, int64_t(m.rotaryFrequencies.size())};
+    Value at = emit.broadcast(positions(), shape, {0}), frequencies = emit.broadcast(w.constant(m.rotaryFrequencies), shape, {1});
+    Value half = emit.multiply(at, frequencies);
+    Value angles = w.concatenate({half, half}, 1);
+    shared.cosine = ir::CosineOp::create(w.opBuilder(), w.location(), angles.getType(), angles);
+    shared.sine = ir::SineOp::create(w.opBuilder(), w.location(), angles.getType(), angles);
+  }
+
+  /// Press, Smith and Lewis, Train Short, Test Long (2022): head h adds slope_h times the key's position. With a number of heads that is
+  /// no power of two, the slopes between those of the next larger one fill up.
+  Value alibi() {
+    int64_t power = int64_t(1) << int64_t(std::log2(double(m.heads)));
+    std::vector<double> slopes;
+    for (int64_t h = 0; h < m.heads; ++h)
+      slopes.push_back(h < power ? std::pow(2.0, -8.0 * double(h + 1) / double(power)) : std::pow(2.0, -4.0 * double(2 * (h - power) + 1) / double(power)));
+    w.at("alibi", "bias");
+    Shape shape = {m.heads, sequence};
+    Value slope = emit.broadcast(w.constant(slopes), shape, {0}), at = emit.broadcast(positions(), shape, {1});
+    Value bias = emit.multiply(slope, at);
+    return emit.broadcast(bias, {1, m.heads, sequence, sequence}, {1, 3});
+  }
+
+  Value windowMask() {
+    w.at("window", "mask");
+    mlir::Type index = w.opBuilder().getI64Type();
+    Shape shape = {sequence, sequence};
+    Value query = emit.iota(shape, index, 0), key = emit.iota(shape, index, 1);
+    Value distance = emit.subtract(query, key);
+    Value sees = emit.compare(distance, emit.splat(m.window, distance), ir::Comparison::LT);
+    return emit.broadcast(sees, {1, 1, sequence, sequence}, {2, 3});
+  }
+
+  Value layers(Value x, const SharedValues &shared) {
+    FunctionWriter body(layer, element, n.layers + ".0.");
+    writeLayer(body, m, x, shared);
+    std::vector<Value> common;
+    for (Value value : {shared.cosine, shared.sine, shared.mask})
+      if (value)
+        common.push_back(value);
+    llvm::ArrayRef<TransformerArgument> parameters = llvm::ArrayRef(body.arguments()).drop_front(1 + common.size());
+    auto types = layer.getArgumentTypes().drop_front(1 + common.size());
+    for (int64_t k = 0; k < m.layers; ++k) {
+      std::string scope = fmt::format("{}.{}", n.layers, k);
+      llvm::SmallVector<Value> operands = {x};
+      operands.append(common.begin(), common.end());
+      for (auto [parameter, type] : llvm::zip(parameters, types))
+        operands.push_back(w.parameter(scope + "." + parameter.name, parameter.exported, ir::shapeOf(type)));
+      auto loc = mlir::NameLoc::get(w.opBuilder().getStringAttr(scope));
+      x = ir::CallOp::create(w.opBuilder(), loc, layer.getResultTypes(), layer.getSymName(), operands).getResult(0);
+    }
+    return x;
+  }
+
+  Value head(Value x) {
+    if (m.finalNorm)
+      x = w.norm(x, m.norm, m.epsilon, n.finalNorm);
+    if (m.task == Task::ImageClassification) {
+      w.at(n.head, "class_token");
+      x = emit.reshape(w.slice(x, 1, 0, 1), {batch, m.hidden});
+      return w.linear(x, 1, {m.classes}, n.head, m.layout, m.headBias);
+    }
+    if (!n.headTransform.empty()) {
+      x = w.linear(x, 1, {m.hidden}, n.headTransform, WeightLayout::OutIn, /*hasBias=*/true);
+      w.at(n.headTransform, "activation");
+      x = w.norm(w.activation(x, m.activation), m.norm, m.epsilon, n.headNorm);
+    }
+    w.at(n.head, "linear");
+    Value weight = m.tiedHead ? table : w.parameter(n.head + ".weight", {m.vocabulary, m.hidden});
+    Value logits = emit.dot(x, weight, {}, {}, {2}, {1});
+    return m.headBias ? w.bias(logits, {m.vocabulary}, n.headBias) : logits;
+  }
+
+  Result<Value> lossOf(Value logits, Value labels) {
+    w.at("loss", "cross_entropy");
+    if (m.task == Task::CausalLm) { // each token's label is the next token; the last has none
+      Value none = emit.splat(kIgnoredLabel, w.slice(labels, 1, 0, 1));
+      labels = w.concatenate({w.slice(labels, 1, 1, sequence), none}, 1);
+    }
+    TermBuilder terms(&w.block(), floatType);
+    terms.setLocation(w.location());
+    KERF_TRY(loss, crossEntropy(terms, terms.fromValue(logits), terms.fromValue(labels), kIgnoredLabel, "mean"));
+    return terms.emit(loss);
+  }
+
+  void describeArguments() {
+    mlir::OpBuilder &b = w.opBuilder();
+    llvm::SmallVector<mlir::DictionaryAttr> attributes;
+    for (auto [argument, value] : llvm::zip(w.arguments(), w.block().getArguments())) {
+      llvm::SmallVector<mlir::NamedAttribute> named{b.getNamedAttr(ir::KerfDialect::kKindAttr, b.getStringAttr(argument.kind)),
+                                                    b.getNamedAttr(ir::KerfDialect::kNameAttr, b.getStringAttr(argument.name))};
+      if (argument.kind == "parameter")
+        named.push_back(b.getNamedAttr(ir::KerfDialect::kTrainableAttr, b.getUnitAttr()));
+      if (argument.exported != ir::shapeOf(value))
+        named.push_back(b.getNamedAttr(ir::KerfDialect::kExportedShapeAttr, b.getDenseI64ArrayAttr(argument.exported)));
+      attributes.push_back(b.getDictionaryAttr(named));
+    }
+    main.setAllArgAttrs(attributes);
+  }
+
+  const TransformerModel &m;
+  const ModuleNames &n;
+  int64_t batch, sequence;
+  DType floatType;
+  mlir::Type element;
+  mlir::Location unknown;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::func::FuncOp layer, main;
+  FunctionWriter w;
+  ir::Emitter &emit;
+  Value table; // of the tokens
+};
+
+/// The tensors of the model's parameters, by their names. What else the file holds is told, but for the head's copy of a tied table.
+Status takeWeights(ImportedModel &model, mlir::func::FuncOp main, const TransformerModel &m, const TensorMap &given, const std::string &from) {
+  std::set<std::string> known;
+  for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+    auto name = main.getArgAttrOfType<mlir::StringAttr>(i, ir::KerfDialect::kNameAttr).str();
+    if (main.getArgAttrOfType<mlir::StringAttr>(i, ir::KerfDialect::kKindAttr) != "parameter")
+      continue;
+    auto it = given.find(name);
+    if (it == given.end() && name.rfind(m.optionalPrefix, 0) == 0)
+      it = given.find(name.substr(m.optionalPrefix.size()));
+    if (it == given.end())
+      continue;
+    known.insert(it->first);
+    Shape wanted = ir::shapeOf(main.getArgumentTypes()[i]);
+    if (auto exported = main.getArgAttrOfType<mlir::DenseI64ArrayAttr>(i, ir::KerfDialect::kExportedShapeAttr))
+      wanted.assign(exported.asArrayRef().begin(), exported.asArrayRef().end());
+    if (it->second.shape != wanted)
+      return Error{fmt::format("'{}' in '{}' has the shape {}, the configuration's model has {}", it->first, from, shapeText(it->second.shape),
+                               shapeText(wanted))};
+    model.weights[name] = it->second;
+  }
+  std::vector<std::string> others;
+  for (const auto &[name, tensor] : given)
+    if (!known.count(name) && !(m.tiedHead && name == m.names.head + ".weight"))
+      others.push_back(name);
+  if (known.empty())
+    return Error{fmt::format("'{}' holds none of the model's tensors; it has: {}", from, fmt::join(others, ", "))};
+  if (!others.empty())
+    model.warnings.push_back(fmt::format("'{}': {} of its {} tensors are not in the model: {}", from, others.size(), given.size(), fmt::join(others, ", ")));
+  return ok();
+}
+
+} // namespace
+
+Result<std::optional<TensorMap>> weightsBesideConfig(const std::string &path) {
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::set<std::string> files;
+  std::error_code code;
+  if (std::filesystem::exists(folder / kWeightsFile, code)) {
+    files.insert(kWeightsFile);
+  } else if (std::filesystem::exists(folder / kIndexFile, code)) {
+    std::string indexPath = (folder / kIndexFile).string();
+    KERF_TRY(index, ConfigReader::open(indexPath));
+    const nlohmann::json &map = index.value("weight_map");
+    for (const nlohmann::json &file : map.is_object() ? map : nlohmann::json::object())
+      files.insert(file.is_string() ? file.get<std::string>() : "");
+    if (files.empty() || files.count(""))
+      return Error{fmt::format("'{}' has no weight_map from tensors to files", indexPath)};
+  }
+  if (files.empty())
+    return std::optional<TensorMap>();
+  TensorMap all;
+  for (const std::string &file : files) {
+    KERF_TRY(tensors, readTensors((folder / file).string()));
+    all.merge(tensors);
+  }
+  return std::optional<TensorMap>(std::move(all));
+}
+
+Result<ImportedModel> importConfig(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options) {
+  if (!options.loss.empty() && options.loss != "loss")
+    return Error{fmt::format("'{}' has the loss of its model; --loss '{}' is for exports", path, options.loss)};
+  ImportedModel model;
+  StepSize step{options.globalBatch, options.sequence};
+  KERF_TRY(transformer, modelFromConfig(path, step, model.warnings));
+  Result<mlir::OwningOpRef<mlir::ModuleOp>> module = TransformerImport(context, transformer, step, options.floatType).run();
+  if (!module)
+    return Error{fmt::format("'{}': {}", path, module.error().message), module.error().status};
+  model.module = std::move(*module);
+  if (Status status = verifyModule(*model.module); !status)
+    return Error{fmt::format("'{}': the imported program is not valid: {}", path, status.error().message), ExitStatus::InternalCheck};
+  auto main = model.module->lookupSymbol<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
+  KERF_CHECK(applyGlobs(main, options));
+  if (options.weights) {
+    KERF_TRY(given, readWeights(*options.weights));
+    KERF_CHECK(takeWeights(model, main, transformer, given, *options.weights));
+    return model;
+  }
+  KERF_TRY(beside, weightsBesideConfig(path));
+  std::string file = (std::filesystem::path(path).parent_path() / kWeightsFile).string();
+  if (!beside) {
+    model.missingFiles.push_back(file);
+    return model;
+  }
+  KERF_CHECK(takeWeights(model, main, transformer, *beside, file));
+  return model;
+}
+
+} // namespace kerf::frontend

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the functions of a transformer: what @main and a layer have in common, and the layer itself. The IR is what an ONNX export of the
+// same model becomes before its gradients are taken: composites, heads apart as dimensions, parameters viewed to match.
+#pragma once
+
+#include "TransformerModel.h"
+#include "kerf/Dialect/Kerf/Emit.h"
+#include "kerf/Package/Package.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace kerf::frontend {
+
+/// An argument of a function that is written: a parameter or an input of the model.
+struct TransformerArgument {
+  std::string name; // in a layer: within it
+  std::string kind; // "parameter", "input"; in a layer also "": handed over by @main
+  Shape exported;   // its shape in a checkpoint; the function may see another shape of the same elements
+};
+
+/// Appends ops and arguments to the one block of a function.
+class FunctionWriter {
+public:
+  /// `scope` goes before the names of modules in locations: "transformer.h.0." in a layer.
+  FunctionWriter(mlir::func::FuncOp function, mlir::Type floatType, std::string scope);
+
+  /// Ops from here on are `node` of `module`.
+  void at(const std::string &module, const char *node);
+  mlir::Value parameter(const std::string &name, const Shape &exported, const Shape &viewed);
+  mlir::Value parameter(const std::string &name, const Shape &shape) { return parameter(name, shape, shape); }
+  mlir::Value input(const std::string &name, mlir::Type element, const Shape &shape);
+  /// What @main hands over to a layer; null stays null.
+  mlir::Value received(mlir::Value given);
+
+  /// The product of x's last `contracted` dimensions with the module's weight, to dimensions `out` in their place, and its bias.
+  mlir::Value linear(mlir::Value x, int64_t contracted, const Shape &out, const std::string &module, WeightLayout layout, bool bias);
+  mlir::Value bias(mlir::Value x, const Shape &out, const std::string &name);
+  mlir::Value norm(mlir::Value x, NormKind kind, double epsilon, const std::string &module);
+  mlir::Value activation(mlir::Value x, Activation kind);
+  /// Elements [from, to) of one dimension.
+  mlir::Value slice(mlir::Value x, int64_t dim, int64_t from, int64_t to);
+  mlir::Value concatenate(mlir::ValueRange parts, int64_t dim);
+  mlir::Value constant(llvm::ArrayRef<double> values);
+  mlir::RankedTensorType type(const Shape &shape) const { return mlir::RankedTensorType::get(shape, floatType); }
+
+  ir::Emitter &emitter() { return emit; }
+  mlir::OpBuilder &opBuilder() { return builder; }
+  mlir::Location location() const { return emit.loc; }
+  const std::vector<TransformerArgument> &arguments() const { return args; }
+  mlir::Block &block() { return function.getBody().front(); }
+  /// Returns `result`; the function's type is then known.
+  void finish(mlir::Value result);
+
+private:
+  mlir::Value argument(TransformerArgument argument, mlir::Type type);
+
+  mlir::func::FuncOp function;
+  mlir::Type floatType;
+  std::string scope;
+  mlir::OpBuilder builder;
+  ir::Emitter emit;
+  std::vector<TransformerArgument> args;
+};
+
+/// What all layers share, computed once in @main. Null where the model has none.
+struct SharedValues {
+  mlir::Value cosine, sine; // [S, R] for R rotated elements
+  mlir::Value mask;         // [1 or B, 1 or H, S, S]
+};
+
+/// Writes the body of a layer: its first argument is the residual stream [B, S, hidden], then `shared`, then its parameters.
+void writeLayer(FunctionWriter &writer, const TransformerModel &model, mlir::Value stream, const SharedValues &shared);
+
+} // namespace kerf::frontend

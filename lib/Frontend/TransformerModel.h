@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// A transformer as plain data: its sizes, its choices among the forms that are in use, and the names of its parameters in Hugging Face's
+// checkpoints. A family of models (TransformerFamilies.cpp) is one such record with the keys that fill it; TransformerImport.cpp
+// and TransformerLayer.cpp write every record as IR.
+#pragma once
+
+#include "ConfigReader.h"
+
+namespace kerf::frontend {
+
+enum class Task {
+  CausalLm,            // each token's label is the next one; the loss shifts the labels, as Hugging Face's models do
+  MaskedLm,            // labels are -100 but at the masked positions
+  ImageClassification, // one label a picture, from the first (class) token
+};
+enum class NormKind {
+  Layer,
+  Rms,
+  RmsPlusOne, // the scale is 1 + weight
+};
+enum class PositionKind { Learned, Rotary, Alibi };
+/// How attention a and MLP f stand in the residual stream x; n, m are norms.
+enum class ResidualForm {
+  PreNorm,            // y = x + a(n(x)); y + f(m(y))
+  PostNorm,           // y = n(x + a(x)); m(y + f(y))
+  Parallel,           // x + a(n(x)) + f(m(x))
+  ParallelSharedNorm, // x + a(n(x)) + f(n(x))
+};
+/// How the weights of queries, keys and values lie. H heads, G key/value heads, D elements each.
+enum class ProjectionForm {
+  Separate, // [H, D], [G, D], [G, D]
+  Stacked,  // one of [3, H, D]; G = H
+  Grouped,  // one of [G, H / G + 2, D]: after the queries of each group, its key and its value
+};
+enum class Activation { Gelu, GeluTanh, Relu, Silu };
+enum class WeightLayout {
+  OutIn, // nn.Linear
+  InOut, // GPT-2's Conv1D
+};
+
+/// Names of modules: of the model from its root, of a layer within it. A parameter is MODULE.weight or MODULE.bias.
+struct ModuleNames {
+  std::string tokens, positions, tokenTypes, embeddingNorm;
+  std::string layers; // layer k is "LAYERS.k"
+  std::string attention, fused, query, key, value, queryNorm, keyNorm, output, attentionNorm, mlpNorm;
+  std::string gate, up, down;
+  std::string finalNorm, head;
+  std::string headTransform, headNorm, headBias; // masked LM: a dense layer, a norm, and a parameter of its own
+  std::string patches, classToken;               // images; the class token is a parameter
+};
+
+struct TransformerModel {
+  Task task = Task::CausalLm;
+  ModuleNames names;
+  std::string optionalPrefix; // checkpoints of the model without its head leave this out of every name
+
+  int64_t layers = 0, hidden = 0, heads = 0, groups = 0, headSize = 0, inner = 0, vocabulary = 0, maxPositions = 0;
+  int64_t tokenTypes = 0;                                            // masked LM: rows of that table
+  int64_t imageSize = 0, patchSize = 0, channels = 0, classes = 0; // images
+
+  NormKind norm = NormKind::Layer;
+  double epsilon = 0;
+  bool finalNorm = true, embeddingNorm = false, queryKeyNorm = false;
+
+  PositionKind position = PositionKind::Learned;
+  int64_t positionOffset = 0;             // rows of the table of positions before the first
+  std::vector<double> rotaryFrequencies;  // radians a position, for each pair of rotated elements
+  int64_t window = 0;                     // a token sees itself and the window - 1 before it; 0: all before it
+
+  ResidualForm residual = ResidualForm::PreNorm;
+  ProjectionForm projection = ProjectionForm::Separate;
+  WeightLayout layout = WeightLayout::OutIn;
+  bool queryKeyValueBias = false, outputBias = false, mlpBias = false, headBias = false;
+  bool gated = false; // the activation's result times a second product
+  Activation activation = Activation::Gelu;
+  bool scaledEmbedding = false; // by the square root of the hidden size
+  bool tiedHead = false;        // the head's weight is the table of tokens
+};
+
+/// The size of one step, as asked for.
+struct StepSize {
+  int64_t batch = 0, sequence = 0; // 0: the default
+};
+
+/// The model of a configuration, checked: sizes are positive and fit each other, and so does `step`, whose defaults are filled in.
+/// Warnings say where the configuration asks for something that is left out without changing the training step.
+Result<TransformerModel> modelFromConfig(const std::string &path, StepSize &step, std::vector<std::string> &warnings);
+
+} // namespace kerf::frontend
