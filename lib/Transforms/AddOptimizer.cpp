@@ -69,6 +69,8 @@ private:
   const OptimizerOptions &options;
   OpBuilder builder;
   std::vector<Trained> trained;
+  /// Of every argument of the step, set at the end: one by one, each would copy those of all.
+  SmallVector<DictionaryAttr> argumentAttributes;
   unsigned learningRate = 0, step = 0;
   SmallVector<Value> squaredNorms;
 };
@@ -104,16 +106,16 @@ LogicalResult StepBuilder::findGradients() {
 }
 
 unsigned StepBuilder::addArgument(Type type, StringRef kind, StringRef name, DictionaryAttr more) {
-  unsigned index = main.getNumArguments();
   NamedAttrList attributes(more);
   attributes.set(KerfDialect::kKindAttr, builder.getStringAttr(kind));
   attributes.set(KerfDialect::kNameAttr, builder.getStringAttr(name));
-  (void)main.insertArgument(index, type, attributes.getDictionary(main.getContext()),
-                            NameLoc::get(builder.getStringAttr(name)));
-  return index;
+  argumentAttributes.push_back(attributes.getDictionary(main.getContext()));
+  return main.getBody().front().addArgument(type, NameLoc::get(builder.getStringAttr(name))).getArgNumber();
 }
 
 void StepBuilder::addArguments() {
+  for (unsigned i = 0; i < main.getNumArguments(); ++i)
+    argumentAttributes.push_back(main.getArgAttrDict(i));
   bool isDouble = false;
   for (Trained &one : trained) {
     isDouble |= tensorType(one.parameter).getElementType().isF64();
@@ -212,8 +214,9 @@ void StepBuilder::setResults() {
     attributes.push_back(builder.getDictionaryAttr(named));
   };
   auto update = [&](unsigned argument, Value value, StringRef name) {
-    main.setArgAttr(argument, KerfDialect::kUpdatedByAttr,
-                    builder.getI64IntegerAttr(static_cast<int64_t>(results.size())));
+    NamedAttrList described(argumentAttributes[argument]);
+    described.set(KerfDialect::kUpdatedByAttr, builder.getI64IntegerAttr(static_cast<int64_t>(results.size())));
+    argumentAttributes[argument] = described.getDictionary(main.getContext());
     append(value, name);
   };
   for (Trained &one : trained)
@@ -226,7 +229,9 @@ void StepBuilder::setResults() {
     for (auto [one, squared] : llvm::zip(trained, squaredNorms))
       append(squared, "gradient_norm_squared/" + one.name);
   terminator->setOperands(results);
-  main.setFunctionType(builder.getFunctionType(main.getArgumentTypes(), ValueRange(results).getTypes()));
+  main.setFunctionType(
+      builder.getFunctionType(main.getBody().front().getArgumentTypes(), ValueRange(results).getTypes()));
+  main.setAllArgAttrs(argumentAttributes);
   main.setAllResultAttrs(attributes);
 }
 
