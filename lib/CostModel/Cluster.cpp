@@ -158,6 +158,7 @@ void readLevels(const Json &json, Cluster &cluster, std::string &message) {
     level.bandwidth = reader.positive("bandwidth");
     level.latency = reader.notNegative("latency", std::numeric_limits<double>::quiet_NaN());
     level.nodeBandwidth = reader.positive("node_bandwidth", level.bandwidth * static_cast<double>(unitDevices));
+    level.switchBandwidth = reader.notNegative("switch_bandwidth", 0);
     if (message.empty() && level.size > kMaxRanks / unitDevices)
       reader.fail(fmt::format("{} units of {} devices are more than {} ranks", level.size, unitDevices, kMaxRanks));
     if (message.empty() && !std::isfinite(level.nodeBandwidth))
@@ -269,6 +270,8 @@ std::string kerf::toJson(const Cluster &cluster) {
                               {"bandwidth", number(level.bandwidth)},
                               {"latency", number(level.latency)},
                               {"node_bandwidth", number(level.nodeBandwidth)}});
+    if (level.switchBandwidth > 0)
+      json["levels"].back()["switch_bandwidth"] = number(level.switchBandwidth);
     all *= level.size;
   }
   if (cluster.usedRanks != all)

@@ -6,16 +6,19 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cmath>
+#include <limits>
 #include <unordered_map>
 
 using namespace kerf;
 
 namespace {
 
-// Share of a link's figure that large messages reach. NCCL, against the spec sheet: A100 NVLink 230 of 300 GB/s, H100
-// 370 of 450, V100 134 of 150, DGX A100 over 8 x HDR 192 of 200, DGX H100 over 8 x NDR 380 of 400: 0.77-0.96. Threads
-// on one machine: the constant of ThisMachine.cpp is what a copy reaches already.
-constexpr double kLinkEfficiency = 0.85;
+// Share of a link's figure that NCCL reaches with long messages (rows in docs/cost-model.md). Inside a node: A100
+// NVLink 230 of 300 GB/s, H100 ring 370 of 450, V100 134 of 150. Across: DGX A100 over 8 x HDR 192 of 200, DGX H100
+// over 8 x NDR 380 of 400. Threads on one machine: the constant of ThisMachine.cpp is what a copy reaches already.
+constexpr double kInnermostEfficiency = 0.8;
+constexpr double kNetworkEfficiency = 0.95;
 constexpr double kThreadLinkEfficiency = 1.0;
 // All-gather of 512 bytes between two devices, less one hop: A100 7.9 us, H100 4.6 us (aiconfigurator's NCCL tables).
 constexpr double kAcceleratorLaunchSeconds = 6e-6;
@@ -53,6 +56,7 @@ GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_
   GroupShape::Crossing worst;
   worst.innermost = below == 1;
   worst.latency = level.latency;
+  double mostLeaving = 1;
   // Who shares a unit's way out: groups (one flow each in a ring) and ranks (all-to-all, permute).
   std::unordered_map<int64_t, int64_t> groupsLeaving, ranksLeaving;
   std::vector<std::map<int64_t, int64_t>> membersBelow, partsWithin;
@@ -78,12 +82,17 @@ GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_
       double member = std::min(level.bandwidth, level.nodeBandwidth / static_cast<double>(ranksLeaving[unit]));
       double outside = static_cast<double>(membersWithin[outer] - members) / size;
       worst.parts = std::max(worst.parts, parts);
+      mostLeaving = std::max(mostLeaving, static_cast<double>(groupsLeaving[unit]));
       worst.ringBandwidth = first ? ring : std::min(worst.ringBandwidth, ring);
       worst.memberBandwidth = first ? member : std::min(worst.memberBandwidth, member);
       worst.outsideShare = std::max(worst.outsideShare, outside);
       first = false;
     }
   }
+  // A switch is faster than a ring when all of the level's units take part (NCCL's tables: 8 GPUs, not 2 or 4); groups
+  // that leave one unit share it.
+  if (worst.parts == level.size)
+    worst.switchBandwidth = worst.innermost ? level.switchBandwidth : level.switchBandwidth / mostLeaving;
   worst.ringBandwidth *= efficiency;
   worst.memberBandwidth *= efficiency;
   return worst;
@@ -95,13 +104,16 @@ GroupShape shapeOf(const Mesh &mesh, const Cluster &cluster, std::span<const Axi
   if (shape.members <= 1)
     return shape;
   bool cpu = cluster.device.kind == "cpu";
+  shape.cutIntoPieces = !cpu;
   shape.launchSeconds = cpu ? kCpuLaunchSeconds : kAcceleratorLaunchSeconds;
   Groups groups = allGroups(mesh, axes);
   int64_t below = 1;
   for (const Level &level : cluster.levels) {
     int64_t within = below * level.size;
-    GroupShape::Crossing crossing =
-        crossingAt(groups, level, below, within, cpu ? kThreadLinkEfficiency : kLinkEfficiency);
+    GroupShape::Crossing crossing = crossingAt(groups, level, below, within,
+                                               cpu          ? kThreadLinkEfficiency
+                                               : below == 1 ? kInnermostEfficiency
+                                                            : kNetworkEfficiency);
     if (crossing.parts > 1)
       shape.levels.push_back(crossing);
     below = within;
@@ -109,25 +121,51 @@ GroupShape shapeOf(const Mesh &mesh, const Cluster &cluster, std::span<const Axi
   return shape;
 }
 
-/// Bus bandwidth: a ring through all members is as fast as its narrowest border.
-double ringBandwidth(const GroupShape &group) {
-  double least = group.levels.front().ringBandwidth;
+/// Seconds on the wire of a ring through all members, which is as fast as its narrowest border.
+double ringSeconds(const GroupShape &group, double bytes) {
+  double least = std::numeric_limits<double>::infinity();
   for (const GroupShape::Crossing &level : group.levels)
     least = std::min(least, level.ringBandwidth);
-  return least;
+  auto n = static_cast<double>(group.members);
+  return (n - 1) / n * bytes / least;
 }
 
-/// Hops, one after the other, times their latency: a ring passes all parts of each level once. `throughTree`: over
-/// levels of nodes a tree's depth does (NCCL's double binary trees, Jeaugey 2019).
+/// The same of an all-reduce: sums are made inside the units of a level first, so that its border carries what a ring
+/// of the units does. Switches that add can be faster than a ring.
+double reduceSeconds(const GroupShape &group, double bytes) {
+  double slowest = 0, units = 1;
+  for (auto level = group.levels.rbegin(); level != group.levels.rend(); ++level) {
+    units = std::min(units * static_cast<double>(level->parts), static_cast<double>(group.members));
+    double bandwidth = std::max(level->ringBandwidth, level->switchBandwidth);
+    slowest = std::max(slowest, 2 * (units - 1) / units * bytes / bandwidth);
+  }
+  return slowest;
+}
+
+/// Hops, one after the other, times their latency. A ring passes all members: each border between units once, and
+/// between members of a unit as often as there are members. A tree passes a node's members and then its depth over
+/// nodes (NCCL's double binary trees, Jeaugey 2019).
 enum class Hops { Ring, Tree };
 double hopSeconds(const GroupShape &group, Hops hops) {
   double seconds = 0;
-  for (const GroupShape::Crossing &level : group.levels) {
-    auto ring = static_cast<double>(level.parts - 1);
-    auto depth = static_cast<double>(std::bit_width(static_cast<uint64_t>(level.parts - 1)));
-    seconds += level.latency * (hops == Hops::Tree && !level.innermost ? depth : ring);
+  double outer = 1; // units that the ring passes, of the level above
+  for (auto level = group.levels.rbegin(); level != group.levels.rend(); ++level) {
+    double units = outer * static_cast<double>(level->parts);
+    auto depth = static_cast<double>(std::bit_width(static_cast<uint64_t>(level->parts - 1)));
+    double inside = static_cast<double>(level->parts - 1);
+    // Groups may lie differently and `parts` are the most of any: no more hops than members, no fewer than inside.
+    double ring = std::max(inside, std::min(units, static_cast<double>(group.members)) - outer);
+    seconds += level->latency * (hops == Hops::Ring ? ring : level->innermost ? inside : depth);
+    outer = units;
   }
   return seconds;
+}
+
+/// A message of `seconds` on the wire through hops of `latency` in all. It is cut into pieces: few large ones fill the
+/// way late, many small ones pay each hop's start often. The best cut takes (sqrt(latency) + sqrt(seconds))^2
+/// (Thakur, Rabenseifner & Gropp 2005, pipelined algorithms); between threads nothing is cut.
+double pipelined(const GroupShape &group, double latency, double seconds) {
+  return latency + seconds + (group.cutIntoPieces ? 2 * std::sqrt(latency * seconds) : 0);
 }
 
 } // namespace
@@ -153,24 +191,23 @@ std::string_view kerf::toString(Collective collective) {
 double kerf::collectiveSeconds(Collective collective, const GroupShape &group, double bytes) {
   if (group.members <= 1 || group.levels.empty())
     return 0;
-  auto n = static_cast<double>(group.members);
   switch (collective) {
   case Collective::AllReduce: // reduce-scatter, then all-gather
-    return group.launchSeconds + 2 * hopSeconds(group, Hops::Tree) + 2 * (n - 1) / n * bytes / ringBandwidth(group);
+    return group.launchSeconds + pipelined(group, 2 * hopSeconds(group, Hops::Tree), reduceSeconds(group, bytes));
   case Collective::AllGather:
   case Collective::ReduceScatter:
-    return group.launchSeconds + hopSeconds(group, Hops::Ring) + (n - 1) / n * bytes / ringBandwidth(group);
+    return group.launchSeconds + pipelined(group, hopSeconds(group, Hops::Ring), ringSeconds(group, bytes));
   case Collective::AllToAll: { // each level carries what goes across it; they run side by side
     double slowest = 0;
     for (const GroupShape::Crossing &level : group.levels)
       slowest = std::max(slowest, level.outsideShare * bytes / level.memberBandwidth);
-    return group.launchSeconds + hopSeconds(group, Hops::Ring) + slowest;
+    return group.launchSeconds + pipelined(group, hopSeconds(group, Hops::Tree), slowest);
   }
   case Collective::Permute: // someone's partner is across the outermost border
   case Collective::Send: {
     double slowest = 0;
     for (const GroupShape::Crossing &level : group.levels)
-      slowest = std::max(slowest, level.latency + bytes / level.memberBandwidth);
+      slowest = std::max(slowest, pipelined(group, level.latency, bytes / level.memberBandwidth));
     return group.launchSeconds + slowest;
   }
   }

@@ -13,31 +13,40 @@ void add(std::map<std::string, double> &to, const std::map<std::string, double> 
     to[name] += times * seconds;
 }
 
-/// The two streams of a task, layer after layer.
-class Streams {
-public:
-  /// A gather of what the next layer needs: one layer ahead of it, or right before.
-  void gather(double seconds, bool ahead) {
-    double begin = ahead ? std::max(communication, layerStart) : std::max(communication, now);
-    communication = begin + seconds;
-    ready = communication;
-  }
-  void compute(double seconds) {
-    layerStart = std::max(now, ready);
-    now = layerStart + seconds;
-  }
-  void reduce(double seconds, bool beside) {
-    communication = std::max(communication, now) + seconds;
-    if (!beside)
-      now = communication;
-  }
-  double now = 0;           // end of the compute stream
-  double communication = 0; // end of the communication stream
-
-private:
-  double layerStart = 0; // of the layer that runs last
-  double ready = 0;      // parameters of the next layer are there
+struct Layer {
+  double gather = 0, body = 0, reduce = 0;
+  int64_t repeat = 1;
 };
+
+struct StreamEnds {
+  double compute = 0, communication = 0;
+};
+
+/// The two streams of a task, layer after layer: the parameters of the next layer are fetched while one runs, or right
+/// before it; gradients are reduced beside the layers that follow, or right away. A few additions a layer; what they add
+/// is priced once for all that are alike.
+StreamEnds runStreams(const std::vector<Layer> &layers, const Overlap &overlap) {
+  StreamEnds end;
+  bool first = true;
+  double ready = 0; // parameters of the layer to come are there
+  for (size_t l = 0; l < layers.size(); ++l)
+    for (int64_t i = 0; i < layers[l].repeat; ++i) {
+      if (first || !overlap.parameters)
+        ready = end.communication = std::max(end.communication, end.compute) + layers[l].gather;
+      first = false;
+      double start = std::max(end.compute, layers[l].gather > 0 ? ready : 0);
+      const Layer *next = i + 1 < layers[l].repeat ? &layers[l] : l + 1 < layers.size() ? &layers[l + 1] : nullptr;
+      if (overlap.parameters && next)
+        ready = end.communication = std::max(end.communication, start) + next->gather;
+      end.compute = start + layers[l].body;
+      if (layers[l].reduce > 0) {
+        end.communication = std::max(end.communication, end.compute) + layers[l].reduce;
+        if (!overlap.gradients)
+          end.compute = end.communication;
+      }
+    }
+  return end;
+}
 
 } // namespace
 
@@ -101,7 +110,7 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
   Collective reduction = plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce;
 
   TaskCost cost;
-  Streams streams;
+  std::vector<Layer> layers;
   double beside = 0; // seconds of gathers and reductions
   for (const Segment *segment : segments) {
     Pass run, again;
@@ -144,24 +153,20 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
     }
     double body = run.compute + again.compute + run.exposedSeconds + again.exposedSeconds;
     beside += repeat * (gather + reduce);
-    for (int64_t i = 0; i < segment->repeat; ++i) { // a handful of additions; layers are priced once
-      streams.gather(gather, plan.overlap.parameters);
-      streams.compute(body);
-      if (reduce > 0)
-        streams.reduce(reduce, plan.overlap.gradients);
-    }
+    layers.push_back({gather, body, reduce, segment->repeat});
   }
+  StreamEnds streams = runStreams(layers, plan.overlap);
   double waited = 0;
   for (const auto &[axes, seconds] : cost.exposed)
     waited += seconds;
-  double hidden = std::max(0.0, beside - (streams.now - cost.compute() - waited));
+  double hidden = std::max(0.0, beside - (streams.compute - cost.compute() - waited));
   double slower = kContention * std::min(hidden, cost.compute());
   (forward ? cost.forward : cost.backward) += slower;
-  cost.seconds = streams.now + slower;
+  cost.seconds = streams.compute + slower;
   // Between microbatches a late reduction runs on beside the next task, as long as communication keeps up.
   if (!last)
     cost.seconds = std::max(cost.seconds, beside);
-  cost.tail = last ? std::max(0.0, streams.communication - streams.now) : 0;
+  cost.tail = last ? std::max(0.0, streams.communication - streams.compute) : 0;
   double exposedBeside = std::max(0.0, cost.seconds - cost.compute() - waited);
   if (beside > 0 && exposedBeside > 0) // all of it is of the parameters' axes
     for (const Segment *segment : segments)

@@ -56,8 +56,8 @@ TEST(Collectives, ShapesOfGroupsCountedByHand) {
   EXPECT_EQ(outer.levels[0].parts, 2);
   EXPECT_EQ(outer.levels[1].parts, 2);
   // 4 groups leave each node, 2 members each: 2 x 25 GB/s a group, and together no more than the node's 200.
-  EXPECT_DOUBLE_EQ(outer.levels[1].ringBandwidth, 0.85 * 50e9);
-  EXPECT_DOUBLE_EQ(outer.levels[1].memberBandwidth, 0.85 * 25e9);
+  EXPECT_DOUBLE_EQ(outer.levels[1].ringBandwidth, 0.95 * 50e9);
+  EXPECT_DOUBLE_EQ(outer.levels[1].memberBandwidth, 0.95 * 25e9);
   EXPECT_DOUBLE_EQ(outer.levels[0].outsideShare, 0.25);
   EXPECT_DOUBLE_EQ(outer.levels[1].outsideShare, 0.5);
 }
@@ -66,8 +66,8 @@ TEST(Collectives, GroupsShareTheNodesWayOut) {
   // 64 V100 in 8 nodes that have one 100 Gb/s card each: 8 strided groups get an eighth of it.
   Mesh m = mesh({8, 8});
   CollectiveModel model(m, load("v100-nodes"));
-  EXPECT_DOUBLE_EQ(model.group(axes(m, {0})).levels[0].ringBandwidth, 0.85 * 12.5e9 / 8);
-  EXPECT_DOUBLE_EQ(model.group(axes(m, {0, 1})).levels[1].ringBandwidth, 0.85 * 12.5e9);
+  EXPECT_DOUBLE_EQ(model.group(axes(m, {0})).levels[0].ringBandwidth, 0.95 * 12.5e9 / 8);
+  EXPECT_DOUBLE_EQ(model.group(axes(m, {0, 1})).levels[1].ringBandwidth, 0.95 * 12.5e9);
 }
 
 TEST(Collectives, ANodeThatIsPartFull) {
@@ -79,7 +79,7 @@ TEST(Collectives, ANodeThatIsPartFull) {
   const GroupShape &across = model.group(axes(m, {0}));
   ASSERT_EQ(across.levels.size(), 2u);
   EXPECT_EQ(across.levels[0].parts, 2);
-  EXPECT_DOUBLE_EQ(across.levels[1].ringBandwidth, 0.85 * 25e9) << "the second node has one member of each group";
+  EXPECT_DOUBLE_EQ(across.levels[1].ringBandwidth, 0.95 * 25e9) << "the second node has one member of each group";
   EXPECT_DOUBLE_EQ(across.levels[1].outsideShare, 2.0 / 3);
 }
 

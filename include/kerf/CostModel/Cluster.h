@@ -49,6 +49,8 @@ struct Level {
   double bandwidth = 0;     // bytes/s per device and direction
   double latency = 0;       // seconds
   double nodeBandwidth = 0; // bytes/s that one unit of the level below can send in all
+  /// Bus bandwidth of all-reduces that the switches of this level add (NVLink SHARP, SHARP), measured; 0: they cannot.
+  double switchBandwidth = 0;
 };
 
 struct Cluster {

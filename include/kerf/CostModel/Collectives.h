@@ -18,11 +18,13 @@ std::string_view toString(Collective collective);
 /// Where the groups of some mesh axes lie in the cluster; what the formulas need of it.
 struct GroupShape {
   int64_t members = 1;
-  double launchSeconds = 0; // from the call to the first byte
+  double launchSeconds = 0;   // from the call to the first byte
+  bool cutIntoPieces = false; // long messages travel as a train of pieces
   struct Crossing {
     bool innermost = false;     // the level that joins single devices
     int64_t parts = 1;          // units of the level below among which the group is spread, within one unit (the most)
     double ringBandwidth = 0;   // bytes/s that the group can carry across this level's border, as bus bandwidth
+    double switchBandwidth = 0; // the same for all-reduces that switches add, 0 where they cannot
     double memberBandwidth = 0; // bytes/s of one member when every rank of the unit sends across at once
     double outsideShare = 0;    // of the group: members across this border, seen from one member (the most)
     double latency = 0;         // seconds
