@@ -15,7 +15,10 @@ constexpr double kWorthwhile = 5e-4; // of the gap: a gain worth having
 constexpr int64_t kOverhead = 200;   // steps: what a pass takes at least
 constexpr int kStreak = 5;           // gains in a row before the rate grows again
 constexpr double kGrow = 1.6;
-constexpr double kMostRate = 0.5;
+constexpr double kMostRate = 1;
+constexpr int kScalePasses = 2; // of the dual, at each scale tried
+constexpr double kScaleStep = 1.3;
+constexpr int kScaleSteps = 20;
 constexpr double kLeastRate = 1e-4;  // of the first: less moves nothing any more
 constexpr double kMemory = 0.7;      // of the direction, from one pass to the next
 constexpr double kFirstWidth = 3e-4; // of the bound
@@ -81,6 +84,36 @@ Ascent kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> pr
     }
   }
   return best;
+}
+
+int64_t kerf::search::fitScale(const Core &core, Dual &dual, std::vector<double> &prices, double enough) {
+  int64_t steps = 0;
+  auto boundAt = [&](double scale) {
+    std::vector<double> scaled = prices;
+    for (double &price : scaled)
+      price *= scale;
+    double bound = -kInfinity;
+    for (int pass = 0; pass < kScalePasses; ++pass)
+      bound = dual.pass(scaled);
+    steps += kScalePasses * (2 * dual.workPerPass() + static_cast<int64_t>(prices.size()) + kOverhead);
+    return bound;
+  };
+  double best = boundAt(1), scale = 1;
+  // The bound is concave in the scale: up as long as that helps, else down.
+  for (double factor : {kScaleStep, 1 / kScaleStep}) {
+    for (int n = 0; n < kScaleSteps && best < enough; ++n) {
+      double bound = boundAt(scale * factor);
+      if (bound <= best)
+        break;
+      best = bound;
+      scale *= factor;
+    }
+    if (scale != 1)
+      break;
+  }
+  for (double &price : prices)
+    price *= scale;
+  return steps;
 }
 
 std::vector<double> kerf::search::evenPrices(const Core &core, double total) {

@@ -16,6 +16,8 @@ constexpr int kRoundEvery = 10;          // passes of the dual between two round
 constexpr double kPrimalShare = 0.2;     // of the steps of an ascent may go into rounding
 constexpr double kPruneAt = 0.6;         // of the gap at the last pruning
 constexpr double kWorthwhile = 0.9;      // a reduction that leaves fewer of the labels is followed by another ascent
+constexpr int kReplayPasses = 3;         // of the dual at least, where an earlier search pruned
+constexpr double kReplayGap = 1.3;       // of the gap that the earlier search pruned at
 constexpr double kNextRate = 0.05;       // of prices that have been good before
 constexpr int64_t kRoundSteps = 1 << 26; // of the first round of improvement, for each thread; later ones double
 constexpr int64_t kNodes = 60;           // subproblems of one neighbourhood
@@ -27,10 +29,6 @@ public:
 
   AttemptResult run() {
     stage.push(reduce(first));
-    if (options.moved) {
-      result.moved = *options.moved;
-      stage.recall(*options.moved);
-    }
     hunt.steps -= 4 * first.cells();
     if (!options.start.empty() && !stage.core().contradictory)
       tryStart();
@@ -46,7 +44,6 @@ public:
       if (hunt.over())
         break;
     }
-    stage.remember(result.moved);
     result.steps = budget - hunt.steps;
     result.prices = pricesFor(first, stage.core().moment, prices);
     return std::move(result);
@@ -87,18 +84,18 @@ private:
   }
 
   void tryStart() {
-    State state(stage.core(), stage.project(options.start));
-    if (repair(state, options.prices.empty() ? std::vector<double>(stage.core().slack.size(), 0.0)
-                                             : pricesFor(stage.core(), first.moment, options.prices))) {
-      descend(state);
-      accept(state.labels);
-    }
-    // As it is, it may be better than what the reduction and the descent make of it.
     if (State plain(first, options.start); plain.fits() && plain.allowed() && plain.cost < hunt.cutoff) {
       double cutoff = options.accept(options.start);
       hunt.cutoff = std::min(hunt.cutoff, cutoff);
       hunt.found = true;
       best = options.start;
+      return;
+    }
+    State state(stage.core(), stage.project(options.start));
+    if (repair(state, options.prices.empty() ? std::vector<double>(stage.core().slack.size(), 0.0)
+                                             : pricesFor(stage.core(), first.moment, options.prices))) {
+      descend(state);
+      accept(state.labels);
     }
   }
 
@@ -120,12 +117,15 @@ private:
   void tighten(double rate) {
     double width = hunt.width(result.bound);
     while (!finished() && !hunt.over()) {
+      const Waypoint *waypoint = nextWaypoint();
       const Core &core = stage.core();
       Dual dual(core);
       AscentOptions ascentOptions;
       ascentOptions.rate = rate;
       ascentOptions.width = width;
       ascentOptions.enough = hunt.cutoff - hunt.step;
+      if (waypoint && result.trail.empty() && !core.slack.empty())
+        hunt.steps -= fitScale(core, dual, prices, hunt.cutoff - kReplayGap * waypoint->gap);
       double gapBefore = hunt.cutoff - result.bound;
       bool shrunk = false;
       int pass = 0;
@@ -143,28 +143,45 @@ private:
               offerRounded(core, dual, current, hunt, offer);
               primal += now - hunt.steps;
             }
-            shrunk = hunt.found && pass > 30 && hunt.cutoff - sofar.bound < kPruneAt * gapBefore;
+            double gap = hunt.cutoff - sofar.bound;
+            shrunk = hunt.found && ((pass > 30 && gap < kPruneAt * gapBefore) ||
+                                    (waypoint && pass >= kReplayPasses && gap < kReplayGap * waypoint->gap));
             return !shrunk && !hunt.over();
           });
       raiseBound(ascent.bound);
       prices = ascent.prices;
       double bound = dual.pass(prices);
-      offerRounded(core, dual, prices, hunt, offer);
+      if (!waypoint || !hunt.found)
+        offerRounded(core, dual, prices, hunt, offer);
       if (finished())
         return;
       // What costs as much as the best choice stays, so that neighbourhoods can start from it.
-      Reduction left = reduce(dual.prune(hunt.cutoff - bound));
+      Core pruned = dual.prune(hunt.cutoff - bound);
+      result.trail.push_back(
+          {stage.remember(pruned), core.moment, prices, hunt.found ? hunt.cutoff - bound : kInfinity});
+      Reduction left = reduce(std::move(pruned));
       hunt.steps -= 8 * core.cells();
       bool worthwhile =
           static_cast<double>(left.core.allLabels()) < kWorthwhile * static_cast<double>(core.allLabels());
       prices = pricesFor(left.core, core.moment, prices);
       stage.push(std::move(left));
-      stage.remember(result.moved);
       rate = shrunk ? ascent.rate : std::min(rate, kNextRate);
       width = hunt.width(result.bound);
-      if (!shrunk && !worthwhile)
+      if (!shrunk && !worthwhile && !replaying())
         return;
     }
+  }
+
+  bool replaying() const { return options.trail && result.trail.size() < options.trail->size(); }
+
+  /// Takes up what an earlier search knew at the same place of its way.
+  const Waypoint *nextWaypoint() {
+    if (!replaying())
+      return nullptr;
+    const Waypoint &waypoint = (*options.trail)[result.trail.size()];
+    stage.recall(waypoint.moved);
+    prices = pricesFor(stage.core(), waypoint.moments, waypoint.prices);
+    return &waypoint;
   }
 
   struct Part {

@@ -22,6 +22,7 @@ public:
     }
     gone.assign(count, 0);
     queued.assign(count, 0);
+    queuedLater.assign(count, 0);
     appended.assign(count, 0);
     takenFrom.assign(core.slack.size() + 1, 0);
     tableGone.assign(core.tables.size(), 0);
@@ -31,12 +32,14 @@ public:
 
   Reduction run() {
     for (int round = 0; round < 8 && !core.contradictory; ++round) {
-      while (!queue.empty() && !core.contradictory) {
-        int variable = queue.front();
-        queue.pop_front();
-        queued[variable] = 0;
+      while (!core.contradictory && (!queue.empty() || !later.empty())) {
+        bool cheap = !queue.empty();
+        std::deque<int> &from = cheap ? queue : later;
+        int variable = from.front();
+        from.pop_front();
+        (cheap ? queued : queuedLater)[variable] = 0;
         if (!gone[variable])
-          visit(variable);
+          cheap ? visit(variable) : visitLater(variable);
       }
       if (core.contradictory || !dropRows())
         break;
@@ -137,11 +140,17 @@ private:
       return;
     if (core.labels(variable) == 1 || (core.tablesOf[variable].empty() && core.usages[variable].empty()))
       return fix(variable);
-    if (removeDominated(variable))
-      return;
     for (int t : core.tablesOf[variable])
       if (followAlong(t))
         return push(variable);
+    if (!queuedLater[variable])
+      queuedLater[variable] = 1, later.push_back(variable);
+  }
+
+  /// What costs more, once nothing cheap is left to do.
+  void visitLater(int variable) {
+    if (removeDominated(variable))
+      return;
     if (core.tablesOf[variable].size() == 1 && foldLeaf(variable))
       return;
     if (core.tablesOf[variable].size() == 2 && core.usages[variable].empty())
@@ -374,37 +383,51 @@ private:
     int count = core.labels(variable);
     // One label of every neighbour as a quick test: what is dearer there doesn't dominate.
     std::vector<double> sample = core.costs[variable];
+    references.clear();
     for (int t : core.tablesOf[variable]) {
       const CoreTable &table = core.tables[t];
       const std::vector<double> &theirs = core.costs[other(table, variable)];
-      int reference = static_cast<int>(std::min_element(theirs.begin(), theirs.end()) - theirs.begin());
+      references.push_back(static_cast<int>(std::min_element(theirs.begin(), theirs.end()) - theirs.begin()));
       for (int s = 0; s < count; ++s)
-        sample[s] += table.costs[cell(table, variable, s, reference)];
+        sample[s] += table.costs[cell(table, variable, s, references.back())];
     }
     std::vector<char> mask(count, 1);
     bool any = false;
     for (int b = 0; b < count; ++b)
       for (int a = 0; a < count && mask[b]; ++a)
-        if (a != b && mask[a] && sample[a] <= sample[b] && takesNoMore(variable, a, b) && dominates(variable, a, b))
+        if (a != b && mask[a] && sample[a] <= sample[b] && takesNoMore(variable, a, b) &&
+            dominates(variable, a, b, sample[b] < kInfinity ? sample[a] - sample[b] : -kInfinity))
           mask[b] = 0, any = true;
     if (any)
       keep(variable, mask);
     return any;
   }
 
-  bool dominates(int variable, int a, int b) {
-    double more = core.costs[variable][a] - core.costs[variable][b];
-    for (int t : core.tablesOf[variable]) {
-      const CoreTable &table = core.tables[t];
+  /// `more`: what a costs more than b where every neighbour takes its reference, or -inf. Table by table the worst that the neighbour can do
+  /// takes the reference's place: it only grows.
+  bool dominates(int variable, int a, int b, double more) {
+    bool early = more > -kInfinity;
+    if (!early)
+      more = core.costs[variable][a] - core.costs[variable][b];
+    for (size_t k = 0; k < references.size(); ++k) {
+      const CoreTable &table = core.tables[core.tablesOf[variable][k]];
       int partners = core.labels(other(table, variable));
+      size_t step = table.u == variable ? 1 : core.labels(table.v);
+      const double *ofA = &table.costs[cell(table, variable, a, 0)], *ofB = &table.costs[cell(table, variable, b, 0)];
+      double worst = -kInfinity;
+      if (early) {
+        size_t reference = references[k] * step;
+        worst = ofA[reference] - ofB[reference];
+        more -= worst;
+      }
       if ((dominanceLeft -= partners) < 0)
         return false;
-      double worst = -kInfinity;
-      for (int p = 0; p < partners; ++p) {
-        double theirs = table.costs[cell(table, variable, b, p)];
-        if (theirs < kInfinity)
-          worst = std::max(worst, table.costs[cell(table, variable, a, p)] - theirs);
-      }
+      for (size_t p = 0, place = 0; p < static_cast<size_t>(partners); ++p, place += step)
+        if (double difference = ofA[place] - ofB[place]; difference > worst && ofB[place] < kInfinity) {
+          worst = difference;
+          if (early && more + worst > 0)
+            return false;
+        }
       if ((more += worst) == kInfinity)
         return false;
     }
@@ -514,10 +537,11 @@ private:
   const ReduceOptions options;
   int64_t dominanceLeft;
   std::vector<std::vector<int>> labelOf; // [variable][label] -> label before
-  std::vector<char> gone, queued, tableGone;
+  std::vector<char> gone, queued, queuedLater, tableGone;
   std::vector<char> appended;     // [variable]: its usages are to be normalized
   std::vector<int64_t> takenFrom; // changes along the rows: bytes that every label takes, not yet taken from the slack
-  std::deque<int> queue;
+  std::deque<int> queue, later;
+  std::vector<int> references; // of removeDominated: a label of each neighbour
   Reduction reduction;
 };
 

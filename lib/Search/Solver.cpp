@@ -23,8 +23,8 @@ constexpr double kLeastPeakShare = 0.3; // of the time or work is kept for the l
 } // namespace
 
 struct kerf::SearchMemory {
-  explicit SearchMemory(MovedTables moved) : moved(std::move(moved)) {}
-  MovedTables moved;
+  explicit SearchMemory(Trail trail) : trail(std::move(trail)) {}
+  Trail trail;
 };
 
 namespace {
@@ -130,7 +130,7 @@ private:
       attemptOptions.start[built.variableOf[i]] = options.start[i];
     }
     if (options.after && options.after->memory)
-      attemptOptions.moved = &options.after->memory->moved;
+      attemptOptions.trail = &options.after->memory->trail;
     // Without any price there is nothing to start from: prices that are multiplied don't leave zero.
     if (options.after && !options.after->prices.empty()) {
       std::vector<int64_t> moments;
@@ -140,7 +140,7 @@ private:
       attemptOptions.prices = pricesFor(built.core, moments, prices);
     }
     AttemptResult result = attempt(built.core, hunt, attemptOptions);
-    solution.memory = std::make_shared<const SearchMemory>(std::move(result.moved));
+    solution.memory = std::make_shared<const SearchMemory>(std::move(result.trail));
     solution.prices.clear();
     for (size_t r = 0; r < result.prices.size(); ++r)
       if (result.prices[r] > 0)

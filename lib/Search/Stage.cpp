@@ -33,8 +33,9 @@ Labels Stage::project(Labels labels) const {
   return labels;
 }
 
-void Stage::remember(MovedTables &moved) const {
-  for (const CoreTable &table : now.tables) {
+MovedTables Stage::remember(const Core &like) const {
+  MovedTables moved;
+  for (const CoreTable &table : like.tables) {
     int u = variableOf[table.u], v = variableOf[table.v];
     Moved &entry = moved[std::minmax(u, v)];
     auto write = [&](const std::vector<double> &from, int end, std::vector<double> &to) {
@@ -48,6 +49,7 @@ void Stage::remember(MovedTables &moved) const {
     write(table.toU, table.u, u < v ? entry.toU : entry.toV);
     write(table.toV, table.v, u < v ? entry.toV : entry.toU);
   }
+  return moved;
 }
 
 void Stage::recall(const MovedTables &moved) {

@@ -22,9 +22,9 @@ public:
   /// The other way; 0 where the label went.
   Labels project(Labels labels) const;
 
-  /// Writes down what the core's tables have moved, over what was known of the same labels.
-  void remember(MovedTables &moved) const;
-  /// The other way.
+  /// What the tables of `like` have moved, a core of the same variables and labels as the stage's.
+  MovedTables remember(const Core &like) const;
+  /// The other way: the stage's core starts from there.
   void recall(const MovedTables &moved);
 
 private:
