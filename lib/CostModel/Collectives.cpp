@@ -51,7 +51,7 @@ std::map<int64_t, int64_t> countPerUnit(const std::vector<int64_t> &group, int64
 
 /// How the groups cross the border between units of `below` devices inside units of `within` devices: the worst
 /// group's.
-GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_t below, int64_t within,
+GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_t node, int64_t below, int64_t within,
                                 double efficiency) {
   GroupShape::Crossing worst;
   worst.innermost = below == 1;
@@ -60,8 +60,12 @@ GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_
   // Who shares a unit's way out: groups (one flow each in a ring) and ranks (all-to-all, permute).
   std::unordered_map<int64_t, int64_t> groupsLeaving, ranksLeaving;
   std::vector<std::map<int64_t, int64_t>> membersBelow, partsWithin;
+  std::vector<std::map<int64_t, double>> nodesBelow;
   for (const std::vector<int64_t> &group : groups.members) {
     membersBelow.push_back(countPerUnit(group, below));
+    nodesBelow.emplace_back();
+    for (const auto &[unit, members] : countPerUnit(group, std::min(node, below)))
+      nodesBelow.back()[unit * std::min(node, below) / below] += 1;
     partsWithin.emplace_back();
     for (const auto &[unit, members] : membersBelow.back())
       ++partsWithin.back()[unit * below / within];
@@ -77,7 +81,8 @@ GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_
       int64_t outer = unit * below / within, parts = partsWithin[g][outer];
       if (parts <= 1)
         continue;
-      auto count = static_cast<double>(members);
+      // Rings leave a unit through one of its nodes: there are as many as the group has members there.
+      auto count = std::ceil(static_cast<double>(members) / nodesBelow[g][unit]);
       double ring = std::min(count * level.bandwidth, level.nodeBandwidth / static_cast<double>(groupsLeaving[unit]));
       double member = std::min(level.bandwidth, level.nodeBandwidth / static_cast<double>(ranksLeaving[unit]));
       double outside = static_cast<double>(membersWithin[outer] - members) / size;
@@ -110,7 +115,7 @@ GroupShape shapeOf(const Mesh &mesh, const Cluster &cluster, std::span<const Axi
   int64_t below = 1;
   for (const Level &level : cluster.levels) {
     int64_t within = below * level.size;
-    GroupShape::Crossing crossing = crossingAt(groups, level, below, within,
+    GroupShape::Crossing crossing = crossingAt(groups, level, cluster.levels.front().size, below, within,
                                                cpu          ? kThreadLinkEfficiency
                                                : below == 1 ? kInnermostEfficiency
                                                             : kNetworkEfficiency);
@@ -130,13 +135,15 @@ double ringSeconds(const GroupShape &group, double bytes) {
   return (n - 1) / n * bytes / least;
 }
 
-/// The same of an all-reduce: sums are made inside the units of a level first, so that its border carries what a ring
-/// of the units does. Switches that add can be faster than a ring.
+/// The same of an all-reduce: sums are made inside a node first, so that the network carries what a ring of the nodes
+/// does (NCCL's trees between nodes end in a chain inside each). Switches that add can be faster than a ring.
 double reduceSeconds(const GroupShape &group, double bytes) {
-  double slowest = 0, units = 1;
-  for (auto level = group.levels.rbegin(); level != group.levels.rend(); ++level) {
-    units = std::min(units * static_cast<double>(level->parts), static_cast<double>(group.members));
-    double bandwidth = std::max(level->ringBandwidth, level->switchBandwidth);
+  double members = static_cast<double>(group.members), nodes = 1, slowest = 0;
+  for (const GroupShape::Crossing &level : group.levels)
+    nodes *= level.innermost ? 1 : static_cast<double>(level.parts);
+  for (const GroupShape::Crossing &level : group.levels) {
+    double units = level.innermost ? members : std::min(nodes, members);
+    double bandwidth = std::max(level.ringBandwidth, level.switchBandwidth);
     slowest = std::max(slowest, 2 * (units - 1) / units * bytes / bandwidth);
   }
   return slowest;

@@ -80,14 +80,17 @@ Fixed fixedBytes(const StepWork &work, const StepPlan &plan, int64_t stage) {
 } // namespace
 
 double kerf::cost::keptForWeights(const StepWork &work, const StepPlan &plan) {
-  double all = 0, kept = 0;
-  for (const std::vector<int> &stage : work.part)
-    for (int part : stage) {
-      Held held = heldBy(work.parts[part], plan.recompute);
+  double most = 0;
+  for (size_t s = 0; s < work.part.size(); ++s) {
+    double all = 0, kept = 0;
+    for (int part : work.part[s]) {
+      Held held = heldBy(work.parts[part], plan.recomputeOfStage.empty() ? plan.recompute : plan.recomputeOfStage[s]);
       all += held.all;
       kept += held.forWeights;
     }
-  return all > 0 ? std::min(1.0, kept / all) : 1;
+    most = std::max(most, all > 0 ? kept / all : 1);
+  }
+  return std::min(1.0, most);
 }
 
 StageMemory kerf::cost::memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule,

@@ -6,7 +6,7 @@
 
 namespace kerf::cost {
 
-/// Share of a microbatch's saved bytes that stays after the input gradient, over all stages.
+/// Share of a microbatch's saved bytes that stays after the input gradient: the largest of any stage.
 double keptForWeights(const StepWork &work, const StepPlan &plan);
 
 StageMemory memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule,

@@ -23,8 +23,8 @@ struct StreamEnds {
 };
 
 /// The two streams of a task, layer after layer: the parameters of the next layer are fetched while one runs, or right
-/// before it; gradients are reduced beside the layers that follow, or right away. A few additions a layer; what they add
-/// is priced once for all that are alike.
+/// before it; gradients are reduced beside the layers that follow, or right away. A few additions a layer; what they
+/// add is priced once for all that are alike.
 StreamEnds runStreams(const std::vector<Layer> &layers, const Overlap &overlap) {
   StreamEnds end;
   bool first = true;
@@ -92,6 +92,19 @@ TaskPricer::Pass TaskPricer::pass(const PassWork &work, bool onlySelective) cons
   return result;
 }
 
+double TaskPricer::accumulation(const Segment &segment) const {
+  if (plan.fusedAccumulation || plan.schedule.microbatches == 1 || plan.optimizerSharding >= 2)
+    return 0;
+  Work kernel;
+  kernel.kernelClass = KernelClass::Pointwise;
+  kernel.launches = 0;
+  for (const ParameterGroup &group : segment.parameters) {
+    kernel.bytes += group.elements * (plan.bytes.weight + 2 * plan.bytes.gradient); // reads both, writes the sum
+    kernel.launches += 1;
+  }
+  return kernel.bytes > 0 ? computeSeconds(collectives.cluster().device, kernel) : 0;
+}
+
 double TaskPricer::groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const {
   return collectives.seconds(kind, group.reduceAxes, group.elements * bytesPerElement);
 }
@@ -124,7 +137,7 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
       }
       if (reduces) {
         Pass weights = pass(segment->weightGradient, false);
-        run.compute += weights.compute;
+        run.compute += weights.compute + accumulation(*segment);
         run.exposedSeconds += weights.exposedSeconds;
         add(run.collectives, weights.collectives);
         add(run.exposed, weights.exposed);
@@ -141,7 +154,8 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
     for (const ParameterGroup &group : segment->parameters) {
       std::string axes = axisNames(group.reduceAxes);
       if (plan.optimizerSharding >= 3 && kind != TaskKind::WeightGradient) {
-        double seconds = groupSeconds(Collective::AllGather, group, plan.bytes.weight);
+        bool twice = again.compute > 0 && !plan.keepGathered;
+        double seconds = groupSeconds(Collective::AllGather, group, plan.bytes.weight) * (twice ? 2 : 1);
         gather += seconds;
         cost.collectives[axes] += repeat * seconds;
       }

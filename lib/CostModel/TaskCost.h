@@ -50,6 +50,8 @@ private:
     double exposedSeconds = 0;
   };
   Pass pass(const PassWork &pass, bool onlySelective) const;
+  /// Adds a microbatch's gradients to those before, where no product does.
+  double accumulation(const Segment &segment) const;
   double groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const;
 
   const StepWork &work;

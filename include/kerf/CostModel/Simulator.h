@@ -37,6 +37,11 @@ struct StepPlan {
   int optimizerSharding = 0;               // ZeRO stage 0 to 3
   Overlap overlap;
   StateBytes bytes;
+  /// With optimizer sharding 3: parameters gathered to recompute a layer stay for its backward (FSDP), or are dropped
+  /// and gathered again (DeepSpeed ZeRO-3 of 2021).
+  bool keepGathered = true;
+  /// Products of weight gradients add to the sum of the microbatches before; else a pointwise kernel does.
+  bool fusedAccumulation = true;
 };
 
 struct Breakdown { // seconds of the stage that is busiest; collectives by axis names, "data", "model", "stage"
