@@ -36,7 +36,8 @@ Result<ConfigReader> ConfigReader::open(const std::string &path) {
   if (whole->is_discarded())
     return Error{fmt::format("'{}' is not JSON", path)};
   if (!whole->is_object())
-    return Error{fmt::format("'{}' is no Hugging Face configuration: it holds {}, not an object", path, whole->type_name())};
+    return Error{
+        fmt::format("'{}' is no Hugging Face configuration: it holds {}, not an object", path, whole->type_name())};
   ConfigReader reader(whole.get(), "", std::make_shared<std::optional<std::string>>());
   reader.whole = std::move(whole);
   return reader;
@@ -67,7 +68,8 @@ void ConfigReader::refuse(const std::string &name, const json &value, const std:
   fail(fmt::format("{}{} is {}, {} is needed", within, name, shown(value), wanted));
 }
 
-std::optional<int64_t> ConfigReader::integer(const std::string &names, std::optional<int64_t> otherwise, int64_t least, int64_t most) {
+std::optional<int64_t> ConfigReader::integer(const std::string &names, std::optional<int64_t> otherwise, int64_t least,
+                                             int64_t most) {
   auto [name, value] = at(names);
   if (value.is_null())
     return object->contains(name) ? std::nullopt : otherwise;

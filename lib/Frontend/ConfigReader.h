@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of a Hugging Face config.json. A key that is absent has the default of its configuration class; one that is wrong is an error
-// with its name and value. The first error is kept, so that what reads a configuration is a plain list of keys.
+// The keys of a Hugging Face config.json. A key that is absent has the default of its configuration class; one that is
+// wrong is an error with its name and value. The first error is kept, so that what reads a configuration is a plain
+// list of keys.
 #pragma once
 
 #include "kerf/Support/Result.h"
 
-#include <nlohmann/json.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +22,8 @@ public:
   // `names`: a key, or several that mean the same, "n_layer|num_hidden_layers": the first that the file has counts.
 
   /// An integer in [least, most]; nothing where the key is null, and `otherwise` where it is absent.
-  std::optional<int64_t> integer(const std::string &names, std::optional<int64_t> otherwise, int64_t least, int64_t most);
+  std::optional<int64_t> integer(const std::string &names, std::optional<int64_t> otherwise, int64_t least,
+                                 int64_t most);
   /// A finite number above `above`, or `otherwise` where the key is absent or null.
   double number(const std::string &names, double otherwise, double above);
   bool flag(const std::string &names, bool otherwise);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The families of models that a config.json may name, one row each: the choices and names of the family, the keys of its sizes with
-// the defaults of Hugging Face's configuration class (Transformers 5), and what else its configuration decides.
+// The families of models that a config.json may name, one row each: the choices and names of the family, the keys of
+// its sizes with the defaults of Hugging Face's configuration class (Transformers 5), and what else its configuration
+// decides.
 #include "TransformerFamilies.h"
 
 #include <fmt/format.h>
@@ -106,7 +107,7 @@ Family mistral() {
   f.keys.maxPositions.otherwise = 131072;
   f.refine = [](ConfigReader &config, TransformerModel &m, const StepSize &step) {
     readRotary(config, m, step, {});
-    readWindow(config, m, step, 4096);
+    readWindow(config, m, step, {4096, 0});
   };
   return f;
 }
@@ -121,7 +122,7 @@ Family qwen2() {
   f.refine = [](ConfigReader &config, TransformerModel &m, const StepSize &step) {
     readRotary(config, m, step, {});
     if (config.flag("use_sliding_window", false))
-      readWindow(config, m, step, 4096);
+      readWindow(config, m, step, {4096, 28});
   };
   return f;
 }
@@ -138,7 +139,7 @@ Family qwen3() {
     m.queryKeyValueBias = m.outputBias = config.flag("attention_bias", false);
     readRotary(config, m, step, {});
     if (config.flag("use_sliding_window", false))
-      readWindow(config, m, step, 4096);
+      readWindow(config, m, step, {4096, 28});
   };
   return f;
 }
@@ -153,7 +154,7 @@ Family gemma() {
   f.keys.inner.otherwise = 24576;
   f.keys.vocabulary.otherwise = 256000;
   f.keys.maxPositions.otherwise = 8192;
-  f.keys.activation = {"hidden_activation|hidden_act", "gelu_pytorch_tanh"};
+  f.keys.activation = {"hidden_act", "gelu_pytorch_tanh"};
   f.keys.tiedHead = true;
   f.fixed = {{"use_bidirectional_attention", false}};
   f.model.norm = NormKind::RmsPlusOne;
@@ -161,8 +162,7 @@ Family gemma() {
   f.refine = [](ConfigReader &config, TransformerModel &m, const StepSize &step) {
     m.queryKeyValueBias = m.outputBias = config.flag("attention_bias", false);
     readRotary(config, m, step, {});
-    // The first configurations say "gelu" in hidden_act and mean the tanh form, as Transformers warns of them.
-    if (!config.has("hidden_activation"))
+    if (m.activation == Activation::Gelu) // as the first releases say it, and Transformers takes it
       m.activation = Activation::GeluTanh;
   };
   return f;
@@ -240,8 +240,9 @@ Family opt() {
     m.finalNorm = before && !config.flag("_remove_final_layer_norm", false);
     auto width = config.integer("word_embed_proj_dim", m.hidden, 1, kMostSize);
     if (width && *width != m.hidden)
-      config.fail(fmt::format("word_embed_proj_dim is {} and hidden_size {}: embeddings of another width (OPT-350m) are not supported", *width,
-                              m.hidden));
+      config.fail(fmt::format(
+          "word_embed_proj_dim is {} and hidden_size {}: embeddings of another width (OPT-350m) are not supported",
+          *width, m.hidden));
   };
   return f;
 }
@@ -404,7 +405,8 @@ Family vit() {
     if (m.imageSize % m.patchSize != 0)
       config.fail(fmt::format("image_size {} is no multiple of patch_size {}", m.imageSize, m.patchSize));
     if (m.classes < 2)
-      config.fail(fmt::format("id2label names {} classes, at least 2 are needed: a regression has no cross entropy", m.classes));
+      config.fail(fmt::format("id2label names {} classes, at least 2 are needed: a regression has no cross entropy",
+                              m.classes));
   };
   return f;
 }
@@ -412,13 +414,14 @@ Family vit() {
 } // namespace
 
 const std::vector<Family> &families() {
-  static const std::vector<Family> table = {gpt2(), llama(), mistral(), qwen2(),  qwen3(), gptNeox(),
+  static const std::vector<Family> table = {gpt2(), llama(), mistral(), qwen2(), qwen3(), gptNeox(),
                                             opt(),  bert(),  falcon(),  bloom(), gemma(), vit()};
   return table;
 }
 
 const std::vector<RefusedFamily> &refusedFamilies() {
-  constexpr const char *kExperts = "mixture of experts: there is no operator yet that sends each token to the experts of its choice";
+  constexpr const char *kExperts =
+      "mixture of experts: there is no operator yet that sends each token to the experts of its choice";
   static const std::vector<RefusedFamily> table = {
       {"mixtral", kExperts},
       {"qwen2_moe", kExperts},

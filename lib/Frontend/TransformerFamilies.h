@@ -7,7 +7,7 @@
 namespace kerf::frontend {
 
 struct Family {
-  const char *modelType = ""; // as config.json has it
+  const char *modelType = "";    // as config.json has it
   const char *architecture = ""; // of Transformers' classes, the one that is built
 
   /// The keys of what every family has, with the defaults of its configuration class. No names: the default always.
@@ -55,7 +55,11 @@ struct RotaryKeys {
 /// Rotary positions: rope_parameters (Transformers 5), or rope_scaling and the keys beside it.
 void readRotary(ConfigReader &config, TransformerModel &model, const StepSize &step, const RotaryKeys &keys);
 
+/// Defaults of sliding_window and of max_window_layers, the first layer that has it.
+struct WindowKeys {
+  int64_t window, firstLayer;
+};
 /// sliding_window, in all layers or in none. Nothing where the sequence is inside the window.
-void readWindow(ConfigReader &config, TransformerModel &model, const StepSize &step, int64_t otherwise);
+void readWindow(ConfigReader &config, TransformerModel &model, const StepSize &step, const WindowKeys &keys);
 
 } // namespace kerf::frontend

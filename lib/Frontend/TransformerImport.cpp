@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A configuration becomes IR: @main with embedding, one call of @layer for each layer, head and loss; and finds its weights.
+// A configuration becomes IR: @main with embedding, one call of @layer for each layer, head and loss; and finds its
+// weights.
 #include "TransformerImport.h"
 #include "KerfFile.h"
 #include "OnnxNode.h"
@@ -18,7 +19,8 @@ namespace {
 using mlir::Value;
 
 constexpr int64_t kIgnoredLabel = -100; // PyTorch's cross_entropy leaves this label out by default
-constexpr const char *kLayerName = "layer", *kWeightsFile = "model.safetensors", *kIndexFile = "model.safetensors.index.json";
+constexpr const char *kLayerName = "layer", *kWeightsFile = "model.safetensors",
+                     *kIndexFile = "model.safetensors.index.json";
 
 mlir::func::FuncOp emptyFunction(mlir::ModuleOp module, llvm::StringRef name, mlir::Location loc) {
   mlir::OpBuilder top = mlir::OpBuilder::atBlockEnd(module.getBody());
@@ -30,8 +32,9 @@ mlir::func::FuncOp emptyFunction(mlir::ModuleOp module, llvm::StringRef name, ml
 class TransformerImport {
 public:
   TransformerImport(mlir::MLIRContext &context, const TransformerModel &m, StepSize step, DType floatType)
-      : m(m), n(m.names), batch(step.batch), sequence(step.sequence), floatType(floatType), element(elementType(&context, floatType)),
-        unknown(mlir::UnknownLoc::get(&context)), module(mlir::ModuleOp::create(unknown)),
+      : m(m), n(m.names), batch(step.batch), sequence(step.sequence), floatType(floatType),
+        element(elementType(&context, floatType)), unknown(mlir::UnknownLoc::get(&context)),
+        module(mlir::ModuleOp::create(unknown)),
         layer(emptyFunction(*module, kLayerName, mlir::NameLoc::get(mlir::StringAttr::get(&context, n.layers + ".0")))),
         main(emptyFunction(*module, ir::KerfDialect::kEntryName, unknown)), w(main, element, ""), emit(w.emitter()) {
     layer.setPrivate();
@@ -70,8 +73,8 @@ private:
     if (name == n.tokens)
       table = w.parameter(name + ".weight", {rows, m.hidden});
     Value from = name == n.tokens ? table : w.parameter(name + ".weight", {rows, m.hidden});
-    return ir::EmbeddingOp::create(w.opBuilder(), w.location(), w.type({batch, sequence, m.hidden}), from, indices, Value(),
-                                   w.opBuilder().getI64IntegerAttr(rows));
+    return ir::EmbeddingOp::create(w.opBuilder(), w.location(), w.type({batch, sequence, m.hidden}), from, indices,
+                                   Value(), w.opBuilder().getI64IntegerAttr(rows));
   }
 
   Value tokenEmbedding(Value ids, Value types) {
@@ -117,20 +120,22 @@ private:
   void rotaryTables(SharedValues &shared) {
     w.at("rotary", "angles");
     Shape shape = {sequence, int64_t(m.rotaryFrequencies.size())};
-    Value at = emit.broadcast(positions(), shape, {0}), frequencies = emit.broadcast(w.constant(m.rotaryFrequencies), shape, {1});
+    Value at = emit.broadcast(positions(), shape, {0}),
+          frequencies = emit.broadcast(w.constant(m.rotaryFrequencies), shape, {1});
     Value half = emit.multiply(at, frequencies);
     Value angles = w.concatenate({half, half}, 1);
     shared.cosine = ir::CosineOp::create(w.opBuilder(), w.location(), angles.getType(), angles);
     shared.sine = ir::SineOp::create(w.opBuilder(), w.location(), angles.getType(), angles);
   }
 
-  /// Press, Smith and Lewis, Train Short, Test Long (2022): head h adds slope_h times the key's position. With a number of heads that is
-  /// no power of two, the slopes between those of the next larger one fill up.
+  /// Press, Smith and Lewis, Train Short, Test Long (2022): head h adds slope_h times the key's position. With a number
+  /// of heads that is no power of two, the slopes between those of the next larger one fill up.
   Value alibi() {
     int64_t power = int64_t(1) << int64_t(std::log2(double(m.heads)));
     std::vector<double> slopes;
     for (int64_t h = 0; h < m.heads; ++h)
-      slopes.push_back(h < power ? std::pow(2.0, -8.0 * double(h + 1) / double(power)) : std::pow(2.0, -4.0 * double(2 * (h - power) + 1) / double(power)));
+      slopes.push_back(h < power ? std::pow(2.0, -8.0 * double(h + 1) / double(power))
+                                 : std::pow(2.0, -4.0 * double(2 * (h - power) + 1) / double(power)));
     w.at("alibi", "bias");
     Shape shape = {m.heads, sequence};
     Value slope = emit.broadcast(w.constant(slopes), shape, {0}), at = emit.broadcast(positions(), shape, {1});
@@ -204,8 +209,9 @@ private:
     mlir::OpBuilder &b = w.opBuilder();
     llvm::SmallVector<mlir::DictionaryAttr> attributes;
     for (auto [argument, value] : llvm::zip(w.arguments(), w.block().getArguments())) {
-      llvm::SmallVector<mlir::NamedAttribute> named{b.getNamedAttr(ir::KerfDialect::kKindAttr, b.getStringAttr(argument.kind)),
-                                                    b.getNamedAttr(ir::KerfDialect::kNameAttr, b.getStringAttr(argument.name))};
+      llvm::SmallVector<mlir::NamedAttribute> named{
+          b.getNamedAttr(ir::KerfDialect::kKindAttr, b.getStringAttr(argument.kind)),
+          b.getNamedAttr(ir::KerfDialect::kNameAttr, b.getStringAttr(argument.name))};
       if (argument.kind == "parameter")
         named.push_back(b.getNamedAttr(ir::KerfDialect::kTrainableAttr, b.getUnitAttr()));
       if (argument.exported != ir::shapeOf(value))
@@ -228,8 +234,10 @@ private:
   Value table; // of the tokens
 };
 
-/// The tensors of the model's parameters, by their names. What else the file holds is told, but for the head's copy of a tied table.
-Status takeWeights(ImportedModel &model, mlir::func::FuncOp main, const TransformerModel &m, const TensorMap &given, const std::string &from) {
+/// The tensors of the model's parameters, by their names. What else the file holds is told, but for the head's copy of
+/// a tied table.
+Status takeWeights(ImportedModel &model, mlir::func::FuncOp main, const TransformerModel &m, const TensorMap &given,
+                   const std::string &from) {
   std::set<std::string> known;
   for (unsigned i = 0; i < main.getNumArguments(); ++i) {
     auto name = main.getArgAttrOfType<mlir::StringAttr>(i, ir::KerfDialect::kNameAttr).str();
@@ -245,8 +253,8 @@ Status takeWeights(ImportedModel &model, mlir::func::FuncOp main, const Transfor
     if (auto exported = main.getArgAttrOfType<mlir::DenseI64ArrayAttr>(i, ir::KerfDialect::kExportedShapeAttr))
       wanted.assign(exported.asArrayRef().begin(), exported.asArrayRef().end());
     if (it->second.shape != wanted)
-      return Error{fmt::format("'{}' in '{}' has the shape {}, the configuration's model has {}", it->first, from, shapeText(it->second.shape),
-                               shapeText(wanted))};
+      return Error{fmt::format("'{}' in '{}' has the shape {}, the configuration's model has {}", it->first, from,
+                               shapeText(it->second.shape), shapeText(wanted))};
     model.weights[name] = it->second;
   }
   std::vector<std::string> others;
@@ -256,7 +264,8 @@ Status takeWeights(ImportedModel &model, mlir::func::FuncOp main, const Transfor
   if (known.empty())
     return Error{fmt::format("'{}' holds none of the model's tensors; it has: {}", from, fmt::join(others, ", "))};
   if (!others.empty())
-    model.warnings.push_back(fmt::format("'{}': {} of its {} tensors are not in the model: {}", from, others.size(), given.size(), fmt::join(others, ", ")));
+    model.warnings.push_back(fmt::format("'{}': {} of its {} tensors are not in the model: {}", from, others.size(),
+                                         given.size(), fmt::join(others, ", ")));
   return ok();
 }
 
@@ -293,12 +302,14 @@ Result<ImportedModel> importConfig(mlir::MLIRContext &context, const std::string
   ImportedModel model;
   StepSize step{options.globalBatch, options.sequence};
   KERF_TRY(transformer, modelFromConfig(path, step, model.warnings));
-  Result<mlir::OwningOpRef<mlir::ModuleOp>> module = TransformerImport(context, transformer, step, options.floatType).run();
+  Result<mlir::OwningOpRef<mlir::ModuleOp>> module =
+      TransformerImport(context, transformer, step, options.floatType).run();
   if (!module)
     return Error{fmt::format("'{}': {}", path, module.error().message), module.error().status};
   model.module = std::move(*module);
   if (Status status = verifyModule(*model.module); !status)
-    return Error{fmt::format("'{}': the imported program is not valid: {}", path, status.error().message), ExitStatus::InternalCheck};
+    return Error{fmt::format("'{}': the imported program is not valid: {}", path, status.error().message),
+                 ExitStatus::InternalCheck};
   auto main = model.module->lookupSymbol<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
   KERF_CHECK(applyGlobs(main, options));
   if (options.weights) {

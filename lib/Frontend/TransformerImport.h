@@ -8,8 +8,8 @@ namespace kerf::frontend {
 
 Result<ImportedModel> importConfig(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options);
 
-/// The weights that lie beside a configuration: of model.safetensors, or of the files that model.safetensors.index.json names. Nothing where
-/// there are none.
+/// The weights that lie beside a configuration: of model.safetensors, or of the files that model.safetensors.index.json
+/// names. Nothing where there are none.
 Result<std::optional<TensorMap>> weightsBesideConfig(const std::string &path);
 
 } // namespace kerf::frontend

@@ -8,8 +8,8 @@ namespace kerf::frontend {
 using mlir::Value;
 
 FunctionWriter::FunctionWriter(mlir::func::FuncOp function, mlir::Type floatType, std::string scope)
-    : function(function), floatType(floatType), scope(std::move(scope)), builder(mlir::OpBuilder::atBlockEnd(&function.getBody().front())),
-      emit{builder, builder.getUnknownLoc()} {}
+    : function(function), floatType(floatType), scope(std::move(scope)),
+      builder(mlir::OpBuilder::atBlockEnd(&function.getBody().front())), emit{builder, builder.getUnknownLoc()} {}
 
 void FunctionWriter::at(const std::string &module, const char *node) {
   std::string name = scope + module;
@@ -19,7 +19,8 @@ void FunctionWriter::at(const std::string &module, const char *node) {
 }
 
 Value FunctionWriter::argument(TransformerArgument argument, mlir::Type type) {
-  mlir::Location loc = argument.name.empty() ? builder.getUnknownLoc() : mlir::NameLoc::get(builder.getStringAttr(scope + argument.name));
+  mlir::Location loc = argument.name.empty() ? builder.getUnknownLoc()
+                                             : mlir::NameLoc::get(builder.getStringAttr(scope + argument.name));
   args.push_back(std::move(argument));
   return block().addArgument(type, loc);
 }
@@ -39,9 +40,11 @@ void FunctionWriter::finish(Value result) {
   function.setFunctionType(builder.getFunctionType(block().getArgumentTypes(), result.getType()));
 }
 
-Value FunctionWriter::linear(Value x, int64_t contracted, const Shape &out, const std::string &module, WeightLayout layout, bool hasBias) {
+Value FunctionWriter::linear(Value x, int64_t contracted, const Shape &out, const std::string &module,
+                             WeightLayout layout, bool hasBias) {
   at(module, "linear");
-  Shape shape = ir::shapeOf(x), in(shape.end() - contracted, shape.end()), viewed = layout == WeightLayout::OutIn ? out : in;
+  Shape shape = ir::shapeOf(x), in(shape.end() - contracted, shape.end()),
+        viewed = layout == WeightLayout::OutIn ? out : in;
   const Shape &last = layout == WeightLayout::OutIn ? in : out;
   int64_t firstIn = layout == WeightLayout::OutIn ? int64_t(out.size()) : 0;
   Shape exported = {elementsOf(viewed), elementsOf(last)};
@@ -70,7 +73,9 @@ Value FunctionWriter::norm(Value x, NormKind kind, double epsilon, const std::st
   mlir::FloatAttr eps = builder.getF64FloatAttr(epsilon);
   if (kind == NormKind::Layer) {
     Value bias = parameter(module + ".bias", ir::shapeOf(scale));
-    return ir::LayerNormOp::create(builder, emit.loc, mlir::TypeRange{x.getType(), type(rows), type(rows)}, x, scale, bias, eps).getResult();
+    return ir::LayerNormOp::create(builder, emit.loc, mlir::TypeRange{x.getType(), type(rows), type(rows)}, x, scale,
+                                   bias, eps)
+        .getResult();
   }
   if (kind == NormKind::RmsPlusOne)
     scale = emit.add(scale, emit.splat(1.0, scale));
@@ -79,10 +84,14 @@ Value FunctionWriter::norm(Value x, NormKind kind, double epsilon, const std::st
 
 Value FunctionWriter::activation(Value x, Activation kind) {
   switch (kind) {
-  case Activation::Gelu: return ir::GeluOp::create(builder, emit.loc, x.getType(), x, mlir::UnitAttr());
-  case Activation::GeluTanh: return ir::GeluOp::create(builder, emit.loc, x.getType(), x, builder.getUnitAttr());
-  case Activation::Relu: return emit.maximum(x, emit.splat(0.0, x));
-  case Activation::Silu: return emit.multiply(x, ir::LogisticOp::create(builder, emit.loc, x.getType(), x));
+  case Activation::Gelu:
+    return ir::GeluOp::create(builder, emit.loc, x.getType(), x, mlir::UnitAttr());
+  case Activation::GeluTanh:
+    return ir::GeluOp::create(builder, emit.loc, x.getType(), x, builder.getUnitAttr());
+  case Activation::Relu:
+    return emit.maximum(x, emit.splat(0.0, x));
+  case Activation::Silu:
+    return emit.multiply(x, ir::LogisticOp::create(builder, emit.loc, x.getType(), x));
   }
   return x;
 }
@@ -207,7 +216,8 @@ private:
     Value part = w.slice(x, 3, 0, count);
     auto table = [&](Value values) { return emit.broadcast(values, ir::shapeOf(part), {1, 3}); };
     Value first = w.slice(part, 3, 0, count / 2), second = w.slice(part, 3, count / 2, count);
-    Value turned = w.concatenate({ir::NegateOp::create(w.opBuilder(), w.location(), second.getType(), second), first}, 3);
+    Value turned =
+        w.concatenate({ir::NegateOp::create(w.opBuilder(), w.location(), second.getType(), second), first}, 3);
     Value byCosine = emit.multiply(part, table(shared.cosine)), bySine = emit.multiply(turned, table(shared.sine));
     Value result = emit.add(byCosine, bySine);
     return count == m.headSize ? result : w.concatenate({result, w.slice(x, 3, count, m.headSize)}, 3);
@@ -228,7 +238,8 @@ private:
     Shape shape = ir::shapeOf(h.query);
     mlir::UnitAttr causal = m.task == Task::CausalLm ? w.opBuilder().getUnitAttr() : mlir::UnitAttr();
     mlir::FloatAttr scale = w.opBuilder().getF64FloatAttr(1 / std::sqrt(double(m.headSize)));
-    auto op = ir::AttentionOp::create(w.opBuilder(), w.location(), mlir::TypeRange{h.query.getType(), w.type({shape[0], shape[2], shape[1]})},
+    auto op = ir::AttentionOp::create(w.opBuilder(), w.location(),
+                                      mlir::TypeRange{h.query.getType(), w.type({shape[0], shape[2], shape[1]})},
                                       h.query, h.key, h.value, shared.mask, scale, causal);
     return w.linear(op.getResult(), 2, {m.hidden}, n.output, m.layout, m.outputBias);
   }

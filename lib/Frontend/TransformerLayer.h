@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the functions of a transformer: what @main and a layer have in common, and the layer itself. The IR is what an ONNX export of the
-// same model becomes before its gradients are taken: composites, heads apart as dimensions, parameters viewed to match.
+// Writes the functions of a transformer: what @main and a layer have in common, and the layer itself. The IR is what an
+// ONNX export of the same model becomes before its gradients are taken: composites, heads apart as dimensions,
+// parameters viewed to match.
 #pragma once
 
 #include "TransformerModel.h"
@@ -31,8 +32,10 @@ public:
   /// What @main hands over to a layer; null stays null.
   mlir::Value received(mlir::Value given);
 
-  /// The product of x's last `contracted` dimensions with the module's weight, to dimensions `out` in their place, and its bias.
-  mlir::Value linear(mlir::Value x, int64_t contracted, const Shape &out, const std::string &module, WeightLayout layout, bool bias);
+  /// The product of x's last `contracted` dimensions with the module's weight, to dimensions `out` in their place, and
+  /// its bias.
+  mlir::Value linear(mlir::Value x, int64_t contracted, const Shape &out, const std::string &module,
+                     WeightLayout layout, bool bias);
   mlir::Value bias(mlir::Value x, const Shape &out, const std::string &name);
   mlir::Value norm(mlir::Value x, NormKind kind, double epsilon, const std::string &module);
   mlir::Value activation(mlir::Value x, Activation kind);
@@ -67,7 +70,8 @@ struct SharedValues {
   mlir::Value mask;         // [1 or B, 1 or H, S, S]
 };
 
-/// Writes the body of a layer: its first argument is the residual stream [B, S, hidden], then `shared`, then its parameters.
+/// Writes the body of a layer: its first argument is the residual stream [B, S, hidden], then `shared`, then its
+/// parameters.
 void writeLayer(FunctionWriter &writer, const TransformerModel &model, mlir::Value stream, const SharedValues &shared);
 
 } // namespace kerf::frontend

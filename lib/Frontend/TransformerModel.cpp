@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a configuration to a checked TransformerModel: finds the family, reads its keys, and refuses by name what is not supported.
+// From a configuration to a checked TransformerModel: finds the family, reads its keys, and refuses by name what is not
+// supported.
 #include "TransformerModel.h"
 #include "TermBuilder.h"
 #include "TransformerFamilies.h"
@@ -16,7 +17,8 @@ namespace {
 
 constexpr int64_t kMostSize = int64_t(1) << 30; // of a width, a vocabulary
 constexpr int64_t kMostLayers = 4096, kMostHeads = 1024, kMostHeadSize = 2048, kMostStep = int64_t(1) << 24;
-constexpr double kMostElements = 17592186044416.0; // 2^44 of one tensor: a batch of 2^24 tokens over a vocabulary of 2^20
+constexpr double kMostElements =
+    17592186044416.0; // 2^44 of one tensor: a batch of 2^24 tokens over a vocabulary of 2^20
 constexpr int64_t kDefaultBatch = 1, kDefaultSequence = 2048;
 
 std::optional<int64_t> read(ConfigReader &config, const Family::Count &key, int64_t most) {
@@ -43,20 +45,26 @@ void readSizes(ConfigReader &config, const Family &family, TransformerModel &m) 
     config.fail(fmt::format("{} heads do not divide the hidden size {}", m.heads, m.hidden));
   m.headSize = headSize.value_or(m.hidden / m.heads);
   if (m.headSize < 1 || m.headSize > kMostHeadSize)
-    config.fail(fmt::format("a head has {} elements ({} over {} heads), 1 to {} are supported", m.headSize, m.hidden, m.heads, kMostHeadSize));
+    config.fail(fmt::format("a head has {} elements ({} over {} heads), 1 to {} are supported", m.headSize, m.hidden,
+                            m.heads, kMostHeadSize));
   if (m.heads % m.groups != 0)
     config.fail(fmt::format("{} key/value heads do not divide {} heads", m.groups, m.heads));
-  m.epsilon = *keys.epsilon.names ? config.number(keys.epsilon.names, keys.epsilon.otherwise, 0) : keys.epsilon.otherwise;
+  m.epsilon =
+      *keys.epsilon.names ? config.number(keys.epsilon.names, keys.epsilon.otherwise, 0) : keys.epsilon.otherwise;
   m.tiedHead = config.flag("tie_word_embeddings", keys.tiedHead);
 }
 
 void readActivation(ConfigReader &config, const Family &family, TransformerModel &m) {
   const Family::Text &key = family.keys.activation;
   std::string name = *key.names ? config.text(key.names, key.otherwise) : key.otherwise;
-  const std::pair<const char *, Activation> known[] = {
-      {"gelu", Activation::Gelu},     {"gelu_python", Activation::Gelu},   {"gelu_new", Activation::GeluTanh},
-      {"gelu_fast", Activation::GeluTanh}, {"gelu_pytorch_tanh", Activation::GeluTanh},
-      {"relu", Activation::Relu},     {"silu", Activation::Silu},          {"swish", Activation::Silu}};
+  const std::pair<const char *, Activation> known[] = {{"gelu", Activation::Gelu},
+                                                       {"gelu_python", Activation::Gelu},
+                                                       {"gelu_new", Activation::GeluTanh},
+                                                       {"gelu_fast", Activation::GeluTanh},
+                                                       {"gelu_pytorch_tanh", Activation::GeluTanh},
+                                                       {"relu", Activation::Relu},
+                                                       {"silu", Activation::Silu},
+                                                       {"swish", Activation::Silu}};
   std::vector<const char *> names;
   for (const auto &[text, activation] : known) {
     if (name == text) {
@@ -65,7 +73,8 @@ void readActivation(ConfigReader &config, const Family &family, TransformerModel
     }
     names.push_back(text);
   }
-  config.fail(fmt::format("the activation '{}' ({}) is not supported, these are: {}", name, key.names, fmt::join(names, ", ")));
+  config.fail(
+      fmt::format("the activation '{}' ({}) is not supported, these are: {}", name, key.names, fmt::join(names, ", ")));
 }
 
 void checkFixed(ConfigReader &config, const Family &family) {
@@ -89,15 +98,16 @@ void readStep(ConfigReader &config, const TransformerModel &m, StepSize &step) {
   if (m.position == PositionKind::Learned && step.sequence > m.maxPositions)
     config.fail(fmt::format("--sequence is {}, the model has {} positions", step.sequence, m.maxPositions));
   if (m.task == Task::CausalLm && step.sequence < 2)
-    config.fail(fmt::format("--sequence is {}: a token's label is the next token, so at least 2 are needed", step.sequence));
+    config.fail(
+        fmt::format("--sequence is {}: a token's label is the next token, so at least 2 are needed", step.sequence));
 }
 
 /// A picture is a sequence of its patches, after the class token.
 void countPatches(ConfigReader &config, const TransformerModel &m, StepSize &step) {
   int64_t side = m.patchSize > 0 ? m.imageSize / m.patchSize : 0, sequence = side * side + 1;
   if (step.sequence != 0 && step.sequence != sequence)
-    config.fail(fmt::format("--sequence is {}; a picture of {}x{} in patches of {}x{} is a sequence of {}", step.sequence, m.imageSize, m.imageSize,
-                            m.patchSize, m.patchSize, sequence));
+    config.fail(fmt::format("--sequence is {}; a picture of {}x{} in patches of {}x{} is a sequence of {}",
+                            step.sequence, m.imageSize, m.imageSize, m.patchSize, m.patchSize, sequence));
   step.sequence = sequence;
 }
 
@@ -107,8 +117,8 @@ void checkElements(ConfigReader &config, const TransformerModel &m, const StepSi
     for (int64_t size : shape)
       elements *= double(std::max<int64_t>(1, size));
     if (elements > kMostElements)
-      config.fail(fmt::format("{} of shape {} would have {:.3g} elements, at most {:.3g} are supported", what, shapeText(Shape(shape)), elements,
-                              kMostElements));
+      config.fail(fmt::format("{} of shape {} would have {:.3g} elements, at most {:.3g} are supported", what,
+                              shapeText(Shape(shape)), elements, kMostElements));
   };
   int64_t projected = (m.heads + 2 * m.groups) * m.headSize;
   check("the logits", {step.batch, step.sequence, std::max(m.vocabulary, m.classes)});
@@ -138,8 +148,10 @@ Result<const Family *> familyOf(ConfigReader &config) {
       return &family;
   for (const RefusedFamily &refused : refusedFamilies())
     if (type == refused.modelType)
-      return Error{fmt::format("model_type '{}' is not supported ({}); supported are: {}", type, refused.missing, fmt::join(names, ", "))};
-  return Error{fmt::format("model_type '{}' is not known; supported are: {}. Another model: export it to ONNX", type, fmt::join(names, ", "))};
+      return Error{fmt::format("model_type '{}' is not supported ({}); supported are: {}", type, refused.missing,
+                               fmt::join(names, ", "))};
+  return Error{fmt::format("model_type '{}' is not known; supported are: {}. Another model: export it to ONNX", type,
+                           fmt::join(names, ", "))};
 }
 
 } // namespace
@@ -158,7 +170,8 @@ void readRotary(ConfigReader &config, TransformerModel &m, const StepSize &step,
     return config.fail(fmt::format("{} is {}: at most the whole head (1) is rotated", keys.fraction, fraction));
   int64_t rotated = int64_t(double(m.headSize) * fraction);
   if (rotated < 2 || rotated % 2 != 0)
-    return config.fail(fmt::format("{} of a head's {} elements are rotated: an even number is needed", rotated, m.headSize));
+    return config.fail(
+        fmt::format("{} of a head's {} elements are rotated: an even number is needed", rotated, m.headSize));
   for (int64_t i = 0; i < rotated; i += 2)
     m.rotaryFrequencies.push_back(std::pow(base, -double(i) / double(rotated)));
   if (type == "linear") {
@@ -166,27 +179,33 @@ void readRotary(ConfigReader &config, TransformerModel &m, const StepSize &step,
     for (double &frequency : m.rotaryFrequencies)
       frequency /= factor;
   } else if (type == "llama3") {
-    // Llama 3.1: long waves are stretched by `factor`, short ones kept, between them a blend (modeling_rope_utils.py of Transformers).
-    double factor = section->number("factor", 8, 0), low = section->number("low_freq_factor", 1, 0), high = section->number("high_freq_factor", 4, 0);
+    // Llama 3.1: long waves are stretched by `factor`, short ones kept, between them a blend (modeling_rope_utils.py of
+    // Transformers).
+    double factor = section->number("factor", 8, 0), low = section->number("low_freq_factor", 1, 0),
+           high = section->number("high_freq_factor", 4, 0);
     double original = section->number("original_max_position_embeddings", 8192, 0);
     if (high <= low)
-      return config.fail(fmt::format("rope_parameters: high_freq_factor {} is not above low_freq_factor {}", high, low));
+      return config.fail(
+          fmt::format("rope_parameters: high_freq_factor {} is not above low_freq_factor {}", high, low));
     for (double &frequency : m.rotaryFrequencies) {
       double wave = 2 * std::numbers::pi / frequency;
       double kept = std::clamp((original / wave - low) / (high - low), 0.0, 1.0);
       frequency = (1 - kept) * frequency / factor + kept * frequency;
     }
   } else if (type == "dynamic" && step.sequence > m.maxPositions) {
-    return config.fail(fmt::format("rope_type 'dynamic' is supported up to max_position_embeddings, {}; --sequence is {}", m.maxPositions, step.sequence));
+    return config.fail(
+        fmt::format("rope_type 'dynamic' is supported up to max_position_embeddings, {}; --sequence is {}",
+                    m.maxPositions, step.sequence));
   } else if (type != "default" && type != "dynamic") {
-    return config.fail(fmt::format("rope_type '{}' is not supported, these are: default, linear, dynamic, llama3", type));
+    return config.fail(
+        fmt::format("rope_type '{}' is not supported, these are: default, linear, dynamic, llama3", type));
   }
   for (double &frequency : m.rotaryFrequencies)
     frequency = float(frequency); // as Transformers keeps them, whatever the model's type
 }
 
-void readWindow(ConfigReader &config, TransformerModel &m, const StepSize &step, int64_t otherwise) {
-  std::optional<int64_t> window = config.integer("sliding_window", otherwise, 1, kMostSize);
+void readWindow(ConfigReader &config, TransformerModel &m, const StepSize &step, const WindowKeys &keys) {
+  std::optional<int64_t> window = config.integer("sliding_window", keys.window, 1, kMostSize);
   if (!window || step.sequence <= *window)
     return;
   // Which layers: the list of types, or all from max_window_layers on.
@@ -195,12 +214,13 @@ void readWindow(ConfigReader &config, TransformerModel &m, const StepSize &step,
   int64_t layers = int64_t(types.size());
   if (types.empty()) {
     layers = m.layers;
-    sliding = layers - std::min(layers, config.integer("max_window_layers", 0, 0, kMostSize).value_or(0));
+    sliding = layers - std::min(layers, config.integer("max_window_layers", keys.firstLayer, 0, kMostSize).value_or(0));
   }
   if (sliding == layers)
     m.window = *window;
   else if (sliding > 0)
-    config.fail(fmt::format("{} of {} layers have a sliding_window of {}, shorter than the sequence of {}: layers of two kinds are not supported",
+    config.fail(fmt::format("{} of {} layers have a sliding_window of {}, shorter than the sequence of {}: layers of "
+                            "two kinds are not supported",
                             sliding, layers, *window, step.sequence));
 }
 
@@ -225,8 +245,10 @@ Result<TransformerModel> modelFromConfig(const std::string &path, StepSize &step
   checkElements(config, m, step);
   if (Status status = config.status(); !status)
     return located(status.error());
-  if (!architectures.empty() && std::find(architectures.begin(), architectures.end(), (*family)->architecture) == architectures.end())
-    warnings.push_back(fmt::format("'{}' is of {}; what is trained here is {}", path, fmt::join(architectures, ", "), (*family)->architecture));
+  if (!architectures.empty() &&
+      std::find(architectures.begin(), architectures.end(), (*family)->architecture) == architectures.end())
+    warnings.push_back(fmt::format("'{}' is of {}; what is trained here is {}", path, fmt::join(architectures, ", "),
+                                   (*family)->architecture));
   return m;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A transformer as plain data: its sizes, its choices among the forms that are in use, and the names of its parameters in Hugging Face's
-// checkpoints. A family of models (TransformerFamilies.cpp) is one such record with the keys that fill it; TransformerImport.cpp
-// and TransformerLayer.cpp write every record as IR.
+// A transformer as plain data: its sizes, its choices among the forms that are in use, and the names of its parameters
+// in Hugging Face's checkpoints. A family of models (TransformerFamilies.cpp) is one such record with the keys that
+// fill it; TransformerImport.cpp and TransformerLayer.cpp write every record as IR.
 #pragma once
 
 #include "ConfigReader.h"
@@ -55,7 +55,7 @@ struct TransformerModel {
   std::string optionalPrefix; // checkpoints of the model without its head leave this out of every name
 
   int64_t layers = 0, hidden = 0, heads = 0, groups = 0, headSize = 0, inner = 0, vocabulary = 0, maxPositions = 0;
-  int64_t tokenTypes = 0;                                            // masked LM: rows of that table
+  int64_t tokenTypes = 0;                                          // masked LM: rows of that table
   int64_t imageSize = 0, patchSize = 0, channels = 0, classes = 0; // images
 
   NormKind norm = NormKind::Layer;
@@ -63,9 +63,9 @@ struct TransformerModel {
   bool finalNorm = true, embeddingNorm = false, queryKeyNorm = false;
 
   PositionKind position = PositionKind::Learned;
-  int64_t positionOffset = 0;             // rows of the table of positions before the first
-  std::vector<double> rotaryFrequencies;  // radians a position, for each pair of rotated elements
-  int64_t window = 0;                     // a token sees itself and the window - 1 before it; 0: all before it
+  int64_t positionOffset = 0;            // rows of the table of positions before the first
+  std::vector<double> rotaryFrequencies; // radians a position, for each pair of rotated elements
+  int64_t window = 0;                    // a token sees itself and the window - 1 before it; 0: all before it
 
   ResidualForm residual = ResidualForm::PreNorm;
   ProjectionForm projection = ProjectionForm::Separate;
@@ -82,8 +82,9 @@ struct StepSize {
   int64_t batch = 0, sequence = 0; // 0: the default
 };
 
-/// The model of a configuration, checked: sizes are positive and fit each other, and so does `step`, whose defaults are filled in.
-/// Warnings say where the configuration asks for something that is left out without changing the training step.
+/// The model of a configuration, checked: sizes are positive and fit each other, and so does `step`, whose defaults are
+/// filled in. Warnings say where the configuration asks for something that is left out without changing the training
+/// step.
 Result<TransformerModel> modelFromConfig(const std::string &path, StepSize &step, std::vector<std::string> &warnings);
 
 } // namespace kerf::frontend

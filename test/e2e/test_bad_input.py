@@ -73,6 +73,46 @@ class Model(KerfTest):
         self.assertIn("--optimizer", done.stderr)
 
 
+class Configuration(KerfTest):
+    """A Hugging Face config.json: every command that takes a model names what is wrong with it."""
+
+    def refuse_config(self, words, config, *more):
+        model = self.write("config.json", config)
+        self.write("out", OLD)
+        self.refuse(1, ["config.json", *words], "import", model, "-o", self.path("out"), *more)
+        self.refuse(1, ["config.json", *words], "plan", model, "-o", self.path("out"), *more)
+        self.refuse(1, ["config.json", *words], "train", model, "--data", MLP_DATA, "--save", self.path("out"), *more)
+        self.assertEqual(self.read("out"), OLD)
+
+    def test_no_configuration(self):
+        self.refuse_config(["JSON"], "{")
+        self.refuse_config(["array"], [])
+        self.refuse_config(["model_type", "gpt2"], {})
+        self.refuse(1, ["nowhere.json"], "import", self.path("nowhere.json"))
+
+    def test_families_that_are_not_there(self):
+        self.refuse_config(["unheard", "gpt2", "llama", "ONNX"], {"model_type": "unheard"})
+        self.refuse_config(["mixtral", "experts"], {"model_type": "mixtral"})
+
+    def test_wrong_sizes(self):
+        self.refuse_config(["n_layer", "-1"], {"model_type": "gpt2", "n_layer": -1})
+        self.refuse_config(["hidden_size", "4096.5"], {"model_type": "llama", "hidden_size": 4096.5})
+        self.refuse_config(["7 heads", "768"], {"model_type": "gpt2", "n_head": 7})
+        self.refuse_config(["2048", "1024"], {"model_type": "gpt2"}, "--sequence", 2048)
+        self.refuse_config(["--global-batch", "-4"], {"model_type": "gpt2"}, "--global-batch", -4)
+        self.refuse_config(["elements"], {"model_type": "gpt2", "vocab_size": 1 << 30, "n_embd": 1 << 30, "n_head": 1 << 10})
+
+    def test_weights(self):
+        config = {"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "vocab_size": 11, "n_positions": 4}
+        model = self.write("config.json", config)
+        data = write_npz(self.path("data.npz"), {name: ("<i8", [1, 1, 4], bytes(32)) for name in ("input_ids", "labels")})
+        self.refuse(1, ["model.safetensors", "--weights", "--seed"], "train", model, "--data", data)
+        self.succeed("train", model, "--data", data, "--seed", 1)
+        self.refuse(1, ["none of the model's tensors"], "train", model, "--data", data, "--weights", data)
+        self.write("model.safetensors", b"damaged")
+        self.refuse(1, ["model.safetensors"], "train", model, "--data", data)
+
+
 class Data(KerfTest):
     def refuse_data(self, words, arrays, ranks=2, before_first_step=True):
         data = write_npz(self.path("data.npz"), arrays)

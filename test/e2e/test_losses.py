@@ -11,7 +11,7 @@ import os
 import sys
 import unittest
 
-from support import FOLDERS, SHARED, KerfTest, file_of, golden_of, losses_of, main, optimizer_flags
+from support import FOLDERS, ROOT, SHARED, KerfTest, file_of, golden_of, losses_of, main, optimizer_flags
 
 ALL = "--all" in sys.argv
 if ALL:
@@ -103,6 +103,56 @@ class OtherExportsOfGpt2(KerfTest):
 
     def test_logits_with_a_loss_built_on_them(self):
         self.check("logits.onnx", "batches_logits.npz", "--loss", "cross_entropy(logits, labels)")
+
+
+class Configurations(KerfTest):
+    """Models from their Hugging Face config.json, with the weights beside it."""
+
+    def check(self, folder, golden, step_size, losses, plans, *more):
+        for (optimizer, dtype), ranks in plans.items():
+            step, run = optimizer_flags(golden, optimizer)
+            self.succeed("train", os.path.join(folder, "config.json"), "--data", os.path.join(folder, "batches.npz"), *step_size, "--ranks",
+                         ranks, "--steps", golden["steps"], "--dtype", dtype, "--log", self.path("log"), "--gradient-norms",
+                         self.path("norms"), *step, *run, *more)
+            self.close(losses_of(self.path("log")), losses(optimizer), TOLERANCE[dtype], f"{folder} {optimizer} {dtype}")
+
+    def family(self, folder):
+        """Tiny models of every family and form, made by test/models/families/make_families.py."""
+        with open(os.path.join(folder, "golden.json")) as golden_file:
+            golden = json.load(golden_file)
+        size = ["--global-batch", golden["batch"]] + (["--sequence", golden["sequence"]] if golden["sequence"] else [])
+        plans = {("sgd", "f64"): 1, ("adamw", "f64"): 2, ("adamw", "f32"): 3}
+        self.check(folder, golden, size, lambda optimizer: golden["losses"][optimizer], plans)
+        squares = sum(norm * norm for norm in json.loads(self.read("norms")).values())
+        self.close([squares], [golden["gradient_norm_squared_step0"]], TOLERANCE["f32"], f"{folder} gradients")
+
+    def shared(self, model, has_sequence):
+        folder = os.path.join(SHARED, "models", model)
+        if not os.path.isdir(folder):
+            self.skipTest(f"{folder} is not there: PyTorch's losses of {model} are not compared (set KERF_SHARED)")
+        with open(os.path.join(folder, "golden.json")) as golden_file:
+            golden = json.load(golden_file)
+        shape = next(iter(golden["inputs"].values()))["shape"]
+        size = ["--global-batch", shape[0]] + (["--sequence", shape[1]] if has_sequence else [])
+        plans = {(optimizer, dtype): ranks for optimizer in ("sgd", "adamw") for dtype, ranks in (("f64", 1), ("f32", 3))}
+        self.check(folder, golden, size, lambda optimizer: golden["losses"][optimizer]["float64"], plans)
+        # Tied tensors have one name in the checkpoint, another in the export.
+        exported = golden.get("checkpoint_names_that_differ") or {}
+        expected = golden["gradient_l2_step0_float64"]
+        norms = json.loads(self.read("norms"))
+        self.assertEqual(sorted(exported.get(name, name) for name in norms), sorted(expected), model)
+        largest = max(expected.values())
+        for name, norm in norms.items():
+            self.assertLessEqual(abs(norm - expected[exported.get(name, name)]), NORM_TOLERANCE * expected[exported.get(name, name)] +
+                                 NOISE * largest, f"{model}: gradient of {name}")
+
+
+FAMILIES = os.path.join(ROOT, "test", "models", "families")
+for name in sorted(os.listdir(FAMILIES)):
+    if os.path.isdir(os.path.join(FAMILIES, name)):
+        setattr(Configurations, f"test_family_{name.replace('-', '_')}", lambda self, name=name: self.family(os.path.join(FAMILIES, name)))
+for name in ("gpt2", "llama", "bert", "vit"):
+    setattr(Configurations, f"test_shared_{name}", lambda self, name=name: self.shared(name, name != "vit"))
 
 
 if __name__ == "__main__":

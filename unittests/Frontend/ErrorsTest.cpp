@@ -47,7 +47,7 @@ TEST(Errors, NoSuchFile) { expectError(importFile("/nowhere/model.onnx"), {"/now
 
 TEST(Errors, AnotherSuffix) {
   expectError(importFile("model.pt"), {"model.pt", ".onnx"});
-  expectError(importFile("config.json"), {"not supported yet"});
+  expectError(importFile("nowhere/config.json"), {"nowhere/config.json"});
 }
 
 TEST(Errors, AllUnsupportedOperatorsInOneMessage) {
