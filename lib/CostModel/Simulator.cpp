@@ -48,7 +48,9 @@ public:
       : work(work), plan(plan), collectives(collectives), pricer(work, plan, collectives) {
     for (const PassCollective &collective : work.afterReceive)
       afterReceive += collectives.seconds(collective.kind, collective.axes, collective.bytes);
-    send = work.stageAxes.empty() ? 0 : collectives.seconds(Collective::Send, work.stageAxes, work.sendBytes);
+    send = work.stageAxes.empty() || work.sendBytes == 0
+               ? 0
+               : collectives.seconds(Collective::Send, work.stageAxes, work.sendBytes);
   }
 
   const TaskCost &cost(int64_t stage, const Task &task) {
@@ -167,7 +169,7 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
   ScheduleOptions options = plan.schedule;
   if (options.kind == ScheduleKind::ZeroBubble) {
     options.durations = timeline.durations();
-    options.keptForWeights = keptForWeights(work, plan);
+    describeActivations(work, plan, options);
   }
   Result<Schedule> schedule = makeSchedule(options);
   if (!schedule)

@@ -69,6 +69,7 @@ Fixed fixedBytes(const StepWork &work, const StepPlan &plan, int64_t stage) {
         bytes.states += elements * plan.bytes.states / (plan.optimizerSharding >= 1 ? shards : 1);
         layer += group.elements;
       }
+      // One layer in use, its gradient, and the layer fetched ahead.
       if (plan.optimizerSharding >= 3)
         bytes.gathered = std::max(bytes.gathered, layer * plan.bytes.weight * (plan.overlap.parameters ? 3 : 2));
       else if (plan.optimizerSharding == 2)
@@ -79,8 +80,9 @@ Fixed fixedBytes(const StepWork &work, const StepPlan &plan, int64_t stage) {
 
 } // namespace
 
-double kerf::cost::keptForWeights(const StepWork &work, const StepPlan &plan) {
-  double most = 0;
+void kerf::cost::describeActivations(const StepWork &work, const StepPlan &plan, ScheduleOptions &options) {
+  double most = 0, mean = 0;
+  options.activations.clear();
   for (size_t s = 0; s < work.part.size(); ++s) {
     double all = 0, kept = 0;
     for (int part : work.part[s]) {
@@ -88,9 +90,13 @@ double kerf::cost::keptForWeights(const StepWork &work, const StepPlan &plan) {
       all += held.all;
       kept += held.forWeights;
     }
-    most = std::max(most, all > 0 ? kept / all : 1);
+    most = std::max(most, all > 0 ? kept / all : 0);
+    options.activations.push_back(all);
+    mean += all / static_cast<double>(work.part.size());
   }
-  return std::min(1.0, most);
+  options.keptForWeights = std::min(1.0, most);
+  for (double &bytes : options.activations)
+    bytes = mean > 0 ? bytes / mean : 1;
 }
 
 StageMemory kerf::cost::memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule,

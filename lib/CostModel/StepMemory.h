@@ -6,8 +6,9 @@
 
 namespace kerf::cost {
 
-/// Share of a microbatch's saved bytes that stays after the input gradient: the largest of any stage.
-double keptForWeights(const StepWork &work, const StepPlan &plan);
+/// What a search for a schedule within a memory limit must know: ScheduleOptions' keptForWeights (the largest of any
+/// stage) and activations.
+void describeActivations(const StepWork &work, const StepPlan &plan, ScheduleOptions &options);
 
 StageMemory memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule,
                      const CollectiveModel &collectives, int64_t stage, Recompute recompute);

@@ -76,20 +76,37 @@ TaskPricer::Pass TaskPricer::pass(const PassWork &work, bool onlySelective) cons
     if (onlySelective && collective.kept != Kept::Selective)
       continue;
     double seconds = collectives.seconds(collective.kind, collective.axes, collective.bytes);
-    double exposed = seconds;
-    if (plan.overlap.tensor) // beside the products, but for the first piece
-      exposed = std::max(seconds / kTensorPieces, seconds - result.compute * (1 - 1 / kTensorPieces));
     std::string axes = axisNames(collective.axes);
     result.collectives[axes] += seconds;
-    result.exposed[axes] += exposed;
-    result.exposedSeconds += exposed;
-    result.compute += kContention * (seconds - exposed);
-    waiting += exposed;
+    if (plan.overlap.tensor && collective.independent) {
+      result.independentSeconds += seconds;
+      result.independentAxes = axes;
+    } else {
+      result.exposed[axes] += seconds;
+      result.exposedSeconds += seconds;
+      waiting += seconds;
+    }
     issue += seconds > 0 ? device.curves.issueSeconds : 0;
   }
   // The device runs dry when the host cannot issue kernels as fast as they run.
   result.compute = std::max(result.compute, issue - waiting);
   return result;
+}
+
+TaskPricer::Pass TaskPricer::both(Pass input, const Pass &weights) const {
+  input.compute += weights.compute;
+  input.exposedSeconds += weights.exposedSeconds;
+  add(input.collectives, weights.collectives);
+  add(input.exposed, weights.exposed);
+  double independent = input.independentSeconds + weights.independentSeconds;
+  if (independent == 0)
+    return input;
+  double hidden = std::min(independent, input.compute), left = independent - hidden;
+  input.compute += kContention * hidden;
+  input.exposedSeconds += left;
+  input.exposed[input.independentSeconds > 0 ? input.independentAxes : weights.independentAxes] += left;
+  input.independentSeconds = 0;
+  return input;
 }
 
 double TaskPricer::accumulation(const Segment &segment) const {
@@ -106,7 +123,10 @@ double TaskPricer::accumulation(const Segment &segment) const {
 }
 
 double TaskPricer::groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const {
-  return collectives.seconds(kind, group.reduceAxes, group.elements * bytesPerElement);
+  double seconds = collectives.seconds(kind, group.reduceAxes, group.elements * bytesPerElement);
+  if (plan.gathers == GatherStyle::Layer || plan.optimizerSharding < 3)
+    return seconds;
+  return group.elements < kWholeBelowElements ? 0 : seconds + shards(group) * kCopySeconds;
 }
 
 TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool last) const {
@@ -128,19 +148,18 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
   for (const Segment *segment : segments) {
     Pass run, again;
     if (forward) {
-      run = pass(segment->forward, false);
+      run = both(pass(segment->forward, false), Pass());
     } else {
       if (kind != TaskKind::WeightGradient) {
         run = pass(segment->inputGradient, false);
+        if (kind == TaskKind::InputGradient)
+          run = both(std::move(run), Pass());
         if (recompute != Recompute::None && segment->recomputable)
-          again = pass(segment->forward, recompute == Recompute::Selective);
+          again = both(pass(segment->forward, recompute == Recompute::Selective), Pass());
       }
       if (reduces) {
-        Pass weights = pass(segment->weightGradient, false);
-        run.compute += weights.compute + accumulation(*segment);
-        run.exposedSeconds += weights.exposedSeconds;
-        add(run.collectives, weights.collectives);
-        add(run.exposed, weights.exposed);
+        run = both(std::move(run), pass(segment->weightGradient, false));
+        run.compute += accumulation(*segment);
       }
     }
     auto repeat = static_cast<double>(segment->repeat);
@@ -154,7 +173,7 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
     for (const ParameterGroup &group : segment->parameters) {
       std::string axes = axisNames(group.reduceAxes);
       if (plan.optimizerSharding >= 3 && kind != TaskKind::WeightGradient) {
-        bool twice = again.compute > 0 && !plan.keepGathered;
+        bool twice = again.compute > 0 && plan.gathers == GatherStyle::DeepSpeed2021;
         double seconds = groupSeconds(Collective::AllGather, group, plan.bytes.weight) * (twice ? 2 : 1);
         gather += seconds;
         cost.collectives[axes] += repeat * seconds;

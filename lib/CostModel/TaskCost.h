@@ -10,15 +10,16 @@ namespace kerf::cost {
 // Compute that runs while a collective moves data loses this share of the collective's seconds: NCCL's channels take 16
 // to 24 of a GPU's 108 to 132 SMs and some of its memory bandwidth (docs/cost-model.md).
 constexpr double kContention = 0.15;
-// With `tensor` overlap a collective runs beside the products of its pass in this many pieces; the first cannot.
-constexpr double kTensorPieces = 4;
+
+// DeepSpeed ZeRO-3 of 2021: stage3_param_persistence_threshold, and what the host needs to issue one copy from C++.
+constexpr double kWholeBelowElements = 1e5;
+constexpr double kCopySeconds = 10e-6;
 
 struct TaskCost {
   double forward = 0, backward = 0, recompute = 0;    // compute, contention included
   std::map<std::string, double> collectives, exposed; // by axes
   double seconds = 0;                                 // all of it: compute and what is exposed
   double tail = 0;                                    // that reductions begun here still need after the task's end
-  /// Of the last microbatch, where gradients are reduced beside it: by when what remains is reduced.
   double compute() const { return forward + backward + recompute; }
 };
 
@@ -48,8 +49,12 @@ private:
     double compute = 0;
     std::map<std::string, double> collectives, exposed;
     double exposedSeconds = 0;
+    double independentSeconds = 0; // of collectives that may run beside kernels, not in `exposed`
+    std::string independentAxes;
   };
   Pass pass(const PassWork &pass, bool onlySelective) const;
+  /// Runs the independent collectives of both beside their kernels; what does not fit is exposed.
+  Pass both(Pass input, const Pass &weights) const;
   /// Adds a microbatch's gradients to those before, where no product does.
   double accumulation(const Segment &segment) const;
   double groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const;

@@ -132,6 +132,8 @@ Result<Schedule> kerf::makeSchedule(const ScheduleOptions &options) {
   if (!(options.keptForWeights >= 0 && options.keptForWeights <= 1))
     return Error{
         fmt::format("share of activations kept for weight gradients is {}; must be 0 to 1", options.keptForWeights)};
+  if (!options.activations.empty() && static_cast<int64_t>(options.activations.size()) != stages)
+    return Error{fmt::format("activations are given for {} stages of {}", options.activations.size(), stages)};
   Schedule schedule;
   schedule.kind = options.kind;
   schedule.stages = stages;

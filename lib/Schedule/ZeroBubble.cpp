@@ -39,9 +39,9 @@ std::vector<Rule> allRules() {
 class ListScheduler {
 public:
   ListScheduler(const ScheduleOptions &options, int64_t limit, Rule rule)
-      : d(options.durations), keptForWeights(options.keptForWeights), p(options.stages), m(options.microbatches),
-        limit(limit), rule(rule), stages(p), forwardAt(p, std::vector<double>(m, kNever)),
-        gradientAt(p, std::vector<double>(m, kNever)) {
+      : d(options.durations), keptForWeights(options.keptForWeights), activations(options.activations),
+        p(options.stages), m(options.microbatches), limit(limit), rule(rule), stages(p),
+        forwardAt(p, std::vector<double>(m, kNever)), gradientAt(p, std::vector<double>(m, kNever)) {
     for (int64_t i = 0; i < m; ++i)
       forwardAt[0][i] = 0;
   }
@@ -82,7 +82,9 @@ private:
     const State &state = stages[s];
     double held = static_cast<double>(state.forwards - state.gradients) +
                   keptForWeights * static_cast<double>(state.gradients - state.weights);
-    bool room = held + 1 <= static_cast<double>(limit);
+    double size = activations.empty() ? 1 : activations[s];
+    // A stage may always hold one.
+    bool room = held == 0 || (held + 1) * size <= static_cast<double>(limit);
     double forward = state.forwards < m && room ? std::max(state.free, forwardAt[s][state.forwards]) : kNever;
     double gradient = state.gradients < state.forwards ? std::max(state.free, gradientAt[s][state.gradients]) : kNever;
     bool weight = state.weights < state.gradients;
@@ -126,6 +128,7 @@ private:
 
   PassDurations d;
   double keptForWeights;
+  std::vector<double> activations;
   int64_t p, m, limit;
   Rule rule;
   std::vector<State> stages;

@@ -17,7 +17,7 @@ enum class Recompute { None, Selective, Full };
 struct Overlap {
   bool gradients = true;  // reduction of gradients, beside the backward of the layers before
   bool parameters = true; // gathers of sharded parameters, one layer ahead
-  bool tensor = false;    // collectives inside a layer, cut into pieces beside its products
+  bool tensor = false;    // independent collectives of a layer, beside its backward's products
   bool stage = true;      // sends between stages
 };
 
@@ -30,6 +30,14 @@ struct StateBytes {
 /// 12; Korthikanti et al. 2022: f32 gradients, 18 in all).
 StateBytes stateBytes(std::string_view dtype, std::string_view gradientDtype, int momentsPerElement);
 
+/// How parameters that are cut (optimizer sharding 3) are gathered and their gradients reduced.
+enum class GatherStyle {
+  Layer, // parameters gathered to recompute a layer stay for its backward (FSDP)
+  /// Into a list of one tensor for each rank, each copied out by a kernel of its own; dropped after a layer is
+  /// recomputed and gathered again for its backward; parameters below 100,000 elements stay whole.
+  DeepSpeed2021,
+};
+
 struct StepPlan {
   ScheduleOptions schedule; // durations are filled in by the simulator
   Recompute recompute = Recompute::None;
@@ -37,9 +45,7 @@ struct StepPlan {
   int optimizerSharding = 0;               // ZeRO stage 0 to 3
   Overlap overlap;
   StateBytes bytes;
-  /// With optimizer sharding 3: parameters gathered to recompute a layer stay for its backward (FSDP), or are dropped
-  /// and gathered again (DeepSpeed ZeRO-3 of 2021).
-  bool keepGathered = true;
+  GatherStyle gathers = GatherStyle::Layer;
   /// Products of weight gradients add to the sum of the microbatches before; else a pointwise kernel does.
   bool fusedAccumulation = true;
 };

@@ -29,13 +29,16 @@ struct Kernel {
   Kept kept = Kept::Always;
 };
 
-/// A collective that its pass waits for (tensor, sequence, context or expert parallelism).
+/// A collective of a pass (tensor, sequence, context or expert parallelism).
 struct PassCollective {
   std::string name;
   Collective kind = Collective::AllReduce;
   std::vector<AxisRef> axes;
   double bytes = 0; // as CollectiveModel::seconds counts them
   Kept kept = Kept::Always;
+  /// The pass has kernels that do not need its result: with tensor overlap it runs beside them. A sum of an input
+  /// gradient does, as the weight gradient does not wait for it.
+  bool independent = false;
 };
 
 struct PassWork {

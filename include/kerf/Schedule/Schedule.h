@@ -56,6 +56,8 @@ struct ScheduleOptions {
   PassDurations durations;
   /// Of a microbatch's activations, the share that stays from the input gradient to the weight gradient (0 to 1).
   double keptForWeights = 1;
+  /// Activations of one microbatch on each stage beside the mean of all; empty: alike. The limit is in means.
+  std::vector<double> activations;
 };
 
 struct Schedule {

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps small enough to be computed by hand: kernels whose seconds are their bytes, on a device that moves 1 byte/s.
+#include "kerf/CostModel/Simulator.h"
+#include <chrono>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+
+using namespace kerf;
+
+namespace {
+
+constexpr double kEps = 1e-9;
+
+/// Computes a byte per second; links of `bandwidth` bytes/s without latency.
+Cluster slowCluster(int64_t ranks, double bandwidth) {
+  Cluster cluster;
+  cluster.device.kind = "cuda";
+  cluster.device.memoryBytes = 1'000'000;
+  cluster.device.memoryBandwidth = 1;
+  cluster.device.peakFlops = {{"bf16", 1e3}};
+  cluster.device.curves = DeviceCurves();
+  cluster.levels = {{"link", ranks, bandwidth, 0, bandwidth, 0}};
+  cluster.usedRanks = ranks;
+  return cluster;
+}
+
+Kernel kernel(const char *name, double seconds, Kept kept = Kept::Always) {
+  Kernel kernel;
+  kernel.name = name;
+  kernel.work.kernelClass = KernelClass::Pointwise;
+  kernel.work.bytes = seconds;
+  kernel.kept = kept;
+  return kernel;
+}
+
+struct Step {
+  StepWork work;
+  StepPlan plan;
+  Mesh mesh{{{"stage", 1}, {"data", 1}, {"model", 1}}};
+  double bandwidth = 1e3;
+
+  std::vector<AxisRef> axis(int i) const {
+    return mesh.axes[i].size > 1 ? std::vector<AxisRef>{wholeAxis(mesh, i)} : std::vector<AxisRef>{};
+  }
+  CollectiveModel collectives() const { return {mesh, slowCluster(mesh.ranks(), bandwidth)}; }
+  Simulation run(Trace trace = Trace::No) const {
+    Result<Simulation> result = simulate(work, plan, collectives(), trace);
+    EXPECT_TRUE(result) << (result ? "" : result.error().message);
+    return result ? *result : Simulation();
+  }
+};
+
+/// `layers` layers a part of forward 1 s (0.25 of it dropped by selective recomputation), input gradient 1.5 s, weight
+/// gradient 0.5 s; saves 100 bytes (40 of them dropped), its input is 10. No optimizer: no bytes of states.
+Step pipeline(int64_t stages, int64_t microbatches, int64_t layers = 1, int64_t chunks = 1) {
+  Step s;
+  s.mesh.axes[0].size = stages;
+  Segment layer;
+  layer.name = "layer";
+  layer.repeat = layers;
+  layer.recomputable = true;
+  layer.forward.kernels = {kernel("product", 0.75), kernel("core", 0.25, Kept::Selective)};
+  layer.inputGradient.kernels = {kernel("input gradient", 1.5)};
+  layer.weightGradient.kernels = {kernel("weight gradient", 0.5)};
+  layer.saved = {{"x", 60, Kept::Always, true}, {"scores", 40, Kept::Selective, false}};
+  layer.inputBytes = 10;
+  s.work.parts = {{"all", {layer}}};
+  s.work.part.assign(stages, std::vector<int>(chunks, 0));
+  s.work.stageAxes = s.axis(0);
+  s.work.tokens = 100;
+  s.work.modelFlops = 1e3;
+  s.plan.schedule.stages = stages;
+  s.plan.schedule.microbatches = microbatches;
+  s.plan.schedule.chunks = chunks;
+  s.plan.schedule.kind = chunks > 1 ? ScheduleKind::Interleaved : ScheduleKind::OneFOneB;
+  s.plan.bytes = {0, 0, 0};
+  return s;
+}
+
+double sum(const Breakdown &b) {
+  double exposed = std::accumulate(b.exposed.begin(), b.exposed.end(), 0.0,
+                                   [](double all, const auto &entry) { return all + entry.second; });
+  return b.forward + b.backward + b.recompute + b.optimizer + exposed + b.bubble;
+}
+
+} // namespace
+
+TEST(Simulator, OneStageIsTheSumOfItsKernels) {
+  Step s = pipeline(1, 5, 3);
+  Simulation result = s.run();
+  EXPECT_NEAR(result.stepSeconds, 5 * 3 * (1 + 2), kEps);
+  EXPECT_NEAR(result.breakdown.forward, 15, kEps);
+  EXPECT_NEAR(result.breakdown.backward, 30, kEps);
+  EXPECT_NEAR(result.breakdown.bubble, 0, kEps);
+  EXPECT_NEAR(result.tokensPerSecond, 100 / 45.0, kEps);
+  EXPECT_NEAR(result.modelFlopsUtilization, 1e3 / 45 / 1e3, kEps);
+}
+
+// SC21: the pipeline idles (p - 1) of a microbatch's forward and backward; v chunks divide that.
+TEST(Simulator, BubbleOfOneFOneB) {
+  EXPECT_NEAR(pipeline(4, 8).run().stepSeconds, (8 + 3) * 3, kEps);
+  EXPECT_NEAR(pipeline(4, 8).run().breakdown.bubble, 3 * 3, kEps);
+  EXPECT_NEAR(pipeline(4, 8, 1, 2).run().stepSeconds, 8 * 2 * 3 + 3 * 3, kEps);
+}
+
+TEST(Simulator, Recomputation) {
+  Step s = pipeline(1, 2, 4);
+  s.plan.recompute = Recompute::Full;
+  Simulation full = s.run();
+  EXPECT_NEAR(full.breakdown.recompute, 2 * 4 * 1, kEps);
+  EXPECT_NEAR(full.stepSeconds, 2 * 4 * 4, kEps);
+  EXPECT_NEAR(full.memory[0].activations, 4 * 10, kEps);
+  EXPECT_NEAR(full.memory[0].workspace, 100, kEps) << "one layer at a time";
+  s.plan.recompute = Recompute::Selective;
+  Simulation selective = s.run();
+  EXPECT_NEAR(selective.breakdown.recompute, 2 * 4 * 0.25, kEps);
+  EXPECT_NEAR(selective.memory[0].activations, 4 * 60, kEps);
+  s.plan.recompute = Recompute::None;
+  EXPECT_NEAR(s.run().memory[0].activations, 4 * 100, kEps);
+}
+
+TEST(Simulator, SendsHoldUpBothEndsOrNobody) {
+  Step s = pipeline(2, 1);
+  s.work.sendBytes = 400;
+  double send = s.collectives().seconds(Collective::Send, s.work.stageAxes, 400);
+  s.plan.overlap.stage = false;
+  EXPECT_NEAR(s.run().stepSeconds, 6 + 2 * send, kEps);
+  EXPECT_NEAR(s.run().breakdown.exposed["stage"], send, kEps);
+  s.plan.overlap.stage = true;
+  EXPECT_NEAR(s.run().stepSeconds, 6 + 2 * send, kEps) << "nothing else to run";
+  s.plan.schedule.microbatches = 8;
+  double beside = s.run().stepSeconds;
+  s.plan.overlap.stage = false;
+  EXPECT_LT(beside, s.run().stepSeconds);
+}
+
+TEST(Simulator, TensorCollectivesWaitUnlessIndependent) {
+  Step s = pipeline(1, 2, 3);
+  s.mesh.axes[2].size = 2;
+  PassCollective waiting{"sum", Collective::AllReduce, s.axis(2), 700, Kept::Always, false};
+  PassCollective gradient = waiting;
+  gradient.independent = true;
+  s.work.parts[0].segments[0].forward.collectives = {waiting};
+  s.work.parts[0].segments[0].inputGradient.collectives = {gradient};
+  double each = s.collectives().seconds(Collective::AllReduce, s.axis(2), 700);
+  ASSERT_LT(each, 2);
+  Simulation waits = s.run();
+  EXPECT_NEAR(waits.stepSeconds, 18 + 2 * 3 * 2 * each, kEps);
+  EXPECT_NEAR(waits.breakdown.exposed["model"], 12 * each, kEps);
+  s.plan.overlap.tensor = true;
+  Simulation beside = s.run();
+  EXPECT_NEAR(beside.breakdown.collectives["model"], 12 * each, kEps);
+  EXPECT_NEAR(beside.breakdown.exposed["model"], 6 * each, kEps) << "forward's has nothing beside it";
+  EXPECT_LT(beside.stepSeconds, waits.stepSeconds);
+}
+
+TEST(Simulator, GradientsAreReducedAtTheEndOrBesideTheLastBackward) {
+  Step s = pipeline(1, 3, 4);
+  s.mesh.axes[1].size = 2;
+  s.work.parts[0].segments[0].parameters = {{"w", 100, s.axis(1)}};
+  s.plan.bytes = {0, 8, 0};
+  CollectiveModel model = s.collectives();
+  s.plan.overlap.gradients = false;
+  Simulation last = s.run();
+  double whole = model.seconds(Collective::AllReduce, s.axis(1), 4 * 100 * 8);
+  EXPECT_NEAR(last.breakdown.exposed["data"], whole, kEps);
+  double withoutOptimizer = last.stepSeconds - last.breakdown.optimizer;
+  EXPECT_NEAR(withoutOptimizer, 36 + whole, kEps);
+  // Beside the last backward (4 x 2 s): three reductions run beside layers, one is left.
+  s.plan.overlap.gradients = true;
+  double one = model.seconds(Collective::AllReduce, s.axis(1), 100 * 8);
+  ASSERT_LT(one, 2);
+  Simulation beside = s.run();
+  double slower = beside.breakdown.backward - 24;
+  EXPECT_GT(slower, 0);
+  EXPECT_LE(slower, 0.2 * 4 * one) << "compute beside a collective is a little slower";
+  EXPECT_NEAR(beside.stepSeconds - beside.breakdown.optimizer, 36 + slower + one, kEps);
+}
+
+TEST(Simulator, ShardedParametersAreFetchedOneLayerAhead) {
+  Step s = pipeline(1, 1, 4);
+  s.mesh.axes[1].size = 2;
+  s.work.parts[0].segments[0].parameters = {{"w", 100, s.axis(1)}};
+  s.plan.bytes = {2, 0, 0};
+  s.plan.optimizerSharding = 3;
+  s.plan.overlap = {false, false, false, true};
+  double gather = s.collectives().seconds(Collective::AllGather, s.axis(1), 200);
+  double reduce = s.collectives().seconds(Collective::ReduceScatter, s.axis(1), 200);
+  ASSERT_LT(gather, 1);
+  double serial = 12 + 4 * (2 * gather + reduce);
+  Simulation before = s.run();
+  EXPECT_NEAR(before.stepSeconds - before.breakdown.optimizer, serial, kEps);
+  s.plan.overlap.parameters = true;
+  Simulation ahead = s.run();
+  EXPECT_NEAR(ahead.breakdown.collectives["data"], 4 * (2 * gather + reduce), kEps);
+  // Only the first layer of each pass waits.
+  double slower = ahead.breakdown.forward + ahead.breakdown.backward - 12;
+  EXPECT_NEAR(ahead.stepSeconds - ahead.breakdown.optimizer, 12 + slower + 2 * gather + 4 * reduce, kEps);
+  s.plan.gathers = GatherStyle::DeepSpeed2021;
+  EXPECT_NEAR(s.run().breakdown.collectives["data"], 0, kEps) << "100 elements stay whole";
+}
+
+TEST(Simulator, MemoryInFlightAndStates) {
+  Step s = pipeline(4, 8, 2);
+  s.mesh.axes[1].size = 2;
+  s.work.parts[0].segments[0].parameters = {{"w", 1000, s.axis(1)}};
+  s.plan.bytes = stateBytes("bf16", "f32", 2);
+  for (int sharding = 0; sharding <= 3; ++sharding) {
+    s.plan.optimizerSharding = sharding;
+    Simulation result = s.run();
+    for (int64_t stage = 0; stage < 4; ++stage) {
+      const StageMemory &memory = result.memory[stage];
+      EXPECT_NEAR(memory.activations, double(4 - stage) * 2 * 100, kEps) << "1F1B: p - s microbatches";
+      EXPECT_NEAR(memory.weights, 2000 * 2.0 / (sharding >= 3 ? 2 : 1), kEps);
+      EXPECT_NEAR(memory.gradients, 2000 * 4.0 / (sharding >= 2 ? 2 : 1), kEps);
+      EXPECT_NEAR(memory.states, 2000 * 12.0 / (sharding >= 1 ? 2 : 1), kEps);
+      EXPECT_NEAR(memory.peakBytes,
+                  memory.weights + memory.gradients + memory.states + memory.activations + memory.workspace, kEps);
+      EXPECT_GE(memory.reservedBytes, memory.peakBytes);
+      EXPECT_EQ(memory.largest.front().first, "optimizer states");
+    }
+    EXPECT_EQ(result.memory[0].moment, "forward of microbatch 3");
+  }
+  s.work.parts[0].segments[0].saved[0].bytes = 1e6;
+  EXPECT_FALSE(s.run().fits);
+}
+
+// ZeRO (Rajbhandari et al. 2020), section 3.1: 16 bytes with 16-bit gradients; Korthikanti et al. 2022: 18 with 32-bit.
+TEST(Simulator, StateBytes) {
+  auto all = [](StateBytes b) { return b.weight + b.gradient + b.states; };
+  EXPECT_EQ(all(stateBytes("f16", "f16", 2)), 16);
+  EXPECT_EQ(all(stateBytes("bf16", "f32", 2)), 18);
+  EXPECT_EQ(all(stateBytes("f32", "f32", 2)), 16);
+  EXPECT_EQ(all(stateBytes("f32", "f32", 1)), 12);
+  EXPECT_EQ(all(stateBytes("f64", "f64", 0)), 16);
+}
+
+TEST(Simulator, ZeroBubbleSplitsTheBackward) {
+  Step s = pipeline(4, 16);
+  s.work.parts[0].segments[0].pendingBytes = 5;
+  double oneFOneB = s.run().stepSeconds;
+  s.plan.schedule.kind = ScheduleKind::ZeroBubble;
+  double byHand = s.run().stepSeconds;
+  s.plan.schedule.variant = ZeroBubbleVariant::TwoLimit;
+  Simulation searched = s.run();
+  EXPECT_NEAR(byHand, 16 * 3 + 3 * (1 + 1.5 - 0.5), kEps) << "(p - 1)(F + I - W)";
+  EXPECT_LT(byHand, oneFOneB);
+  EXPECT_LT(searched.stepSeconds, byHand);
+  EXPECT_LE(searched.memory[0].activations, 8 * 100 + kEps);
+}
+
+TEST(Simulator, TheHostThatCannotKeepUp) {
+  Step s = pipeline(1, 1, 10);
+  Cluster cluster = slowCluster(1, 1);
+  cluster.device.curves.issueSeconds = 2; // 2 + 1 + 1 kernels a layer
+  Result<Simulation> result = simulate(s.work, s.plan, {s.mesh, cluster});
+  EXPECT_NEAR(result->stepSeconds, 10 * (4 + 4), kEps);
+}
+
+TEST(Simulator, MoreBandwidthNeverSlowsAPlan) {
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937 random(seed);
+    auto coin = [&] { return random() % 2 == 0; };
+    int64_t stages = 1 + random() % 3, chunks = stages > 1 && coin() ? 2 : 1;
+    Step s = pipeline(stages, 1 + random() % 5, 1 + random() % 3, chunks);
+    s.mesh.axes[1].size = 1 + random() % 3;
+    s.mesh.axes[2].size = 1 + random() % 3;
+    Segment &layer = s.work.parts[0].segments[0];
+    layer.parameters = {{"w", double(random() % 5000), s.axis(1)}};
+    if (s.mesh.axes[2].size > 1) {
+      layer.forward.collectives = {{"sum", Collective::AllReduce, s.axis(2), double(random() % 5000)}};
+      layer.inputGradient.collectives = {
+          {"sum", Collective::AllReduce, s.axis(2), double(random() % 5000), Kept::Always, coin()}};
+    }
+    s.work.sendBytes = double(random() % 3000);
+    s.plan.recompute = Recompute(random() % 3);
+    s.plan.optimizerSharding = int(random() % 4);
+    s.plan.overlap = {coin(), coin(), coin(), coin()};
+    s.plan.bytes = stateBytes("bf16", "f32", 2);
+    if (chunks == 1 && coin())
+      s.plan.schedule.kind = ScheduleKind::ZeroBubble;
+    s.bandwidth = 200 + double(random() % 2000);
+    double slow = s.run().stepSeconds;
+    EXPECT_NEAR(sum(s.run().breakdown), slow, 1e-6 * slow);
+    s.bandwidth *= 1 + double(random() % 100) / 50;
+    EXPECT_LE(s.run().stepSeconds, slow * (1 + 1e-12));
+  }
+}
+
+TEST(Simulator, TraceIsJsonOfEveryTask) {
+  Step s = pipeline(2, 3);
+  auto trace = nlohmann::json::parse(chromeTrace(s.run(Trace::Yes)));
+  int compute = 0;
+  for (const auto &event : trace["traceEvents"])
+    compute += event["ph"] == "X" && event["tid"] == 0 && event["name"] != "optimizer";
+  EXPECT_EQ(compute, 2 * 2 * 3);
+}
+
+TEST(Simulator, RefusesWhatContradicts) {
+  auto message = [](const Step &s) {
+    Result<Simulation> result = simulate(s.work, s.plan, s.collectives());
+    return result ? std::string() : result.error().message;
+  };
+  Step s = pipeline(2, 3);
+  s.plan.schedule.stages = 3;
+  EXPECT_EQ(message(s), "the plan has 3 stages, the work 2");
+  s = pipeline(2, 3);
+  s.work.part[1] = {7};
+  EXPECT_EQ(message(s), "stage 1 has part 7 of 1");
+  s = pipeline(2, 3);
+  s.plan.optimizerSharding = 4;
+  EXPECT_EQ(message(s), "optimizer sharding is 4; give 0 to 3");
+}
+
+TEST(Simulator, ThousandsOfRanksAreFast) {
+  Step s = pipeline(64, 512, 2);
+  s.mesh.axes[1].size = 6;
+  s.mesh.axes[2].size = 8;
+  s.work.parts[0].segments[0].parameters = {{"w", 1e3, s.axis(1)}};
+  auto start = std::chrono::steady_clock::now();
+  s.run();
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 0.5);
+}
