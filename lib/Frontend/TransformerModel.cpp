@@ -16,7 +16,7 @@ namespace kerf::frontend {
 namespace {
 
 constexpr int64_t kMostSize = int64_t(1) << 30; // of a width, a vocabulary
-constexpr int64_t kMostLayers = 4096, kMostHeads = 1024, kMostHeadSize = 2048, kMostStep = int64_t(1) << 24;
+constexpr int64_t kMostLayers = 1024, kMostHeads = 1024, kMostHeadSize = 2048, kMostStep = int64_t(1) << 24;
 constexpr double kMostElements =
     17592186044416.0; // 2^44 of one tensor: a batch of 2^24 tokens over a vocabulary of 2^20
 constexpr int64_t kDefaultBatch = 1, kDefaultSequence = 2048;

@@ -43,14 +43,18 @@ std::string withoutNumbers(StringRef name) {
 /// One entry a pattern where all arguments that it matches lie alike, else one an argument.
 std::vector<ArgumentPlan> fold(const std::vector<ArgumentPlan> &exact) {
   std::vector<ArgumentPlan> folded;
+  std::map<std::string, bool> alike; // of a pattern, asked once
   for (const ArgumentPlan &argument : exact) {
     std::string pattern = withoutNumbers(argument.pattern);
-    bool alike = llvm::all_of(exact, [&](const ArgumentPlan &other) {
-      return !globMatch(pattern, other.pattern) || other.dims == argument.dims;
-    });
-    ArgumentPlan entry{alike ? pattern : argument.pattern, argument.dims};
-    if (!llvm::is_contained(folded, entry))
-      folded.push_back(std::move(entry));
+    auto [entry, isNew] = alike.try_emplace(pattern, true);
+    if (isNew)
+      entry->second = llvm::all_of(exact, [&](const ArgumentPlan &other) {
+        return !globMatch(pattern, other.pattern) || other.dims == argument.dims;
+      });
+    if (!entry->second)
+      folded.push_back(argument);
+    else if (isNew)
+      folded.push_back({pattern, argument.dims});
   }
   return folded;
 }
@@ -114,7 +118,8 @@ Status applyPlan(ModuleOp module, const Plan &plan) {
     if (!used[i])
       return Error{fmt::format("the plan's ops[\"{}\"] matches no op: the plan belongs to another model, or to other options", plan.ops[i].pattern)};
 
-  for (auto function : module.getOps<func::FuncOp>())
+  for (auto function : module.getOps<func::FuncOp>()) {
+    SmallVector<DictionaryAttr> attributes; // set together: one by one, each would copy those of all
     for (BlockArgument argument : function.getArguments()) {
       std::string name = argumentKey(argument);
       Shape shape = shapeOf(argument);
@@ -130,9 +135,12 @@ Status applyPlan(ModuleOp module, const Plan &plan) {
       auto sharding = project(rule, mesh, strategy);
       if (!sharding)
         return Error{fmt::format("the plan's arguments[\"{}\"] can't be carried out on {}", entry->pattern, name)};
-      function.setArgAttr(argument.getArgNumber(), KerfDialect::kShardingAttr,
-                          ShardingAttr::fromSharding(context, mesh, shape, sharding->results[0]));
+      NamedAttrList described(function.getArgAttrDict(argument.getArgNumber()));
+      described.set(KerfDialect::kShardingAttr, ShardingAttr::fromSharding(context, mesh, shape, sharding->results[0]));
+      attributes.push_back(described.getDictionary(context));
     }
+    function.setAllArgAttrs(attributes);
+  }
   return ok();
 }
 

@@ -272,6 +272,7 @@ LogicalResult Walker::run() {
   for (unsigned i = 0; isMain && i < function.getNumArguments(); ++i)
     if (auto by = function.getArgAttrOfType<IntegerAttr>(i, KerfDialect::kUpdatedByAttr))
       replaced[by.getInt()] = versions[function.getArgument(i)].front().first;
+  SmallVector<DictionaryAttr> attributes; // set together: one by one, each would copy those of all
   for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
     Value value = operand.get();
     Shape shape = shapeOf(value);
@@ -284,10 +285,12 @@ LogicalResult Walker::run() {
     if (!made)
       return failure();
     operand.set(made);
-    function.setResultAttr(operand.getOperandNumber(), KerfDialect::kShardingAttr,
-                           ShardingAttr::fromSharding(function.getContext(), mesh, shape, target));
+    NamedAttrList described(function.getResultAttrDict(operand.getOperandNumber()));
+    described.set(KerfDialect::kShardingAttr, ShardingAttr::fromSharding(function.getContext(), mesh, shape, target));
+    attributes.push_back(described.getDictionary(function.getContext()));
     results.push_back(target);
   }
+  function.setAllResultAttrs(attributes);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (deferred.contains(&op) && op.use_empty())
       op.erase();

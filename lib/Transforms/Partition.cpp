@@ -201,6 +201,13 @@ LogicalResult Lowering::run() {
   auto *body = new Block;
   function.getBody().push_front(body);
   SmallVector<Type> argumentTypes, resultTypes;
+  // Attributes are set together: one by one, each would copy those of all.
+  SmallVector<DictionaryAttr> argumentAttributes, resultAttributes;
+  auto withGlobalType = [](DictionaryAttr described, Type type) {
+    NamedAttrList attributes(described);
+    attributes.set(KerfDialect::kGlobalTypeAttr, TypeAttr::get(type));
+    return attributes.getDictionary(type.getContext());
+  };
   for (BlockArgument argument : old.getArguments()) {
     unsigned i = argument.getArgNumber();
     auto attr = function.getArgAttrOfType<ShardingAttr>(i, KerfDialect::kShardingAttr);
@@ -208,7 +215,7 @@ LogicalResult Lowering::run() {
     if (failed(lies))
       return failure();
     RankedTensorType type = localType(argument.getType(), *lies);
-    function.setArgAttr(i, KerfDialect::kGlobalTypeAttr, TypeAttr::get(argument.getType()));
+    argumentAttributes.push_back(withGlobalType(function.getArgAttrDict(i), argument.getType()));
     body->addArgument(type, argument.getLoc());
     argumentTypes.push_back(type);
     local.map(argument, body->getArgument(i));
@@ -219,7 +226,7 @@ LogicalResult Lowering::run() {
       return failure();
   SmallVector<Value> results;
   for (auto [i, value] : llvm::enumerate(old.getTerminator()->getOperands())) {
-    function.setResultAttr(i, KerfDialect::kGlobalTypeAttr, TypeAttr::get(value.getType()));
+    resultAttributes.push_back(withGlobalType(function.getResultAttrDict(i), value.getType()));
     results.push_back(local.lookup(value));
     resultTypes.push_back(results.back().getType());
   }
@@ -227,6 +234,8 @@ LogicalResult Lowering::run() {
   old.dropAllReferences();
   old.erase();
   function.setFunctionType(FunctionType::get(function.getContext(), argumentTypes, resultTypes));
+  function.setAllArgAttrs(argumentAttributes);
+  function.setAllResultAttrs(resultAttributes);
   return success();
 }
 
