@@ -247,8 +247,15 @@ double TaskPricer::optimizer(int part) const {
     for (const ParameterGroup &group : segment.parameters) {
       double elements =
           group.elements * static_cast<double>(segment.repeat) / (plan.optimizerSharding >= 1 ? shards(group) : 1);
-      // States are read and written, gradients read twice (norm, update) and cleared, weights written.
-      bytes += elements * (2 * plan.bytes.states + 3 * plan.bytes.gradient + plan.bytes.weight);
+      // Megatron-LM's mixed-precision optimizer, pass by pass, in f32: 16-bit gradients are copied; all are unscaled
+      // and checked (read, written), their norm taken (read), clipped (read, written); the update reads them and reads
+      // and writes the states; weights of 16 bits are written from the f32 ones.
+      bool mixed = plan.bytes.weight < 4;
+      double width = std::max(4.0, plan.bytes.gradient);
+      double copied = plan.bytes.gradient < 4 ? plan.bytes.gradient + width : 0;
+      double checked = mixed ? 2 * width : 0;
+      bytes += elements * (copied + checked + 4 * width + 2 * plan.bytes.states + plan.bytes.weight +
+                           (mixed ? 4 : plan.bytes.weight));
     }
   Work kernel;
   kernel.kernelClass = KernelClass::Pointwise;
