@@ -17,7 +17,7 @@ namespace {
 // Share of a link's figure that NCCL reaches with long messages (rows in docs/cost-model.md). Inside a node: A100
 // NVLink 230 of 300 GB/s, H100 ring 370 of 450, V100 134 of 150. Across: DGX A100 over 8 x HDR 192 of 200, DGX H100
 // over 8 x NDR 380 of 400. Threads on one machine: the constant of ThisMachine.cpp is what a copy reaches already.
-constexpr double kInnermostEfficiency = 0.8;
+constexpr double kInnermostEfficiency = 0.85;
 constexpr double kNetworkEfficiency = 0.95;
 constexpr double kThreadLinkEfficiency = 1.0;
 // All-gather of 512 bytes between two devices, less one hop: A100 7.9 us, H100 4.6 us (aiconfigurator's NCCL tables).
@@ -126,11 +126,17 @@ GroupShape shapeOf(const Mesh &mesh, const Cluster &cluster, std::span<const Axi
   return shape;
 }
 
+/// Small rings reach less of the links inside a node (NCCL on A100, H100: all-gather among 2 GPUs 0.75 of that among 8,
+/// among 4 0.93; all-reduce 0.88 and 0.97): 1 - 1 / (2 n), and for the longer train of an all-reduce 1 - 1 / (4 n).
+double smallRingShare(const GroupShape &group, const GroupShape::Crossing &level, double trains) {
+  return group.cutIntoPieces && level.innermost ? 1 - 1 / (2 * trains * static_cast<double>(level.parts)) : 1;
+}
+
 /// Seconds on the wire of a ring through all members, which is as fast as its narrowest border.
 double ringSeconds(const GroupShape &group, double bytes) {
   double least = std::numeric_limits<double>::infinity();
   for (const GroupShape::Crossing &level : group.levels)
-    least = std::min(least, level.ringBandwidth);
+    least = std::min(least, level.ringBandwidth * smallRingShare(group, level, 1));
   auto n = static_cast<double>(group.members);
   return (n - 1) / n * bytes / least;
 }
@@ -143,7 +149,7 @@ double reduceSeconds(const GroupShape &group, double bytes) {
     nodes *= level.innermost ? 1 : static_cast<double>(level.parts);
   for (const GroupShape::Crossing &level : group.levels) {
     double units = level.innermost ? members : std::min(nodes, members);
-    double bandwidth = std::max(level.ringBandwidth, level.switchBandwidth);
+    double bandwidth = std::max(level.ringBandwidth * smallRingShare(group, level, 2), level.switchBandwidth);
     slowest = std::max(slowest, 2 * (units - 1) / units * bytes / bandwidth);
   }
   return slowest;
@@ -170,9 +176,10 @@ double hopSeconds(const GroupShape &group, Hops hops) {
 
 /// A message of `seconds` on the wire through hops of `latency` in all. It is cut into pieces: few large ones fill the
 /// way late, many small ones pay each hop's start often. The best cut takes (sqrt(latency) + sqrt(seconds))^2
-/// (Thakur, Rabenseifner & Gropp 2005, pipelined algorithms); between threads nothing is cut.
-double pipelined(const GroupShape &group, double latency, double seconds) {
-  return latency + seconds + (group.cutIntoPieces ? 2 * std::sqrt(latency * seconds) : 0);
+/// (Thakur, Rabenseifner & Gropp 2005, pipelined algorithms); between threads nothing is cut. `ways` 2: the pieces of
+/// an all-reduce go round twice, and the second time nothing has to fill.
+double pipelined(const GroupShape &group, double latency, double seconds, int ways = 1) {
+  return ways * latency + seconds + (group.cutIntoPieces ? 2 * std::sqrt(latency * seconds) : 0);
 }
 
 } // namespace
@@ -200,7 +207,7 @@ double kerf::collectiveSeconds(Collective collective, const GroupShape &group, d
     return 0;
   switch (collective) {
   case Collective::AllReduce: // reduce-scatter, then all-gather
-    return group.launchSeconds + pipelined(group, 2 * hopSeconds(group, Hops::Tree), reduceSeconds(group, bytes));
+    return group.launchSeconds + pipelined(group, hopSeconds(group, Hops::Tree), reduceSeconds(group, bytes), 2);
   case Collective::AllGather:
   case Collective::ReduceScatter:
     return group.launchSeconds + pipelined(group, hopSeconds(group, Hops::Ring), ringSeconds(group, bytes));
