@@ -10,8 +10,6 @@ namespace kerf::frontend {
 
 namespace {
 
-constexpr int64_t kMostSize = int64_t(1) << 30;
-
 /// As LLaMA has them.
 ModuleNames decoderNames() {
   ModuleNames n;
@@ -411,11 +409,85 @@ Family vit() {
   return f;
 }
 
+void refineT5(ConfigReader &config, TransformerModel &m, const StepSize &) {
+  m.decoderLayers = config.integer("num_decoder_layers", m.layers, 1, kMostLayers).value_or(m.layers);
+  m.buckets = config.integer("relative_attention_num_buckets", 32, 4, 1 << 10).value_or(32);
+  m.farthest = config.integer("relative_attention_max_distance", 128, 2, 1 << 20).value_or(128);
+  if (m.buckets % 4 != 0 || m.farthest <= m.buckets / 2)
+    config.fail(fmt::format("relative_attention_num_buckets {} is no multiple of 4, or half of it is not below "
+                            "relative_attention_max_distance {}",
+                            m.buckets, m.farthest));
+  m.startToken = config.integer("decoder_start_token_id|pad_token_id", 0, 0, m.vocabulary - 1).value_or(0);
+  m.paddingToken = config.integer("pad_token_id", 0, 0, m.vocabulary - 1).value_or(0);
+  // The first T5 ties its head and scales what it takes, 1.1 does neither; Transformers 5 saves the second choice
+  // alone.
+  m.scaledHead = config.flag("scale_decoder_outputs", m.tiedHead);
+  std::string form = config.text("feed_forward_proj", "relu");
+  m.gated = form.rfind("gated-", 0) == 0;
+  std::string name = m.gated ? form.substr(form.find('-') + 1) : form;
+  setActivation(config, m, "feed_forward_proj", form == "gated-gelu" ? "gelu_new" : name);
+  for (ModuleNames *n : {&m.names, &m.decoder}) {
+    std::string block = n == &m.names ? "layer.1.DenseReluDense" : "layer.2.DenseReluDense";
+    n->gate = block + ".wi_0";
+    n->up = block + (m.gated ? ".wi_1" : ".wi");
+    n->down = block + ".wo";
+  }
+}
+
+Family t5() {
+  Family f;
+  f.modelType = "t5";
+  f.architecture = "T5ForConditionalGeneration";
+  f.keys.layers = {"num_layers|num_hidden_layers", 6};
+  f.keys.hidden = {"d_model|hidden_size", 512};
+  f.keys.heads = {"num_heads|num_attention_heads", 8};
+  f.keys.headSize = {"d_kv|head_dim", 64};
+  f.keys.inner = {"d_ff", 2048};
+  f.keys.vocabulary = {"vocab_size", 32128};
+  f.keys.maxPositions = {"n_positions", 512}; // for the default sequence only
+  f.keys.epsilon = {"layer_norm_epsilon", 1e-6};
+  f.keys.activation = {"", "relu"};
+  f.keys.tiedHead = true;
+  f.fixed = {{"is_encoder_decoder", true}};
+  TransformerModel &m = f.model;
+  m.task = Task::SequenceToSequence;
+  m.norm = NormKind::Rms;
+  m.position = PositionKind::RelativeBias;
+  m.scaledAttention = false;
+  ModuleNames &n = m.names;
+  n.tokens = "shared";
+  n.layers = "encoder.block";
+  n.relativeBias = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias";
+  n.attentionNorm = "layer.0.layer_norm";
+  n.attention = "layer.0.SelfAttention";
+  n.query = "layer.0.SelfAttention.q";
+  n.key = "layer.0.SelfAttention.k";
+  n.value = "layer.0.SelfAttention.v";
+  n.output = "layer.0.SelfAttention.o";
+  n.mlpNorm = "layer.1.layer_norm";
+  n.finalNorm = "encoder.final_layer_norm";
+  n.head = "lm_head";
+  ModuleNames &d = m.decoder;
+  d = n;
+  d.layers = "decoder.block";
+  d.relativeBias = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias";
+  d.crossNorm = "layer.1.layer_norm";
+  d.crossAttention = "layer.1.EncDecAttention";
+  d.crossQuery = "layer.1.EncDecAttention.q";
+  d.crossKey = "layer.1.EncDecAttention.k";
+  d.crossValue = "layer.1.EncDecAttention.v";
+  d.crossOutput = "layer.1.EncDecAttention.o";
+  d.mlpNorm = "layer.2.layer_norm";
+  d.finalNorm = "decoder.final_layer_norm";
+  f.refine = refineT5;
+  return f;
+}
+
 } // namespace
 
 const std::vector<Family> &families() {
-  static const std::vector<Family> table = {gpt2(), llama(), mistral(), qwen2(), qwen3(), gptNeox(),
-                                            opt(),  bert(),  falcon(),  bloom(), gemma(), vit()};
+  static const std::vector<Family> table = {gpt2(), llama(),  mistral(), qwen2(), qwen3(), gptNeox(), opt(),
+                                            bert(), falcon(), bloom(),   gemma(), vit(),   t5()};
   return table;
 }
 
@@ -428,7 +500,6 @@ const std::vector<RefusedFamily> &refusedFamilies() {
       {"qwen3_moe", kExperts},
       {"deepseek_v2", kExperts},
       {"deepseek_v3", kExperts},
-      {"t5", "encoder and decoder with a trained attention bias: attention has no gradient for its mask yet"},
       {"gemma2", "layers of two kinds: windows in every second one, and scores that are capped by tanh"},
       {"gemma3_text", "layers of two kinds: windows in five of six"},
       {"gpt_neo", "layers of two kinds: windows in every second one"},

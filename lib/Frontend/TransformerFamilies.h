@@ -6,6 +6,9 @@
 
 namespace kerf::frontend {
 
+inline constexpr int64_t kMostSize = int64_t(1) << 30; // of a width, a vocabulary
+inline constexpr int64_t kMostLayers = 1024;
+
 struct Family {
   const char *modelType = "";    // as config.json has it
   const char *architecture = ""; // of Transformers' classes, the one that is built
@@ -47,6 +50,9 @@ struct RefusedFamily {
 const std::vector<Family> &families();
 /// Families that many will ask for, and what is missing for them.
 const std::vector<RefusedFamily> &refusedFamilies();
+
+/// The activation of that name, which `key` has.
+void setActivation(ConfigReader &config, TransformerModel &model, const std::string &key, const std::string &name);
 
 struct RotaryKeys {
   const char *base = "rope_theta", *fraction = "partial_rotary_factor";

@@ -19,8 +19,7 @@ namespace {
 using mlir::Value;
 
 constexpr int64_t kIgnoredLabel = -100; // PyTorch's cross_entropy leaves this label out by default
-constexpr const char *kLayerName = "layer", *kWeightsFile = "model.safetensors",
-                     *kIndexFile = "model.safetensors.index.json";
+constexpr const char *kWeightsFile = "model.safetensors", *kIndexFile = "model.safetensors.index.json";
 
 mlir::func::FuncOp emptyFunction(mlir::ModuleOp module, llvm::StringRef name, mlir::Location loc) {
   mlir::OpBuilder top = mlir::OpBuilder::atBlockEnd(module.getBody());
@@ -34,11 +33,8 @@ public:
   TransformerImport(mlir::MLIRContext &context, const TransformerModel &m, StepSize step, DType floatType)
       : m(m), n(m.names), batch(step.batch), sequence(step.sequence), floatType(floatType),
         element(elementType(&context, floatType)), unknown(mlir::UnknownLoc::get(&context)),
-        module(mlir::ModuleOp::create(unknown)),
-        layer(emptyFunction(*module, kLayerName, mlir::NameLoc::get(mlir::StringAttr::get(&context, n.layers + ".0")))),
-        main(emptyFunction(*module, ir::KerfDialect::kEntryName, unknown)), w(main, element, ""), emit(w.emitter()) {
-    layer.setPrivate();
-  }
+        module(mlir::ModuleOp::create(unknown)), main(emptyFunction(*module, ir::KerfDialect::kEntryName, unknown)),
+        w(main, element, ""), emit(w.emitter()) {}
 
   Result<mlir::OwningOpRef<mlir::ModuleOp>> run() {
     mlir::Type ids = w.opBuilder().getI64Type();
@@ -47,19 +43,23 @@ public:
                         : w.input("input_ids", ids, {batch, sequence});
     SharedValues shared;
     Value types;
-    if (m.task == Task::MaskedLm) {
-      shared.mask = paddingMask(w.input("attention_mask", ids, {batch, sequence}));
+    if (m.task == Task::MaskedLm || m.task == Task::SequenceToSequence)
+      shared.mask = paddingMask(w, w.input("attention_mask", ids, {batch, sequence}));
+    if (m.task == Task::MaskedLm)
       types = w.input("token_type_ids", ids, {batch, sequence});
-    }
     Value labels = w.input("labels", ids, image ? Shape{batch} : Shape{batch, sequence});
     Value x = image ? pictureEmbedding(given) : tokenEmbedding(given, types);
     if (m.position == PositionKind::Rotary)
-      rotaryTables(shared);
+      addRotaryTables(w, m, sequence, shared);
     if (m.position == PositionKind::Alibi)
-      shared.mask = alibi();
+      shared.mask = alibiBias(w, m, sequence);
     else if (m.window > 0)
-      shared.mask = windowMask();
-    x = layers(x, shared);
+      shared.mask = windowMask(w, m.window, sequence);
+    else if (m.position == PositionKind::RelativeBias)
+      shared.bias = relativeBias(w, m, n.relativeBias, sequence, Direction::Both);
+    x = layers(x, shared, n, m.layers, m.decoderLayers ? "encoder_layer" : "layer");
+    if (m.decoderLayers)
+      x = decoder(x, shared.mask, labels);
     KERF_TRY(loss, lossOf(head(x), labels));
     w.finish(loss);
     describeArguments();
@@ -70,7 +70,7 @@ public:
 private:
   Value embedding(const std::string &name, int64_t rows, Value indices) {
     w.at(name, "embedding");
-    if (name == n.tokens)
+    if (name == n.tokens && !table)
       table = w.parameter(name + ".weight", {rows, m.hidden});
     Value from = name == n.tokens ? table : w.parameter(name + ".weight", {rows, m.hidden});
     return ir::EmbeddingOp::create(w.opBuilder(), w.location(), w.type({batch, sequence, m.hidden}), from, indices,
@@ -108,75 +108,53 @@ private:
     return emit.add(x, emit.broadcast(positions, ir::shapeOf(x), {1, 2}));
   }
 
-  /// Keys that are not padding, for every query.
-  Value paddingMask(Value mask) {
-    w.at(n.attention, "mask");
-    Value kept = emit.compare(mask, emit.splat(int64_t(0), mask), ir::Comparison::NE);
-    return emit.broadcast(kept, {batch, 1, sequence, sequence}, {0, 3});
-  }
-
-  Value positions() { return emit.convert(emit.iota({sequence}, w.opBuilder().getI64Type(), 0), element); }
-
-  void rotaryTables(SharedValues &shared) {
-    w.at("rotary", "angles");
-    Shape shape = {sequence, int64_t(m.rotaryFrequencies.size())};
-    Value at = emit.broadcast(positions(), shape, {0}),
-          frequencies = emit.broadcast(w.constant(m.rotaryFrequencies), shape, {1});
-    Value half = emit.multiply(at, frequencies);
-    Value angles = w.concatenate({half, half}, 1);
-    shared.cosine = ir::CosineOp::create(w.opBuilder(), w.location(), angles.getType(), angles);
-    shared.sine = ir::SineOp::create(w.opBuilder(), w.location(), angles.getType(), angles);
-  }
-
-  /// Press, Smith and Lewis, Train Short, Test Long (2022): head h adds slope_h times the key's position. With a number
-  /// of heads that is no power of two, the slopes between those of the next larger one fill up.
-  Value alibi() {
-    int64_t power = int64_t(1) << int64_t(std::log2(double(m.heads)));
-    std::vector<double> slopes;
-    for (int64_t h = 0; h < m.heads; ++h)
-      slopes.push_back(h < power ? std::pow(2.0, -8.0 * double(h + 1) / double(power))
-                                 : std::pow(2.0, -4.0 * double(2 * (h - power) + 1) / double(power)));
-    w.at("alibi", "bias");
-    Shape shape = {m.heads, sequence};
-    Value slope = emit.broadcast(w.constant(slopes), shape, {0}), at = emit.broadcast(positions(), shape, {1});
-    Value bias = emit.multiply(slope, at);
-    return emit.broadcast(bias, {1, m.heads, sequence, sequence}, {1, 3});
-  }
-
-  Value windowMask() {
-    w.at("window", "mask");
-    mlir::Type index = w.opBuilder().getI64Type();
-    Shape shape = {sequence, sequence};
-    Value query = emit.iota(shape, index, 0), key = emit.iota(shape, index, 1);
-    Value distance = emit.subtract(query, key);
-    Value sees = emit.compare(distance, emit.splat(m.window, distance), ir::Comparison::LT);
-    return emit.broadcast(sees, {1, 1, sequence, sequence}, {2, 3});
-  }
-
-  Value layers(Value x, const SharedValues &shared) {
-    FunctionWriter body(layer, element, n.layers + ".0.");
-    writeLayer(body, m, x, shared);
-    std::vector<Value> common;
-    for (Value value : {shared.cosine, shared.sine, shared.mask})
-      if (value)
-        common.push_back(value);
+  /// `count` calls of one function; the first layer tells what it is.
+  Value layers(Value x, const SharedValues &shared, const ModuleNames &names, int64_t count, const char *name) {
+    auto scopeOf = [&](int64_t k) { return w.opBuilder().getStringAttr(fmt::format("{}.{}", names.layers, k)); };
+    mlir::func::FuncOp layer = emptyFunction(*module, name, mlir::NameLoc::get(scopeOf(0)));
+    layer->moveBefore(main);
+    layer.setPrivate();
+    FunctionWriter body(layer, element, names.layers + ".0.");
+    writeLayer(body, m, names, x, shared);
+    llvm::SmallVector<Value> common = given(shared);
     llvm::ArrayRef<TransformerArgument> parameters = llvm::ArrayRef(body.arguments()).drop_front(1 + common.size());
     auto types = layer.getArgumentTypes().drop_front(1 + common.size());
-    for (int64_t k = 0; k < m.layers; ++k) {
-      std::string scope = fmt::format("{}.{}", n.layers, k);
+    for (int64_t k = 0; k < count; ++k) {
       llvm::SmallVector<Value> operands = {x};
-      operands.append(common.begin(), common.end());
+      operands.append(common);
       for (auto [parameter, type] : llvm::zip(parameters, types))
-        operands.push_back(w.parameter(scope + "." + parameter.name, parameter.exported, ir::shapeOf(type)));
-      auto loc = mlir::NameLoc::get(w.opBuilder().getStringAttr(scope));
-      x = ir::CallOp::create(w.opBuilder(), loc, layer.getResultTypes(), layer.getSymName(), operands).getResult(0);
+        operands.push_back(w.parameter(scopeOf(k).str() + "." + parameter.name, parameter.exported, ir::shapeOf(type)));
+      x = ir::CallOp::create(w.opBuilder(), mlir::NameLoc::get(scopeOf(k)), layer.getResultTypes(), layer.getSymName(),
+                             operands)
+              .getResult(0);
     }
     return x;
   }
 
+  /// What the decoder reads: the labels one token late, padding where they don't count.
+  Value lateLabels(Value labels) {
+    w.at(m.decoder.layers, "shift");
+    Value start = emit.splat(m.startToken, w.slice(labels, 1, 0, 1));
+    Value late = w.concatenate({start, w.slice(labels, 1, 0, sequence - 1)}, 1);
+    Value ignored = emit.compare(late, emit.splat(kIgnoredLabel, late), ir::Comparison::EQ);
+    return emit.select(ignored, emit.splat(m.paddingToken, late), late);
+  }
+
+  /// The decoder's result from the encoder's.
+  Value decoder(Value encoded, Value mask, Value labels) {
+    SharedValues shared;
+    shared.memory = w.norm(encoded, m.norm, m.epsilon, n.finalNorm);
+    shared.memoryMask = mask;
+    Value x = embedding(n.tokens, m.vocabulary, lateLabels(labels));
+    shared.bias = relativeBias(w, m, m.decoder.relativeBias, sequence, Direction::Backward);
+    return layers(x, shared, m.decoder, m.decoderLayers, "decoder_layer");
+  }
+
   Value head(Value x) {
     if (m.finalNorm)
-      x = w.norm(x, m.norm, m.epsilon, n.finalNorm);
+      x = w.norm(x, m.norm, m.epsilon, m.decoderLayers ? m.decoder.finalNorm : n.finalNorm);
+    if (m.scaledHead)
+      x = emit.multiply(x, emit.splat(1 / std::sqrt(double(m.hidden)), x));
     if (m.task == Task::ImageClassification) {
       w.at(n.head, "class_token");
       x = emit.reshape(w.slice(x, 1, 0, 1), {batch, m.hidden});
@@ -228,7 +206,7 @@ private:
   mlir::Type element;
   mlir::Location unknown;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  mlir::func::FuncOp layer, main;
+  mlir::func::FuncOp main;
   FunctionWriter w;
   ir::Emitter &emit;
   Value table; // of the tokens

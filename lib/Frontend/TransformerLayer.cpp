@@ -129,14 +129,17 @@ namespace {
 
 class LayerWriter {
 public:
-  LayerWriter(FunctionWriter &w, const TransformerModel &m, const SharedValues &shared)
-      : w(w), m(m), n(m.names), emit(w.emitter()),
-        shared{w.received(shared.cosine), w.received(shared.sine), w.received(shared.mask)} {}
+  LayerWriter(FunctionWriter &w, const TransformerModel &m, const ModuleNames &names, const SharedValues &shared)
+      : w(w), m(m), n(names), emit(w.emitter()),
+        shared{w.received(shared.cosine), w.received(shared.sine),   w.received(shared.mask),
+               w.received(shared.bias),   w.received(shared.memory), w.received(shared.memoryMask)} {}
 
   Value residual(Value x) {
     switch (m.residual) {
     case ResidualForm::PreNorm: {
       Value y = add(x, attention(norm(x, n.attentionNorm)));
+      if (shared.memory)
+        y = add(y, crossAttention(norm(y, n.crossNorm)));
       return add(y, mlp(norm(y, n.mlpNorm)));
     }
     case ResidualForm::PostNorm: {
@@ -235,13 +238,42 @@ private:
       h.key = rotated(h.key);
     }
     w.at(n.attention, "attention");
+    Value attended = shared.bias ? biasedAttention(h) : fusedAttention(h, shared.mask);
+    return w.linear(attended, 2, {m.hidden}, n.output, m.layout, m.outputBias);
+  }
+
+  Value crossAttention(Value x) {
+    Value query = project(x, m.heads, n.crossQuery), key = project(shared.memory, m.groups, n.crossKey);
+    Heads h = {query, key, project(shared.memory, m.groups, n.crossValue)};
+    w.at(n.crossAttention, "attention");
+    return w.linear(fusedAttention(h, shared.memoryMask), 2, {m.hidden}, n.crossOutput, m.layout, m.outputBias);
+  }
+
+  double scale() const { return m.scaledAttention ? 1 / std::sqrt(double(m.headSize)) : 1; }
+
+  Value fusedAttention(const Heads &h, Value mask) {
     Shape shape = ir::shapeOf(h.query);
     mlir::UnitAttr causal = m.task == Task::CausalLm ? w.opBuilder().getUnitAttr() : mlir::UnitAttr();
-    mlir::FloatAttr scale = w.opBuilder().getF64FloatAttr(1 / std::sqrt(double(m.headSize)));
-    auto op = ir::AttentionOp::create(w.opBuilder(), w.location(),
-                                      mlir::TypeRange{h.query.getType(), w.type({shape[0], shape[2], shape[1]})},
-                                      h.query, h.key, h.value, shared.mask, scale, causal);
-    return w.linear(op.getResult(), 2, {m.hidden}, n.output, m.layout, m.outputBias);
+    mlir::TypeRange types = {h.query.getType(), w.type({shape[0], shape[2], shape[1]})};
+    return ir::AttentionOp::create(w.opBuilder(), w.location(), types, h.query, h.key, h.value, mask,
+                                   w.opBuilder().getF64FloatAttr(scale()), causal)
+        .getResult();
+  }
+
+  /// Op by op: the attention op has no gradient for what is added to its scores.
+  Value biasedAttention(const Heads &h) {
+    Value scores = emit.dot(h.query, h.key, {0, 2}, {0, 2}, {3}, {3}); // [B, H, S, T]
+    if (m.scaledAttention)
+      scores = emit.multiply(scores, emit.splat(scale(), scores));
+    Shape shape = ir::shapeOf(scores);
+    scores = emit.add(scores, emit.broadcast(shared.bias, shape, {1, 2, 3}));
+    if (shared.mask) {
+      Value sees = emit.broadcast(shared.mask, shape, {0, 1, 2, 3});
+      scores = emit.select(sees, scores, emit.splat(kHiddenScore, scores));
+    }
+    Value shares = ir::SoftmaxOp::create(w.opBuilder(), w.location(), scores.getType(), scores,
+                                         w.opBuilder().getI64IntegerAttr(3));
+    return emit.transpose(emit.dot(shares, h.value, {0, 1}, {0, 2}, {3}, {1}), {0, 2, 1, 3});
   }
 
   Value mlp(Value x) {
@@ -266,9 +298,16 @@ private:
 
 } // namespace
 
-void writeLayer(FunctionWriter &writer, const TransformerModel &model, Value stream, const SharedValues &shared) {
+llvm::SmallVector<Value> given(const SharedValues &s) {
+  llvm::SmallVector<Value> values = {s.cosine, s.sine, s.mask, s.bias, s.memory, s.memoryMask};
+  llvm::erase(values, Value());
+  return values;
+}
+
+void writeLayer(FunctionWriter &writer, const TransformerModel &model, const ModuleNames &names, Value stream,
+                const SharedValues &shared) {
   Value x = writer.received(stream);
-  writer.finish(LayerWriter(writer, model, shared).residual(x));
+  writer.finish(LayerWriter(writer, model, names, shared).residual(x));
 }
 
 } // namespace kerf::frontend

@@ -67,11 +67,32 @@ private:
 /// What all layers share, computed once in @main. Null where the model has none.
 struct SharedValues {
   mlir::Value cosine, sine; // [S, R] for R rotated elements
-  mlir::Value mask;         // [1 or B, 1 or H, S, S]
+  mlir::Value mask;         // [1 or B, 1 or H, S, S], added or excluding
+  mlir::Value bias;         // [H, S, S], added to the scores, trained
+  mlir::Value memory;       // [B, S, hidden], the encoder's result
+  mlir::Value memoryMask;   // [B, 1, S, S], excluding
 };
+/// Those that are not null, in the order in which a layer takes them.
+llvm::SmallVector<mlir::Value> given(const SharedValues &shared);
 
 /// Writes the body of a layer: its first argument is the residual stream [B, S, hidden], then `shared`, then its
 /// parameters.
-void writeLayer(FunctionWriter &writer, const TransformerModel &model, mlir::Value stream, const SharedValues &shared);
+void writeLayer(FunctionWriter &writer, const TransformerModel &model, const ModuleNames &names, mlir::Value stream,
+                const SharedValues &shared);
+
+// What the positions of S tokens become (TransformerPositions.cpp).
+
+/// The cosine and sine of each position's rotation.
+void addRotaryTables(FunctionWriter &writer, const TransformerModel &model, int64_t sequence, SharedValues &shared);
+mlir::Value alibiBias(FunctionWriter &writer, const TransformerModel &model, int64_t sequence);
+mlir::Value windowMask(FunctionWriter &writer, int64_t window, int64_t sequence);
+/// Excludes what `mask` [B, S] has 0 for, from every query.
+mlir::Value paddingMask(FunctionWriter &writer, mlir::Value mask);
+enum class Direction { Both, Backward };
+/// The trained bias of each pair of positions [H, S, S]; Backward: later keys are hidden as well.
+mlir::Value relativeBias(FunctionWriter &writer, const TransformerModel &model, const std::string &module,
+                         int64_t sequence, Direction direction);
+/// A number that hides a score it is added to or put in place of: exp(it - the largest) is 0.
+inline constexpr double kHiddenScore = -1e9;
 
 } // namespace kerf::frontend

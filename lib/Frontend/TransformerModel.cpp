@@ -15,8 +15,7 @@ namespace kerf::frontend {
 
 namespace {
 
-constexpr int64_t kMostSize = int64_t(1) << 30; // of a width, a vocabulary
-constexpr int64_t kMostLayers = 1024, kMostHeads = 1024, kMostHeadSize = 2048, kMostStep = int64_t(1) << 24;
+constexpr int64_t kMostHeads = 1024, kMostHeadSize = 2048, kMostStep = int64_t(1) << 24;
 constexpr double kMostElements =
     17592186044416.0; // 2^44 of one tensor: a batch of 2^24 tokens over a vocabulary of 2^20
 constexpr int64_t kDefaultBatch = 1, kDefaultSequence = 2048;
@@ -52,29 +51,6 @@ void readSizes(ConfigReader &config, const Family &family, TransformerModel &m) 
   m.epsilon =
       *keys.epsilon.names ? config.number(keys.epsilon.names, keys.epsilon.otherwise, 0) : keys.epsilon.otherwise;
   m.tiedHead = config.flag("tie_word_embeddings", keys.tiedHead);
-}
-
-void readActivation(ConfigReader &config, const Family &family, TransformerModel &m) {
-  const Family::Text &key = family.keys.activation;
-  std::string name = *key.names ? config.text(key.names, key.otherwise) : key.otherwise;
-  const std::pair<const char *, Activation> known[] = {{"gelu", Activation::Gelu},
-                                                       {"gelu_python", Activation::Gelu},
-                                                       {"gelu_new", Activation::GeluTanh},
-                                                       {"gelu_fast", Activation::GeluTanh},
-                                                       {"gelu_pytorch_tanh", Activation::GeluTanh},
-                                                       {"relu", Activation::Relu},
-                                                       {"silu", Activation::Silu},
-                                                       {"swish", Activation::Silu}};
-  std::vector<const char *> names;
-  for (const auto &[text, activation] : known) {
-    if (name == text) {
-      m.activation = activation;
-      return;
-    }
-    names.push_back(text);
-  }
-  config.fail(
-      fmt::format("the activation '{}' ({}) is not supported, these are: {}", name, key.names, fmt::join(names, ", ")));
 }
 
 void checkFixed(ConfigReader &config, const Family &family) {
@@ -129,6 +105,8 @@ void checkElements(ConfigReader &config, const TransformerModel &m, const StepSi
   check("the embedding", {std::max({m.vocabulary, m.maxPositions, m.tokenTypes, m.classes}), m.hidden});
   check("the MLP's weight", {m.inner, m.hidden});
   check("the projections' weight", {projected, m.hidden});
+  if (m.position == PositionKind::RelativeBias)
+    check("the attention's scores", {step.batch, m.heads, step.sequence, step.sequence});
   if (m.position == PositionKind::Alibi)
     check("the attention bias", {m.heads, step.sequence, step.sequence});
   if (m.task == Task::MaskedLm || m.window > 0)
@@ -155,6 +133,27 @@ Result<const Family *> familyOf(ConfigReader &config) {
 }
 
 } // namespace
+
+void setActivation(ConfigReader &config, TransformerModel &m, const std::string &key, const std::string &name) {
+  const std::pair<const char *, Activation> known[] = {{"gelu", Activation::Gelu},
+                                                       {"gelu_python", Activation::Gelu},
+                                                       {"gelu_new", Activation::GeluTanh},
+                                                       {"gelu_fast", Activation::GeluTanh},
+                                                       {"gelu_pytorch_tanh", Activation::GeluTanh},
+                                                       {"relu", Activation::Relu},
+                                                       {"silu", Activation::Silu},
+                                                       {"swish", Activation::Silu}};
+  std::vector<const char *> names;
+  for (const auto &[text, activation] : known) {
+    if (name == text) {
+      m.activation = activation;
+      return;
+    }
+    names.push_back(text);
+  }
+  config.fail(
+      fmt::format("the activation '{}' ({}) is not supported, these are: {}", name, key, fmt::join(names, ", ")));
+}
 
 void readRotary(ConfigReader &config, TransformerModel &m, const StepSize &step, const RotaryKeys &keys) {
   std::optional<ConfigReader> section = config.section("rope_parameters|rope_scaling");
@@ -232,7 +231,9 @@ Result<TransformerModel> modelFromConfig(const std::string &path, StepSize &step
     return located(family.error());
   TransformerModel m = (*family)->model;
   readSizes(config, **family, m);
-  readActivation(config, **family, m);
+  const Family::Text &activation = (*family)->keys.activation;
+  setActivation(config, m, activation.names,
+                *activation.names ? config.text(activation.names, activation.otherwise) : activation.otherwise);
   checkFixed(config, **family);
   readStep(config, m, step);
   if (Status status = config.status(); status && (*family)->refine)

@@ -12,13 +12,19 @@ enum class Task {
   CausalLm,            // each token's label is the next one; the loss shifts the labels, as Hugging Face's models do
   MaskedLm,            // labels are -100 but at the masked positions
   ImageClassification, // one label a picture, from the first (class) token
+  SequenceToSequence,  // encoder and decoder; the decoder reads the labels, one token late
 };
 enum class NormKind {
   Layer,
   Rms,
   RmsPlusOne, // the scale is 1 + weight
 };
-enum class PositionKind { Learned, Rotary, Alibi };
+enum class PositionKind {
+  Learned,
+  Rotary,
+  Alibi,
+  RelativeBias, // a trained number for each head and bucket of distances is added to the scores
+};
 /// How attention a and MLP f stand in the residual stream x; n, m are norms.
 enum class ResidualForm {
   PreNorm,            // y = x + a(n(x)); y + f(m(y))
@@ -44,6 +50,8 @@ struct ModuleNames {
   std::string layers; // layer k is "LAYERS.k"
   std::string attention, fused, query, key, value, queryNorm, keyNorm, output, attentionNorm, mlpNorm;
   std::string gate, up, down;
+  std::string crossNorm, crossAttention, crossQuery, crossKey, crossValue, crossOutput; // on the encoder's result
+  std::string relativeBias;                                                             // of the model, not of a layer
   std::string finalNorm, head;
   std::string headTransform, headNorm, headBias; // masked LM: a dense layer, a norm, and a parameter of its own
   std::string patches, classToken;               // images; the class token is a parameter
@@ -51,10 +59,12 @@ struct ModuleNames {
 
 struct TransformerModel {
   Task task = Task::CausalLm;
-  ModuleNames names;
+  ModuleNames names;          // of the encoder, where there is a decoder after it
+  ModuleNames decoder;        // its layers, bias and final norm
   std::string optionalPrefix; // checkpoints of the model without its head leave this out of every name
 
-  int64_t layers = 0, hidden = 0, heads = 0, groups = 0, headSize = 0, inner = 0, vocabulary = 0, maxPositions = 0;
+  int64_t layers = 0, decoderLayers = 0, hidden = 0, heads = 0, groups = 0, headSize = 0, inner = 0, vocabulary = 0,
+          maxPositions = 0;
   int64_t tokenTypes = 0;                                          // masked LM: rows of that table
   int64_t imageSize = 0, patchSize = 0, channels = 0, classes = 0; // images
 
@@ -67,14 +77,19 @@ struct TransformerModel {
   std::vector<double> rotaryFrequencies; // radians a position, for each pair of rotated elements
   int64_t window = 0;                    // a token sees itself and the window - 1 before it; 0: all before it
 
+  int64_t buckets = 0, farthest = 0; // relative bias: buckets, and the distance from which on all are in the last
+
   ResidualForm residual = ResidualForm::PreNorm;
   ProjectionForm projection = ProjectionForm::Separate;
   WeightLayout layout = WeightLayout::OutIn;
   bool queryKeyValueBias = false, outputBias = false, mlpBias = false, headBias = false;
   bool gated = false; // the activation's result times a second product
   Activation activation = Activation::Gelu;
-  bool scaledEmbedding = false; // by the square root of the hidden size
-  bool tiedHead = false;        // the head's weight is the table of tokens
+  bool scaledEmbedding = false;             // by the square root of the hidden size
+  bool tiedHead = false;                    // the head's weight is the table of tokens
+  bool scaledHead = false;                  // what the head takes, by 1 / the square root of the hidden size
+  bool scaledAttention = true;              // scores, by 1 / the square root of a head's size
+  int64_t startToken = 0, paddingToken = 0; // of what the decoder reads
 };
 
 /// The size of one step, as asked for.

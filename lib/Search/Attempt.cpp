@@ -16,7 +16,7 @@ constexpr int kRoundEvery = 10;          // passes of the dual between two round
 constexpr double kPrimalShare = 0.2;     // of the steps of an ascent may go into rounding
 constexpr double kPruneAt = 0.6;         // of the gap at the last pruning
 constexpr double kWorthwhile = 0.9;      // a reduction that leaves fewer of the labels is followed by another ascent
-constexpr int kReplayPasses = 3;         // of the dual at least, where an earlier search pruned
+constexpr int kReplayPasses = 2;         // of the dual at least, where an earlier search pruned
 constexpr double kReplayGap = 1.3;       // of the gap that the earlier search pruned at
 constexpr double kNextRate = 0.05;       // of prices that have been good before
 constexpr int64_t kRoundSteps = 1 << 26; // of the first round of improvement, for each thread; later ones double
@@ -94,7 +94,6 @@ private:
     State state(stage.core(), stage.project(options.start));
     if (repair(state, options.prices.empty() ? std::vector<double>(stage.core().slack.size(), 0.0)
                                              : pricesFor(stage.core(), first.moment, options.prices))) {
-      descend(state);
       accept(state.labels);
     }
   }

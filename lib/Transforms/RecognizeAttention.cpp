@@ -150,14 +150,16 @@ static Value compactMask(Emitter &emit, Value mask) {
   return emit.broadcast(result, {compact[0], compact[1], full[2], full[3]}, {0, 1, 2, 3});
 }
 
-/// A mask that is trained (a relative position bias) needs a gradient, which attention doesn't give it.
+/// A mask that is trained (a relative position bias) needs a gradient, which attention doesn't give it. What a layer is
+/// handed by @main may be.
 static bool isTrained(Value value) {
   llvm::SetVector<Value> sources;
   sources.insert(value);
   for (size_t i = 0; i < sources.size(); ++i) {
     if (auto argument = dyn_cast<BlockArgument>(sources[i])) {
       auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-      if (function && function.getArgAttr(argument.getArgNumber(), KerfDialect::kTrainableAttr))
+      if (function &&
+          (function.isPrivate() || function.getArgAttr(argument.getArgNumber(), KerfDialect::kTrainableAttr)))
         return true;
       continue;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cluster files: what is read, what is refused and how, the first ranks, and the files that come with Kerf.
 #include "kerf/CostModel/Cluster.h"
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -136,6 +137,43 @@ TEST(Cluster, TheFilesThatComeWithKerf) {
     EXPECT_EQ(cluster->ranks(), ranks);
     EXPECT_FALSE(cluster->source.empty());
   }
+}
+
+TEST(Cluster, EveryFileIsReadAndWrittenAlike) {
+  int files = 0;
+  for (const auto &entry : std::filesystem::directory_iterator(KERF_CLUSTERS)) {
+    SCOPED_TRACE(entry.path().string());
+    Result<Cluster> cluster = readCluster(entry.path().string());
+    ASSERT_TRUE(static_cast<bool>(cluster)) << cluster.error().message;
+    EXPECT_FALSE(cluster->source.empty());
+    EXPECT_EQ(toJson(*parseCluster(toJson(*cluster), "again")), toJson(*cluster));
+    ++files;
+  }
+  EXPECT_GE(files, 20);
+}
+
+TEST(Cluster, CurvesAreTheDevicesOwnOrItsKinds) {
+  const std::string text = R"({"name": "x", "device": {"kind": "cuda", "name": "A100-SXM4-80GB", "memory_bytes": 8,
+    "peak_flops": {"f16": 1e12}, "memory_bandwidth": 1e9, "curves": {"sustained": 0.8, "processors": 7}},
+    "levels": [{"name": "l", "size": 2, "bandwidth": 1e9, "latency": 0, "switch_bandwidth": 5e9}]})";
+  Cluster cluster = *parseCluster(text, "c.json");
+  DeviceCurves usual = defaultCurves("cuda", "A100-SXM4-80GB");
+  EXPECT_EQ(cluster.device.curves.sustained, 0.8);
+  EXPECT_EQ(cluster.device.curves.processors, 7);
+  EXPECT_EQ(cluster.device.curves.productEfficiency, usual.productEfficiency);
+  EXPECT_EQ(cluster.levels[0].switchBandwidth, 5e9);
+  Cluster again = *parseCluster(toJson(cluster), "c.json");
+  EXPECT_EQ(again.device.curves, cluster.device.curves);
+  EXPECT_EQ(again.levels[0].switchBandwidth, 5e9);
+  EXPECT_EQ(defaultCurves("cuda", "a device nobody has measured"), defaultCurves("cuda", ""));
+  auto broken = [&](const char *from, const char *to) {
+    std::string changed = text;
+    changed.replace(changed.find(from), std::string(from).size(), to);
+    Result<Cluster> result = parseCluster(changed, "c.json");
+    return result ? std::string() : result.error().message;
+  };
+  EXPECT_EQ(broken("0.8", "1.8"), "cluster file c.json: device.curves: sustained is 1.8; a share is at most 1");
+  EXPECT_NE(broken("7", "-7").find("processors is -7"), std::string::npos);
 }
 
 TEST(Cluster, AFileThatIsNotThere) { EXPECT_FALSE(static_cast<bool>(readCluster("/nonexistent/c.json"))); }

@@ -116,6 +116,52 @@ TEST(Collectives, PublicBusBandwidthsWithinAQuarter) {
   within(a100.seconds(Collective::AllGather, axes(node, {0}), 512), 15.6e-6);
 }
 
+// Rows of NCCL's tables (aiconfigurator; vTrain; nccl-tests on p4de, p5): over the whole range of sizes within 40 %.
+TEST(Collectives, PublicSizes) {
+  struct Row {
+    const char *file;
+    int64_t ranks;
+    Collective kind;
+    double bytes, microseconds;
+  };
+  const Row rows[] = {
+      {"dgx-a100", 8, Collective::AllReduce, 2048, 22},
+      {"dgx-a100", 8, Collective::AllReduce, 8388608, 128},
+      {"dgx-a100", 8, Collective::AllReduce, 134217728, 1169},
+      {"dgx-a100", 4, Collective::AllReduce, 33554432, 288},
+      {"dgx-a100", 2, Collective::AllReduce, 134217728, 748},
+      {"dgx-a100", 8, Collective::AllGather, 8388608, 74},
+      {"dgx-a100", 8, Collective::AllGather, 536870912, 2288},
+      {"dgx-a100", 8, Collective::ReduceScatter, 33554432, 210},
+      {"dgx-a100", 8, Collective::AllToAll, 134217728, 640},
+      {"dgx-h100", 8, Collective::AllReduce, 134217728, 578},
+      {"dgx-h100", 4, Collective::AllReduce, 134217728, 615},
+      {"dgx-h100", 8, Collective::AllGather, 134217728, 390},
+      {"p4de", 16, Collective::AllReduce, 1024, 165},
+      {"p4de", 16, Collective::AllReduce, 268435456, 7201.7},
+      {"p5", 16, Collective::AllReduce, 1024, 69.2},
+      {"p5", 16, Collective::AllReduce, 1073741824, 4607.6},
+  };
+  for (const Row &row : rows) {
+    Mesh m = mesh({row.ranks});
+    CollectiveModel model(m, *firstRanks(load(row.file), row.ranks));
+    double ratio = model.seconds(row.kind, axes(m, {0}), row.bytes) / (row.microseconds * 1e-6);
+    EXPECT_GT(ratio, 0.6) << row.file << " " << row.ranks << " " << toString(row.kind) << " " << row.bytes;
+    EXPECT_LT(ratio, 1.4) << row.file << " " << row.ranks << " " << toString(row.kind) << " " << row.bytes;
+  }
+}
+
+// Three levels: rings that cross the spine leave a unit through one node, however many nodes it has.
+TEST(Collectives, RingsCrossTheSpineThroughOneNode) {
+  Mesh m = mesh({40, 8});
+  CollectiveModel model(m, *firstRanks(load("selene"), 320));
+  const GroupShape &all = model.group(axes(m, {0, 1}));
+  ASSERT_EQ(all.levels.size(), 3u);
+  EXPECT_DOUBLE_EQ(all.levels[1].ringBandwidth, 0.95 * 200e9);
+  EXPECT_DOUBLE_EQ(all.levels[2].ringBandwidth, 0.95 * 8 * 13.3e9);
+  EXPECT_DOUBLE_EQ(model.group(axes(m, {0})).levels[1].ringBandwidth, 0.95 * 13.3e9);
+}
+
 TEST(Collectives, FasterLinksAndFewerBytesNeverTakeLonger) {
   for (unsigned seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

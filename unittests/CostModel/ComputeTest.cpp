@@ -2,6 +2,7 @@
 // The roofline: which side binds, which peak a dtype gets, and agreement with public product timings.
 #include "kerf/CostModel/Compute.h"
 #include <gtest/gtest.h>
+#include <random>
 
 using namespace kerf;
 
@@ -45,6 +46,70 @@ TEST(Compute, APublicProductWithinAQuarter) {
   double seconds = computeSeconds(device("dgx-a100"), work);
   EXPECT_GT(seconds, 0.75 * 16.7e-3);
   EXPECT_LT(seconds, 1.25 * 16.7e-3);
+}
+
+// Rows of public bf16 tables (aiconfigurator, TensorRT-LLM 1.0.0): m, n, k, milliseconds. Short benchmarks: full clock.
+TEST(Compute, PublicProducts) {
+  struct Row {
+    const char *file;
+    double m, n, k, milliseconds;
+  };
+  const Row rows[] = {
+      {"dgx-a100", 512, 1024, 1024, 0.011025},      {"dgx-a100", 2048, 2048, 1024, 0.05946},
+      {"dgx-a100", 512, 8192, 2048, 0.108203},      {"dgx-a100", 1024, 1024, 12288, 0.119433},
+      {"dgx-a100", 4096, 2048, 2048, 0.165171},     {"dgx-a100", 512, 1536, 65536, 0.425882},
+      {"dgx-a100", 1024, 10240, 8192, 0.606754},    {"dgx-a100", 4096, 4096, 5120, 0.682567},
+      {"dgx-a100", 8192, 5120, 5120, 1.603857},     {"dgx-a100", 8192, 65536, 4096, 16.700587},
+      {"dgx-a100", 32768, 65536, 7168, 122.943644},
+  };
+  for (const Row &row : rows) {
+    Device gpu = device(row.file);
+    gpu.curves.sustained = 1;
+    Work work{KernelClass::Product,
+              2 * row.m * row.n * row.k,
+              2 * (row.m * row.k + row.k * row.n + row.m * row.n),
+              "bf16",
+              1,
+              row.m,
+              row.n,
+              row.k};
+    double ratio = computeSeconds(gpu, work) / (row.milliseconds * 1e-3);
+    EXPECT_GT(ratio, 0.7) << row.m << " x " << row.n << " x " << row.k;
+    EXPECT_LT(ratio, 1.3) << row.m << " x " << row.n << " x " << row.k;
+  }
+}
+
+TEST(Compute, LastWavesOfTiles) {
+  Device gpu = device("dgx-a100");
+  auto seconds = [&](double m, double n, double k, double batch) {
+    Work work{
+        KernelClass::Product, 2 * m * n * k * batch, 2 * batch * (m * k + k * n + m * n), "bf16", 1, m, n, k, batch};
+    return computeSeconds(gpu, work);
+  };
+  // 108 tiles of 256 x 128 are one wave, 109 two: the second costs more than its share.
+  double one = seconds(256, 128 * 108, 4096, 1), more = seconds(256, 128 * 109, 4096, 1);
+  EXPECT_GT(more / one, 1 + 1.5 / 108);
+  EXPECT_LT(more / one, 2);
+  // Never faster than a large product of the same work; more of anything never faster.
+  EXPECT_GT(seconds(64, 64, 4096, 1) / (64.0 * 64), seconds(8192, 8192, 4096, 1) / (8192.0 * 8192));
+  std::mt19937 random(3);
+  for (int i = 0; i < 500; ++i) {
+    double m = 1 + random() % 5000, n = 1 + random() % 5000, k = 1 + random() % 5000, batch = 1 + random() % 20;
+    double base = seconds(m, n, k, batch);
+    EXPECT_GE(seconds(m + random() % 300, n, k, batch), base * (1 - 1e-12));
+    EXPECT_GE(seconds(m, n, k + random() % 300, batch), base * (1 - 1e-12));
+    EXPECT_GE(seconds(m, n, k, batch + 1), base * (1 - 1e-12));
+  }
+}
+
+TEST(Compute, AttentionOnShortSequencesIsSlower) {
+  Device gpu = device("dgx-a100");
+  auto rate = [&](double keys) {
+    Work work{KernelClass::Attention, 1e12, 1e6, "bf16", 1, keys, keys, 128, 64};
+    return 1e12 / computeSeconds(gpu, work);
+  };
+  EXPECT_GT(rate(8192), 1.3 * rate(1024));
+  EXPECT_NEAR(rate(1e9) / rate(gpu.curves.attentionHalfLength), 2, 0.01);
 }
 
 TEST(Compute, EveryClassTakesLongerForMore) {
