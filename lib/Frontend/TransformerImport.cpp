@@ -56,7 +56,7 @@ public:
     else if (m.window > 0)
       shared.mask = windowMask(w, m.window, sequence);
     else if (m.position == PositionKind::RelativeBias)
-      shared.bias = relativeBias(w, m, n.relativeBias, sequence, Direction::Both);
+      shared.bias = relativeBias(w, m, n.relativeBias, sequence, Sees::All);
     x = layers(x, shared, n, m.layers, m.decoderLayers ? "encoder_layer" : "layer");
     if (m.decoderLayers)
       x = decoder(x, shared.mask, labels);
@@ -146,7 +146,7 @@ private:
     shared.memory = w.norm(encoded, m.norm, m.epsilon, n.finalNorm);
     shared.memoryMask = mask;
     Value x = embedding(n.tokens, m.vocabulary, lateLabels(labels));
-    shared.bias = relativeBias(w, m, m.decoder.relativeBias, sequence, Direction::Backward);
+    shared.bias = relativeBias(w, m, m.decoder.relativeBias, sequence, Sees::Earlier);
     return layers(x, shared, m.decoder, m.decoderLayers, "decoder_layer");
   }
 

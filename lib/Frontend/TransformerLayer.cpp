@@ -254,7 +254,7 @@ private:
   Value fusedAttention(const Heads &h, Value mask) {
     Shape shape = ir::shapeOf(h.query);
     mlir::UnitAttr causal = m.task == Task::CausalLm ? w.opBuilder().getUnitAttr() : mlir::UnitAttr();
-    mlir::TypeRange types = {h.query.getType(), w.type({shape[0], shape[2], shape[1]})};
+    llvm::SmallVector<mlir::Type> types = {h.query.getType(), w.type({shape[0], shape[2], shape[1]})};
     return ir::AttentionOp::create(w.opBuilder(), w.location(), types, h.query, h.key, h.value, mask,
                                    w.opBuilder().getF64FloatAttr(scale()), causal)
         .getResult();

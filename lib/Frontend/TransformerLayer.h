@@ -88,10 +88,10 @@ mlir::Value alibiBias(FunctionWriter &writer, const TransformerModel &model, int
 mlir::Value windowMask(FunctionWriter &writer, int64_t window, int64_t sequence);
 /// Excludes what `mask` [B, S] has 0 for, from every query.
 mlir::Value paddingMask(FunctionWriter &writer, mlir::Value mask);
-enum class Direction { Both, Backward };
-/// The trained bias of each pair of positions [H, S, S]; Backward: later keys are hidden as well.
+enum class Sees { All, Earlier };
+/// The trained bias of each pair of positions [H, S, S]; Earlier: later keys are hidden as well.
 mlir::Value relativeBias(FunctionWriter &writer, const TransformerModel &model, const std::string &module,
-                         int64_t sequence, Direction direction);
+                         int64_t sequence, Sees which);
 /// A number that hides a score it is added to or put in place of: exp(it - the largest) is 0.
 inline constexpr double kHiddenScore = -1e9;
 

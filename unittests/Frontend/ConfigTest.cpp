@@ -107,6 +107,18 @@ TEST_F(Configuration, HasTheParametersOfPublishedModels) {
         {"intermediate_size", 16384}},
        2506172416},
       {"gemma-7b", {{"model_type", "gemma"}}, 8537680896},
+      {"t5-small", {{"model_type", "t5"}}, 60506624},
+      {"t5-base",
+       {{"model_type", "t5"}, {"d_model", 768}, {"d_ff", 3072}, {"num_layers", 12}, {"num_heads", 12}},
+       222903552},
+      {"flan-t5-small",
+       {{"model_type", "t5"},
+        {"d_ff", 1024},
+        {"num_layers", 8},
+        {"num_heads", 6},
+        {"feed_forward_proj", "gated-gelu"},
+        {"tie_word_embeddings", false}},
+       76961152},
       {"bert-base-uncased", {{"model_type", "bert"}}, 109514298},
       {"vit-base-patch16-224", {{"model_type", "vit"}, {"num_labels", 1000}}, 86567656},
   };
@@ -143,19 +155,23 @@ TEST_F(Configuration, EmitsOneLayerHoweverManyThereAre) {
     config[std::string(family.keys.layers.names).substr(0, std::string(family.keys.layers.names).find('|'))] = 5;
     Imported imported = import(config, 2, family.model.task == frontend::Task::ImageClassification ? 0 : 16);
     ASSERT_TRUE(bool(imported.model)) << family.modelType << ": " << imported.model.error().message;
+    // One stack of layers, or the decoder's after the encoder's.
+    std::vector<std::string> stacks = {family.model.names.layers};
+    if (!family.model.decoder.layers.empty())
+      stacks.push_back(family.model.decoder.layers);
+    auto functions = imported.model->module->getOps<mlir::func::FuncOp>();
+    EXPECT_EQ(size_t(std::distance(functions.begin(), functions.end())), stacks.size() + 1) << family.modelType;
     std::vector<ir::CallOp> calls = imported.ops<ir::CallOp>();
-    ASSERT_EQ(calls.size(), 5u) << family.modelType;
-    EXPECT_EQ(std::distance(imported.model->module->getOps<mlir::func::FuncOp>().begin(),
-                            imported.model->module->getOps<mlir::func::FuncOp>().end()),
-              2);
+    ASSERT_EQ(calls.size(), 5 * stacks.size()) << family.modelType;
     for (size_t k = 0; k < calls.size(); ++k) {
       EXPECT_EQ(calls[k].getInputs().front().getType(), calls[k].getResult(0).getType());
-      EXPECT_EQ(ir::nodeName(calls[k].getLoc()), family.model.names.layers + "." + std::to_string(k));
+      EXPECT_EQ(ir::nodeName(calls[k].getLoc()), stacks[k / 5] + "." + std::to_string(k % 5));
+      EXPECT_EQ(calls[k].getCallee(), calls[k / 5 * 5].getCallee());
     }
     // What is computed once in @main does not grow with the layers.
     int64_t others = 0;
     imported.function().walk([&](mlir::Operation *op) { others += !mlir::isa<ir::CallOp>(op); });
-    EXPECT_LT(others, 50) << family.modelType;
+    EXPECT_LT(others, 100) << family.modelType;
   }
 }
 
@@ -257,7 +273,7 @@ TEST_F(Configuration, RefusesWhatIsWrongByName) {
   refuses({{"model_type", "nothing"}}, {"nothing", "gpt2", "ONNX"});
   refuses({{"model_type", 7}}, {"model_type", "7"});
   refuses({{"model_type", "mixtral"}}, {"mixtral", "experts"});
-  refuses({{"model_type", "t5"}}, {"t5", "bias"});
+  refuses({{"model_type", "gemma2"}}, {"gemma2", "two kinds"});
   refuses(json::array({1}), {"config.json", "array"});
   for (const char *key : {"n_layer", "n_embd", "n_head", "vocab_size", "n_positions", "n_inner"}) {
     for (const json &value :

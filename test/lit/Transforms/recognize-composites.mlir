@@ -435,3 +435,19 @@ func.func @a_trained_mask(%q: tensor<2x2x4x8xf32>, %bias: tensor<2x4x4xf32> {ker
   %y = kerf.dot_general %p, %q {lhs_batching = array<i64: 0, 1>, rhs_batching = array<i64: 0, 1>, lhs_contracting = array<i64: 3>, rhs_contracting = array<i64: 2>} : (tensor<2x2x4x4xf32>, tensor<2x2x4x8xf32>) -> tensor<2x2x4x8xf32>
   return %y : tensor<2x2x4x8xf32>
 }
+
+// -----
+
+// What a layer is handed by @main may be trained.
+
+// CHECK-LABEL: func.func private @a_mask_from_outside
+// CHECK-NOT: kerf.attention
+// CHECK: kerf.softmax
+func.func private @a_mask_from_outside(%q: tensor<2x2x4x8xf32>, %bias: tensor<2x4x4xf32>) -> tensor<2x2x4x8xf32> {
+  %s = kerf.dot_general %q, %q {lhs_batching = array<i64: 0, 1>, rhs_batching = array<i64: 0, 1>, lhs_contracting = array<i64: 3>, rhs_contracting = array<i64: 3>} : (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>) -> tensor<2x2x4x4xf32>
+  %b = kerf.broadcast_in_dim %bias {broadcast_dimensions = array<i64: 1, 2, 3>} : (tensor<2x4x4xf32>) -> tensor<2x2x4x4xf32>
+  %m = kerf.add %s, %b : (tensor<2x2x4x4xf32>, tensor<2x2x4x4xf32>) -> tensor<2x2x4x4xf32>
+  %p = kerf.softmax %m {dimension = 3 : i64} : (tensor<2x2x4x4xf32>) -> tensor<2x2x4x4xf32>
+  %y = kerf.dot_general %p, %q {lhs_batching = array<i64: 0, 1>, rhs_batching = array<i64: 0, 1>, lhs_contracting = array<i64: 3>, rhs_contracting = array<i64: 2>} : (tensor<2x2x4x4xf32>, tensor<2x2x4x8xf32>) -> tensor<2x2x4x8xf32>
+  return %y : tensor<2x2x4x8xf32>
+}

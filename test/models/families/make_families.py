@@ -11,13 +11,16 @@ import os
 import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForImageClassification
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForImageClassification, \
+    AutoModelForSeq2SeqLM
 
 STEPS, BATCH, SEQUENCE, VOCABULARY = 5, 3, 12, 40
 LR = {"sgd": 0.05, "adamw": 0.002}
 SMALL = {"vocab_size": VOCABULARY, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "bos_token_id": 0,
          "eos_token_id": 0, "pad_token_id": None}
 LLAMA = {**SMALL, "intermediate_size": 24, "num_key_value_heads": 2, "max_position_embeddings": 32}
+T5 = {"vocab_size": VOCABULARY, "d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 3, "decoder_start_token_id": 0,
+      "relative_attention_num_buckets": 8, "relative_attention_max_distance": 10}
 
 # folder -> (model_type, what differs from its defaults). Every family, and the forms that its configuration can choose.
 MODELS = {
@@ -45,10 +48,12 @@ MODELS = {
     "bert": ("bert", {**SMALL, "intermediate_size": 24, "max_position_embeddings": 16, "type_vocab_size": 3, "pad_token_id": 0}),
     "vit": ("vit", {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24, "image_size": 12,
                     "patch_size": 4, "num_channels": 2, "num_labels": 5, "qkv_bias": False}),
+    "t5": ("t5", {**T5, "num_decoder_layers": 3}),
+    "t5-gated": ("t5", {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
 }
-CLASSES = {"bert": AutoModelForMaskedLM, "vit": AutoModelForImageClassification}
+CLASSES = {"bert": AutoModelForMaskedLM, "vit": AutoModelForImageClassification, "t5": AutoModelForSeq2SeqLM}
 NO_DROPOUT = ["resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout", "hidden_dropout", "dropout", "hidden_dropout_prob",
-              "attention_probs_dropout_prob", "activation_dropout", "layerdrop"]
+              "attention_probs_dropout_prob", "activation_dropout", "layerdrop", "dropout_rate"]
 
 
 def data(family, generator):
@@ -59,10 +64,12 @@ def data(family, generator):
         return {"pixel_values": torch.randn((STEPS, BATCH, 2, 12, 12), generator=generator), "labels": integers(5, BATCH)}
     ids = integers(VOCABULARY, BATCH, SEQUENCE)
     labels = torch.where(integers(4, BATCH, SEQUENCE) == 0, -100, ids)
-    if family != "bert":
+    if family not in ("bert", "t5"):
         return {"input_ids": ids, "labels": labels}
     lengths = 4 + integers(SEQUENCE - 4, BATCH, 1)
     mask = (torch.arange(SEQUENCE) < lengths).long()
+    if family == "t5":
+        return {"input_ids": ids, "attention_mask": mask, "labels": labels.flip(1)}
     # BERT's table of tokens has a padding_idx: the row of token 0 gets no gradient, which no export keeps. So no other token is 0.
     return {"input_ids": torch.where(mask == 1, ids.clamp(min=1), 0), "attention_mask": mask, "token_type_ids": integers(3, BATCH, SEQUENCE),
             "labels": torch.where(mask == 1, labels, -100)}
