@@ -19,7 +19,14 @@ namespace {
 // over 8 x NDR 380 of 400. Threads on one machine: the constant of ThisMachine.cpp is what a copy reaches already.
 constexpr double kInnermostEfficiency = 0.85;
 constexpr double kNetworkEfficiency = 0.95;
+// The same where several groups, or all ranks with messages of their own, share a node's cards: their flows are not
+// coordinated and meet in cards and switches. 2 nodes of 8 A100, 8 pairs across at once (Galvatron): 8.1 GB/s each by
+// all-reduce and 7.7-8.8 by sends, of the 12.5 that four 200 Gb/s cards have for each.
+constexpr double kSharedNetworkEfficiency = 0.65;
 constexpr double kThreadLinkEfficiency = 1.0;
+// A group with some but not all of a node's devices cannot bind all their cards into its rings: on the same machines
+// all-reduces of groups of 1, 2 and 4 devices a node, all devices busy, reach 8.1, 10.8 and 11.9 GB/s over the network.
+constexpr double kPartGroupCards = 4.0 / 3;
 // All-gather of 512 bytes between two devices, less one hop: A100 7.9 us, H100 4.6 us (aiconfigurator's NCCL tables).
 constexpr double kAcceleratorLaunchSeconds = 6e-6;
 constexpr double kCpuLaunchSeconds = 2e-6;
@@ -49,10 +56,15 @@ std::map<int64_t, int64_t> countPerUnit(const std::vector<int64_t> &group, int64
   return counts;
 }
 
+/// Shares of a link's figure that are reached: by a group that has it alone, and by many.
+struct LinkShares {
+  double one, many;
+};
+
 /// How the groups cross the border between units of `below` devices inside units of `within` devices: the worst
 /// group's.
 GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_t node, int64_t below, int64_t within,
-                                double efficiency) {
+                                LinkShares shares) {
   GroupShape::Crossing worst;
   worst.innermost = below == 1;
   worst.latency = level.latency;
@@ -84,7 +96,12 @@ GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_
       // Rings leave a unit through one of its nodes: there are as many as the group has members there.
       auto count = std::ceil(static_cast<double>(members) / nodesBelow[g][unit]);
       double ring = std::min(count * level.bandwidth, level.nodeBandwidth / static_cast<double>(groupsLeaving[unit]));
+      if (below == node && members > 1 && members < below && shares.many != shares.one)
+        ring = std::min(ring, kPartGroupCards * std::min(level.bandwidth, level.nodeBandwidth /
+                                                                              static_cast<double>(ranksLeaving[unit])));
+      ring *= groupsLeaving[unit] > 1 ? shares.many : shares.one;
       double member = std::min(level.bandwidth, level.nodeBandwidth / static_cast<double>(ranksLeaving[unit]));
+      member *= ranksLeaving[unit] > 1 ? shares.many : shares.one;
       double outside = static_cast<double>(membersWithin[outer] - members) / size;
       worst.parts = std::max(worst.parts, parts);
       mostLeaving = std::max(mostLeaving, static_cast<double>(groupsLeaving[unit]));
@@ -98,8 +115,6 @@ GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_
   // that leave one unit share it.
   if (worst.parts == level.size)
     worst.switchBandwidth = worst.innermost ? level.switchBandwidth : level.switchBandwidth / mostLeaving;
-  worst.ringBandwidth *= efficiency;
-  worst.memberBandwidth *= efficiency;
   return worst;
 }
 
@@ -113,12 +128,16 @@ GroupShape shapeOf(const Mesh &mesh, const Cluster &cluster, std::span<const Axi
   shape.launchSeconds = cpu ? kCpuLaunchSeconds : kAcceleratorLaunchSeconds;
   Groups groups = allGroups(mesh, axes);
   int64_t below = 1;
+  bool lowestLevel = true;
   for (const Level &level : cluster.levels) {
     int64_t within = below * level.size;
-    GroupShape::Crossing crossing = crossingAt(groups, level, cluster.levels.front().size, below, within,
-                                               cpu          ? kThreadLinkEfficiency
-                                               : below == 1 ? kInnermostEfficiency
-                                                            : kNetworkEfficiency);
+    // Above the first network level the cluster file says what is left when units share it.
+    LinkShares shares = cpu           ? LinkShares{kThreadLinkEfficiency, kThreadLinkEfficiency}
+                        : below == 1  ? LinkShares{kInnermostEfficiency, kInnermostEfficiency}
+                        : lowestLevel ? LinkShares{kNetworkEfficiency, kSharedNetworkEfficiency}
+                                      : LinkShares{kNetworkEfficiency, kNetworkEfficiency};
+    lowestLevel = lowestLevel && below == 1;
+    GroupShape::Crossing crossing = crossingAt(groups, level, cluster.levels.front().size, below, within, shares);
     if (crossing.parts > 1)
       shape.levels.push_back(crossing);
     below = within;
