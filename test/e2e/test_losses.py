@@ -7,6 +7,7 @@ in f32 and in f64. By default a choice of the cases that takes seconds; `--all` 
 """
 import itertools
 import json
+import math
 import os
 import sys
 import unittest
@@ -109,6 +110,10 @@ class Configurations(KerfTest):
     """Models from their Hugging Face config.json, with the weights beside it."""
 
     def check(self, folder, golden, step_size, losses, plans, *more):
+        done = self.succeed("import", os.path.join(folder, "config.json"), *step_size, "--json")
+        trained = [argument["shape"] for argument in json.loads(done.stdout)["arguments"] if argument["trainable"]]
+        expected = golden["parameters"]["count"] if isinstance(golden["parameters"], dict) else golden["parameters"]
+        self.assertEqual(sum(math.prod(shape) for shape in trained), expected, folder)
         for (optimizer, dtype), ranks in plans.items():
             step, run = optimizer_flags(golden, optimizer)
             self.succeed("train", os.path.join(folder, "config.json"), "--data", os.path.join(folder, "batches.npz"), *step_size, "--ranks",
