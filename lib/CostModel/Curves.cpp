@@ -19,7 +19,7 @@ struct Row {
 //   memory, launch s, issue s, sustained, context bytes
 constexpr double kIssue = 56e-6; // eager PyTorch and Megatron-LM, Python included
 const Row kDevices[] = {
-    {"V100", {80, 0.80, 127, 0.25, 0.30, 750, 0.80, 2.5e-6, kIssue, 0.93, 1.2 * kGiB}},
+    {"V100", {80, 0.86, 127, 0.25, 0.30, 750, 0.80, 2.5e-6, kIssue, 0.95, 1.2 * kGiB}},
     {"T4", {40, 0.60, 127, 0.25, 0.25, 750, 0.80, 2.5e-6, kIssue, 0.70, 1.0 * kGiB}},
     {"A100", {108, 0.833, 127, 0.25, 0.34, 750, 0.80, 2e-6, kIssue, 0.93, 1.5 * kGiB}},
     {"H100", {132, 0.753, 92, 0.0, 0.20, 1550, 0.80, 1.5e-6, kIssue, 0.88, 1.7 * kGiB}},
