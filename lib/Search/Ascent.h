@@ -30,8 +30,8 @@ Ascent ascend(const Core &core, Dual &dual, std::vector<double> prices, const As
 /// Prices to start from when nothing is known: `total` cost units in all, the same for the slack of every row.
 std::vector<double> evenPrices(const Core &core, double total);
 
-/// Multiplies all prices by what raises the bound most, unless it is `enough` as they are: a limit that changed moves all of them, and by
-/// far more than an ascent does in a pass. Returns the steps.
+/// Multiplies all prices by what raises the bound most, unless it is `enough` as they are: a limit that changed moves
+/// all of them, and by far more than an ascent does in a pass. Returns the steps.
 int64_t fitScale(const Core &core, Dual &dual, std::vector<double> &prices, double enough);
 
 /// The prices of rows at these moments for a core that has some of them: those of rows that went join the nearest left.

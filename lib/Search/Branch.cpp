@@ -4,20 +4,19 @@
 #include "Reduce.h"
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <cstdio>
 
 using namespace kerf;
 using namespace kerf::search;
 
 namespace {
 
-static int evi(const char*n,int d);static const int kPasses = getenv("KP")?atoi(getenv("KP")):40; // of the dual, at a subproblem
-static const double kRate = getenv("KR")?atof(getenv("KR")):0.03;
-constexpr int64_t kOverhead = 2'000; // steps: what a subproblem takes at least
+constexpr int kPasses = 40; // of the dual, at a subproblem
+constexpr double kRate = 0.1;
+constexpr size_t kCandidates = 40;     // variables of which both halves are tried before one is split
+constexpr int kTrialPasses = 4;        // of the dual, at a half that is tried
+constexpr int64_t kTrialLabels = 3000; // of a core, at most, for trials to be worth their time
+constexpr int64_t kOverhead = 2'000;   // steps: what a subproblem takes at least
 constexpr double kAgain = 0.7; // a subproblem that lost so much of its labels is looked at again before it is split
-static int evi(const char*n,int d){const char*e=getenv(n);return e?atoi(e):d;}
-static const int kStrongLabels=evi("SL",0),kCandidates=evi("SC",8),kTrialPasses=evi("SP",15);
 constexpr int kDepth = 2000;   // of splits: far beyond what a budget explores
 
 class Brancher {
@@ -31,7 +30,7 @@ public:
       offer({});
       return kInfinity;
     }
-    --nodes;if(getenv("VB")) fprintf(stderr,"depth %d size %d labels %ld\n",depth,core.size(),core.allLabels());
+    --nodes;
     hunt.steps -= kOverhead;
     Dual dual(core);
     Ascent ascent = climb(core, dual, prices, depth == 0 ? 10 * kPasses : kPasses);
@@ -67,71 +66,64 @@ private:
     return ascent;
   }
 
-  /// The variable about which the dual is surest that only one label will do, among those that decide much.
-  int splitVariable(const Core &core, const std::vector<std::vector<double>> &raises, double gap) const {
-    int chosen = 0;
-    double best = -1;
-    for (int i = 0; i < core.size(); ++i) {
-      std::vector<double> sorted = raises[i];
-      std::nth_element(sorted.begin(), sorted.begin() + 1, sorted.end());
-      double second = std::min(sorted[1] / gap, 1.0);
-      double score = (second + 1e-3) * static_cast<double>(1 + core.tablesOf[i].size()) *
-                     (1 + 0.2 * static_cast<double>(core.usages[i].size()));
-      if (score > best)
-        best = score, chosen = i;
+  /// Labels by what the dual says they cost, in two halves: the likely ones first.
+  struct Halves {
+    std::vector<std::pair<double, int>> order; // what a label raises the bound by, label
+    size_t first = 0;                          // labels of the first half
+
+    explicit Halves(const std::vector<double> &raises) {
+      for (size_t s = 0; s < raises.size(); ++s)
+        order.push_back({raises[s], static_cast<int>(s)});
+      std::sort(order.begin(), order.end());
+      first = order.size() <= 3 ? 1 : order.size() / 3;
     }
-    return chosen;
-  }
+    Core of(const Core &core, int variable, int side) const {
+      Core half = core;
+      for (size_t k = 0; k < order.size(); ++k)
+        if ((k < first) != (side == 0))
+          half.costs[variable][order[k].second] = kInfinity;
+      return half;
+    }
+  };
 
-  static std::vector<std::pair<double, int>> likelyFirst(const std::vector<double> &raises) {
-    std::vector<std::pair<double, int>> order;
-    for (size_t s = 0; s < raises.size(); ++s)
-      order.push_back({raises[s], static_cast<int>(s)});
-    std::sort(order.begin(), order.end());
-    return order;
-  }
-  /// Labels of the first half, the likely ones.
-  static size_t firstHalf(const std::vector<std::pair<double, int>> &order) {
-    return order.size() <= 3 ? 1 : order.size() / 3;
-  }
-
-  int strongest(const Core &core, const Ascent &ascent, const std::vector<std::vector<double>> &raises, double gap, double bound) {
+  /// The variable whose halves both raise the bound most, as far as a few passes tell (strong branching: Applegate,
+  /// Bixby, Chvatal & Cook 1995), among those about which the dual is surest that only one label will do and that
+  /// decide much.
+  int splitVariable(const Core &core, const std::vector<std::vector<double>> &raises, const std::vector<double> &prices,
+                    double bound, double gap) {
     std::vector<std::pair<double, int>> candidates;
     for (int i = 0; i < core.size(); ++i) {
       std::vector<double> sorted = raises[i];
       std::nth_element(sorted.begin(), sorted.begin() + 1, sorted.end());
       double second = std::min(sorted[1] / gap, 1.0);
-      double score = (second + 1e-3) * static_cast<double>(1 + core.tablesOf[i].size()) *
-                     (1 + 0.2 * static_cast<double>(core.usages[i].size()));
-      candidates.push_back({-score, i});
+      candidates.push_back({-(second + 1e-3) * static_cast<double>(1 + core.tablesOf[i].size()) *
+                                (1 + 0.2 * static_cast<double>(core.usages[i].size())),
+                            i});
     }
-    size_t tried = std::min<size_t>(candidates.size(), kCandidates);
-    std::partial_sort(candidates.begin(), candidates.begin() + tried, candidates.end());
+    size_t tried = core.allLabels() <= kTrialLabels ? std::min(candidates.size(), kCandidates) : 1;
+    std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(tried), candidates.end());
     int chosen = candidates[0].second;
     double best = -1;
-    for (size_t k = 0; k < tried; ++k) {
-      int i = candidates[k].second;
-      std::vector<std::pair<double, int>> order = likelyFirst(raises[i]);
-      size_t first = firstHalf(order);
+    for (size_t k = 0; k < tried && tried > 1 && !hunt.over(); ++k) {
+      int variable = candidates[k].second;
+      Halves halves(raises[variable]);
       double score = 1;
-      for (int side = 0; side < 2; ++side) {
-        Core half = core;
-        for (size_t n = 0; n < order.size(); ++n)
-          if ((n < first) != (side == 0))
-            half.costs[i][order[n].second] = kInfinity;
-        Reduction left = reduce(std::move(half));
-        double gain = gap;
-        if (!left.core.contradictory) {
-        Dual dual(left.core);
-        Ascent part = climb(left.core, dual, pricesFor(left.core, core.moment, ascent.prices), kTrialPasses);
-        gain = std::clamp(part.bound - bound, 0.0, gap);
-        }
-        score *= gain + 1e-3 * gap;
-      }
+      for (int side = 0; side < 2; ++side)
+        score *= std::clamp(trial(halves.of(core, variable, side), prices, core.moment) - bound, 1e-3 * gap, gap);
       if (score > best)
-        best = score, chosen = i;
+        best = score, chosen = variable;
     }
     return chosen;
+  }
+
+  /// A bound of a half.
+  double trial(Core half, const std::vector<double> &prices, const std::vector<int64_t> &moments) {
+    hunt.steps -= half.cells() + half.allLabels();
+    Reduction left = reduce(std::move(half));
+    if (left.core.contradictory)
+      return kInfinity;
+    Dual dual(left.core);
+    return climb(left.core, dual, pricesFor(left.core, moments, prices), kTrialPasses).bound;
   }
 
   double split(const Core &core, const std::vector<double> &prices, const Offer &offer, int depth) {
@@ -140,25 +132,18 @@ private:
     double bound = dual.pass(ascent.prices);
     std::vector<std::vector<double>> raises = dual.reducedCosts();
     double gap = std::max(hunt.gap(bound), 1e-300);
-    int variable = splitVariable(core, raises, gap);
-    if (core.allLabels() <= kStrongLabels)
-      variable = strongest(core, ascent, raises, gap, bound);
-    std::vector<std::pair<double, int>> order = likelyFirst(raises[variable]);
-    size_t first = firstHalf(order);
+    int variable = splitVariable(core, raises, ascent.prices, bound, gap);
+    Halves halves(raises[variable]);
     double unexplored = kInfinity;
     for (int side = 0; side < 2; ++side) {
-      double least = bound + order[side == 0 ? 0 : first].first;
+      double least = bound + halves.order[side == 0 ? 0 : halves.first].first;
       if (hunt.hopeless(least))
         continue;
       if (nodes <= 0 || hunt.over()) {
         unexplored = std::min(unexplored, least);
         continue;
       }
-      Core half = core;
-      for (size_t k = 0; k < order.size(); ++k)
-        if ((k < first) != (side == 0))
-          half.costs[variable][order[k].second] = kInfinity;
-      Reduction left = reduce(std::move(half));
+      Reduction left = reduce(halves.of(core, variable, side));
       hunt.steps -= core.cells();
       Offer up = [&](const Labels &labels) { offer(left.expand(labels)); };
       unexplored = std::min(

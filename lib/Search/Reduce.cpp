@@ -403,8 +403,8 @@ private:
     return any;
   }
 
-  /// `more`: what a costs more than b where every neighbour takes its reference, or -inf. Table by table the worst that the neighbour can do
-  /// takes the reference's place: it only grows.
+  /// `more`: what a costs more than b where every neighbour takes its reference, or -inf. Table by table the worst that
+  /// the neighbour can do takes the reference's place: it only grows.
   bool dominates(int variable, int a, int b, double more) {
     bool early = more > -kInfinity;
     if (!early)
