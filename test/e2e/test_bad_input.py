@@ -108,6 +108,7 @@ class Configuration(KerfTest):
         data = write_npz(self.path("data.npz"), {name: ("<i8", [1, 1, 4], bytes(32)) for name in ("input_ids", "labels")})
         self.refuse(1, ["model.safetensors", "--weights", "--seed"], "train", model, "--data", data)
         self.succeed("train", model, "--data", data, "--seed", 1)
+        self.refuse(1, ["'input_ids'", "[2, 4]", "--global-batch"], "train", model, "--data", data, "--seed", 1, "--global-batch", 2)
         self.refuse(1, ["none of the model's tensors"], "train", model, "--data", data, "--weights", data)
         self.write("model.safetensors", b"damaged")
         self.refuse(1, ["model.safetensors"], "train", model, "--data", data)

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <fstream>
@@ -184,8 +185,13 @@ struct TrainCommand {
       if (Status status = writeFile(savePlan, toJson(planned->plan)); !status)
         return fail(status.error());
     auto done = runProgram(planned->compiled.program, step.weights, flags, json);
-    if (!done)
-      return fail(done.error());
+    if (!done) {
+      Error error = done.error();
+      bool configured = std::filesystem::path(model.model).extension() == ".json";
+      if (configured && error.message.rfind("data: ", 0) == 0)
+        error.message += "; --global-batch and --sequence are the sizes of a configuration's step";
+      return fail(error);
+    }
     if (done->steps.empty())
       return 0;
     Report &full = planned->compiled.report;

@@ -334,6 +334,20 @@ TEST_F(Configuration, RefusesFilesThatAreNoConfiguration) {
   EXPECT_NE(message(deep + ",").find("not JSON"), std::string::npos);
 }
 
+/// Where T5's buckets of distances begin, as Transformers' _relative_position_bucket has them for 32 buckets up to 128.
+TEST_F(Configuration, CutsDistancesIntoTheBucketsOfT5) {
+  Imported imported = import({{"model_type", "t5"}, {"num_layers", 1}}, 1, 64);
+  ASSERT_TRUE(bool(imported.model)) << imported.model.error().message;
+  std::vector<std::vector<int64_t>> starts;
+  for (ir::ConstantOp constant : imported.ops<ir::ConstantOp>())
+    if (auto values = mlir::dyn_cast<mlir::DenseIntElementsAttr>(constant.getValue());
+        values && values.getNumElements() > 1)
+      starts.emplace_back(values.getValues<int64_t>().begin(), values.getValues<int64_t>().end());
+  EXPECT_EQ(starts, (std::vector<std::vector<int64_t>>{{1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91},
+                                                       {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,
+                                                        19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113}}));
+}
+
 TEST_F(Configuration, FreezesByName) {
   write("config.json", kSmall.dump());
   ImportOptions options;
