@@ -259,9 +259,13 @@ Result<std::optional<TensorMap>> weightsBesideConfig(const std::string &path) {
     std::string indexPath = (folder / kIndexFile).string();
     KERF_TRY(index, ConfigReader::open(indexPath));
     const nlohmann::json &map = index.value("weight_map");
-    for (const nlohmann::json &file : map.is_object() ? map : nlohmann::json::object())
-      files.insert(file.is_string() ? file.get<std::string>() : "");
-    if (files.empty() || files.count(""))
+    for (const nlohmann::json &file : map.is_object() ? map : nlohmann::json::object()) {
+      std::string name = file.is_string() ? file.get<std::string>() : "";
+      if (name.empty() || std::filesystem::path(name).filename() != name) // only what lies beside it
+        return Error{fmt::format("'{}': weight_map names {}, a file beside it is needed", indexPath, file.dump())};
+      files.insert(name);
+    }
+    if (files.empty())
       return Error{fmt::format("'{}' has no weight_map from tensors to files", indexPath)};
   }
   if (files.empty())

@@ -261,6 +261,10 @@ TEST_F(Configuration, RefusesWeightsOfAnotherModel) {
   std::filesystem::remove(folder.path / "model.safetensors");
   write("model.safetensors.index.json", R"({"weight_map": [1]})");
   refuses(kSmall, {"model.safetensors.index.json", "weight_map"}, 1, 8);
+  write("model.safetensors.index.json", R"({"weight_map": {"wte.weight": "../a.safetensors"}})");
+  refuses(kSmall, {"model.safetensors.index.json", "../a.safetensors"}, 1, 8);
+  write("model.safetensors.index.json", R"({"weight_map": {"wte.weight": "gone.safetensors"}})");
+  refuses(kSmall, {"gone.safetensors"}, 1, 8);
 }
 
 json with(json config, const std::string &key, json value) {
