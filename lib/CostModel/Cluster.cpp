@@ -102,6 +102,7 @@ constexpr CurveKey kCurveKeys[] = {
     {"memory_efficiency", &DeviceCurves::memoryEfficiency, CurveRange::Share},
     {"launch_seconds", &DeviceCurves::launchSeconds, CurveRange::NotNegative},
     {"issue_seconds", &DeviceCurves::issueSeconds, CurveRange::NotNegative},
+    {"collective_seconds", &DeviceCurves::collectiveSeconds, CurveRange::NotNegative},
     {"sustained", &DeviceCurves::sustained, CurveRange::Share},
     {"context_bytes", &DeviceCurves::contextBytes, CurveRange::NotNegative},
 };

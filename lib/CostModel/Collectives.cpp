@@ -27,9 +27,6 @@ constexpr double kThreadLinkEfficiency = 1.0;
 // A group with some but not all of a node's devices cannot bind all their cards into its rings: on the same machines
 // all-reduces of groups of 1, 2 and 4 devices a node, all devices busy, reach 8.1, 10.8 and 11.9 GB/s over the network.
 constexpr double kPartGroupCards = 4.0 / 3;
-// All-gather of 512 bytes between two devices, less one hop: A100 7.9 us, H100 4.6 us (aiconfigurator's NCCL tables).
-constexpr double kAcceleratorLaunchSeconds = 6e-6;
-constexpr double kCpuLaunchSeconds = 2e-6;
 
 struct Groups {
   std::vector<std::vector<int64_t>> members;
@@ -125,7 +122,7 @@ GroupShape shapeOf(const Mesh &mesh, const Cluster &cluster, std::span<const Axi
     return shape;
   bool cpu = cluster.device.kind == "cpu";
   shape.cutIntoPieces = !cpu;
-  shape.launchSeconds = cpu ? kCpuLaunchSeconds : kAcceleratorLaunchSeconds;
+  shape.launchSeconds = cluster.device.curves.collectiveSeconds;
   Groups groups = allGroups(mesh, axes);
   int64_t below = 1;
   bool lowestLevel = true;

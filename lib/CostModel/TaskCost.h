@@ -9,7 +9,7 @@ namespace kerf::cost {
 
 // Compute that runs while a collective moves data loses this share of the collective's seconds: NCCL's channels take 16
 // to 24 of a GPU's 108 to 132 SMs and some of its memory bandwidth (docs/cost-model.md).
-constexpr double kContention = 0.15;
+constexpr double kContention = 0.3;
 
 // DeepSpeed ZeRO-3 of 2021: stage3_param_persistence_threshold, and what the host needs to issue one copy from C++.
 constexpr double kWholeBelowElements = 1e5;

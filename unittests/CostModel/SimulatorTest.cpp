@@ -175,7 +175,7 @@ TEST(Simulator, GradientsAreReducedAtTheEndOrBesideTheLastBackward) {
   Simulation beside = s.run();
   double slower = beside.breakdown.backward - 24;
   EXPECT_GT(slower, 0);
-  EXPECT_LE(slower, 0.2 * 4 * one) << "compute beside a collective is a little slower";
+  EXPECT_LE(slower, 0.35 * 4 * one) << "compute beside a collective is a little slower";
   EXPECT_NEAR(beside.stepSeconds - beside.breakdown.optimizer, 36 + slower + one, kEps);
 }
 

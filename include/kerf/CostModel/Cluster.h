@@ -27,6 +27,7 @@ struct DeviceCurves {
   double memoryEfficiency = 1;    // share of memory bandwidth of a long pointwise kernel
   double launchSeconds = 0;       // between the ends and starts of dependent kernels on the device
   double issueSeconds = 0;        // that the host needs for one kernel: fewer than 1 / this a second can run
+  double collectiveSeconds = 0;   // from a collective's call to its first byte
   double sustained = 1;           // clock in hours of training over clock in a short benchmark
   double contextBytes = 0;        // memory that the driver, libraries and collectives keep, outside any allocator
   bool operator==(const DeviceCurves &) const = default;
