@@ -104,6 +104,12 @@ constexpr CurveKey kCurveKeys[] = {
     {"issue_seconds", &DeviceCurves::issueSeconds, CurveRange::NotNegative},
     {"collective_seconds", &DeviceCurves::collectiveSeconds, CurveRange::NotNegative},
     {"sustained", &DeviceCurves::sustained, CurveRange::Share},
+    {"product_memory_efficiency", &DeviceCurves::productMemory, CurveRange::Share},
+    {"reduction_memory_efficiency", &DeviceCurves::reductionMemory, CurveRange::Share},
+    {"gather_memory_efficiency", &DeviceCurves::gatherMemory, CurveRange::Share},
+    {"movement_memory_efficiency", &DeviceCurves::movementMemory, CurveRange::Share},
+    {"pointwise_flops_efficiency", &DeviceCurves::pointwiseFlops, CurveRange::Share},
+    {"reduction_flops_efficiency", &DeviceCurves::reductionFlops, CurveRange::Share},
     {"context_bytes", &DeviceCurves::contextBytes, CurveRange::NotNegative},
 };
 

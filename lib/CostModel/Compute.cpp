@@ -2,22 +2,11 @@
 // Seconds of a kernel from the device's curves; docs/cost-model.md says where each number comes from.
 #include "kerf/CostModel/Compute.h"
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 using namespace kerf;
 
 namespace {
-
-// Share of peak FLOP/s, and share of what a long pointwise kernel reaches of memory bandwidth, per class. A gather
-// reads rows in no order: half. Reductions pass over part of their data twice, movement is strided on one side.
-struct Shares {
-  double flops, bytes;
-};
-constexpr std::array<Shares, 7> kAccelerator = {
-    {{1, 1}, {1, 1}, {0.1, 1}, {0.1, 0.875}, {0.1, 0.5}, {0.1, 0.875}, {1, 1}}};
-constexpr std::array<Shares, 7> kCpu = {
-    {{1, 4.0 / 3}, {1, 1}, {0.02, 1}, {0.01, 5.0 / 6}, {0.01, 0.5}, {0.02, 5.0 / 6}, {1, 1}}};
 
 // Tiles that product libraries choose from, and the rate of a small one beside the largest: it reads more bytes per
 // product (CUTLASS's default shapes; the shares are of cuBLAS on A100, docs/cost-model.md).
@@ -44,14 +33,27 @@ double tiledProductSeconds(const Device &device, const Work &work, double peak) 
 } // namespace
 
 ComputeEfficiency kerf::efficiencyOf(const Device &device, KernelClass kernelClass) {
-  if (kernelClass == KernelClass::Nothing)
-    return {};
   const DeviceCurves &curves = device.curves;
-  Shares shares = (device.kind == "cpu" ? kCpu : kAccelerator)[static_cast<size_t>(kernelClass)];
-  double flops = kernelClass == KernelClass::Product     ? curves.productEfficiency
-                 : kernelClass == KernelClass::Attention ? curves.attentionEfficiency
-                                                         : shares.flops;
-  return {flops * curves.sustained, shares.bytes * curves.memoryEfficiency, curves.launchSeconds};
+  auto of = [&](double flops, double bytes) {
+    return ComputeEfficiency{flops * curves.sustained, bytes, curves.launchSeconds};
+  };
+  switch (kernelClass) {
+  case KernelClass::Product:
+    return of(curves.productEfficiency, curves.productMemory);
+  case KernelClass::Attention:
+    return of(curves.attentionEfficiency, curves.memoryEfficiency);
+  case KernelClass::Pointwise:
+    return of(curves.pointwiseFlops, curves.memoryEfficiency);
+  case KernelClass::Reduction:
+    return of(curves.reductionFlops, curves.reductionMemory);
+  case KernelClass::Gather:
+    return of(curves.reductionFlops, curves.gatherMemory);
+  case KernelClass::Movement:
+    return of(curves.pointwiseFlops, curves.movementMemory);
+  case KernelClass::Nothing:
+    break;
+  }
+  return {};
 }
 
 double kerf::peakFlops(const Device &device, std::string_view dtype) {
@@ -81,8 +83,10 @@ double kerf::computeSeconds(const Device &device, const Work &work) {
   double peak = peakFlops(device, work.dtype);
   double compute = work.flops / (efficiency.flops * peak);
   double memory = work.bytes / (efficiency.bytes * device.memoryBandwidth);
-  if (work.kernelClass == KernelClass::Product && work.m > 0 && work.n > 0 && work.k > 0 && curves.processors > 1)
-    compute = work.launches * tiledProductSeconds(device, work, peak * curves.sustained);
+  bool sized = work.m > 0 && work.n > 0 && work.k > 0;
+  if (work.kernelClass == KernelClass::Product && sized)
+    compute = curves.processors > 1 ? work.launches * tiledProductSeconds(device, work, peak * curves.sustained)
+                                    : compute * (1 + curves.productOverheadK / work.k); // no tiles to deal out
   if (work.kernelClass == KernelClass::Attention && work.n > 0)
     compute *= 1 + curves.attentionHalfLength / work.n;
   return std::max(compute, memory) + work.launches * curves.launchSeconds;

@@ -32,7 +32,7 @@ const Row kDevices[] = {
 const DeviceCurves kCuda = {108, 0.80, 127, 0.25, 0.34, 750, 0.80, 2e-6, kIssue, 6e-6, 0.93, 1.5 * kGiB};
 const DeviceCurves kAscend = {24, 0.70, 127, 0.25, 0.30, 750, 0.80, 4.5e-6, kIssue, 8e-6, 0.93, 2.0 * kGiB};
 // One core: oneDNN's products are what peak_flops states; loops that the compiler vectorizes in part.
-const DeviceCurves kCpu = {1, 0.9, 0, 0, 0.3, 0, 0.6, 1e-6, 0, 2e-6, 1, 0};
+const DeviceCurves kCpu = {1, 0.9, 0, 0, 0.3, 0, 0.6, 1e-6, 0, 2e-6, 1, 0, 0.8, 0.5, 0.3, 0.5, 0.02, 0.01};
 
 } // namespace
 

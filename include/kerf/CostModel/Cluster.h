@@ -30,6 +30,10 @@ struct DeviceCurves {
   double collectiveSeconds = 0;   // from a collective's call to its first byte
   double sustained = 1;           // clock in hours of training over clock in a short benchmark
   double contextBytes = 0;        // memory that the driver, libraries and collectives keep, outside any allocator
+  // Shares of memory bandwidth and of the dtype's peak FLOP/s by class, where it is not
+  // memoryEfficiency.
+  double productMemory = 0.8, reductionMemory = 0.7, gatherMemory = 0.4, movementMemory = 0.7;
+  double pointwiseFlops = 0.1, reductionFlops = 0.1; // movement as pointwise, gather as reduction
   bool operator==(const DeviceCurves &) const = default;
 };
 
