@@ -9,8 +9,8 @@ using namespace kerf::cost;
 
 namespace {
 
-// What a caching allocator reserves above what is allocated, as a share: blocks of other sizes than are asked for.
-// docs/cost-model.md has the rows.
+// What a caching allocator reserves above what is allocated, as a share: blocks of other sizes than are asked for
+// (docs/cost-model.md). Kerf's own arenas on CPUs are planned ahead and have none.
 constexpr double kFragmentation = 0.06;
 constexpr size_t kLargest = 8;
 
@@ -141,7 +141,7 @@ StageMemory kerf::cost::memoryOf(const StepWork &work, const StepPlan &plan, con
   memory.activations = peakHeld;
   memory.workspace = peakExtra + fixed.gathered;
   memory.peakBytes = memory.weights + memory.gradients + memory.states + memory.activations + memory.workspace;
-  memory.reservedBytes = memory.peakBytes * (1 + kFragmentation);
+  memory.reservedBytes = memory.peakBytes * (collectives.cluster().device.kind == "cpu" ? 1 : 1 + kFragmentation);
   memory.deviceBytes = memory.reservedBytes + collectives.cluster().device.curves.contextBytes;
 
   std::map<std::string, double> tensors;
