@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kPatience = 8; // passes without a gain worth having before rate and width shrink
 constexpr double kShrink = 0.6;
-constexpr double kWorthwhile = 5e-4; // of the gap: a gain worth having
+constexpr double kWorthwhile = 2e-2; // of the gap: a gain worth having
 constexpr int64_t kOverhead = 200;   // steps: what a pass takes at least
 constexpr int kStreak = 5;           // gains in a row before the rate grows again
 constexpr double kGrow = 1.6;

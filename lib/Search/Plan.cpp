@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <initializer_list>
 #include <set>
 
 namespace kerf {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int kPlanVersion = 1;
 constexpr int64_t kMostRanks = int64_t{1} << 24;
+constexpr int64_t kMostStages = 1 << 16;
 
 /// Reads parts of one file; the first fault is kept.
 struct Reader {
@@ -43,6 +45,20 @@ struct Reader {
           fail(fmt::format("{} holds {}; an axis name is a string", what, item.dump()));
       }
     return list;
+  }
+  /// One of the words in `known`.
+  std::string word(const Json &value, const std::string &what, std::initializer_list<const char *> known) {
+    if (value.is_string())
+      for (const char *name : known)
+        if (value.get<std::string>() == name)
+          return name;
+    fail(fmt::format("{} is {}; it has to be \"{}\"", what, value.dump(), fmt::join(known, "\" or \"")));
+    return "";
+  }
+  void onlyKeys(const Json &object, const std::string &what, std::initializer_list<std::string_view> known) {
+    for (const auto &[key, unused] : object.items())
+      if (std::find(known.begin(), known.end(), key) == known.end())
+        fail(fmt::format("{} has the unknown key \"{}\"; known are {}", what, key, fmt::join(known, ", ")));
   }
   double number(const Json &value, const std::string &what) {
     if (!value.is_number()) {
@@ -119,6 +135,157 @@ void readPrediction(Reader &in, const Json &value, Plan &plan) {
   plan.predicted = std::move(predicted);
 }
 
+void readSchedule(Reader &in, const Json &value, Plan &plan) {
+  if (!value.is_object())
+    return in.fail("\"schedule\" has to be an object, like {\"name\": \"1f1b\"}");
+  in.onlyKeys(value, "schedule", {"name", "chunks", "variant"});
+  if (value.contains("name"))
+    plan.schedule.name =
+        in.word(value["name"], "schedule.name", {"gpipe", "1f1b", "interleaved", "zero-bubble"});
+  if (value.contains("chunks"))
+    plan.schedule.chunks = in.count(value["chunks"], "schedule.chunks", 1, kMostStages);
+  if (value.contains("variant"))
+    plan.schedule.variant = in.word(value["variant"], "schedule.variant", {"h1", "1p", "2p"});
+}
+
+/// Entry i of the list is chunk i / stages of stage i % stages, unless it says which.
+void readStages(Reader &in, const Json &value, Plan &plan) {
+  if (!value.is_array())
+    return in.fail("\"stages\" has to be a list like [{\"layers\": [0, 11]}, {\"layers\": [12, 23]}]");
+  int64_t stages = plan.meshSizes.contains("stage") ? plan.meshSizes.at("stage") : int64_t(value.size());
+  for (size_t i = 0; i < value.size() && !in.fault; ++i) {
+    const Json &entry = value[i];
+    std::string what = fmt::format("stages[{}]", i);
+    if (!entry.is_object())
+      return in.fail(fmt::format("{} is {}; it has to be an object like {{\"layers\": [0, 11]}}", what, entry.dump()));
+    for (const char *key : {"ops", "ranks", "mesh"})
+      if (entry.contains(key))
+        return in.fail(fmt::format("{} has the key \"{}\": cuts at ops and stages with ranks or meshes of their own are "
+                                   "not known yet; give \"layers\"",
+                                   what, key));
+    in.onlyKeys(entry, what, {"layers", "stage", "chunk"});
+    StageLayers run{std::nullopt, int64_t(i) % std::max<int64_t>(1, stages), int64_t(i) / std::max<int64_t>(1, stages)};
+    if (entry.contains("stage"))
+      run.stage = in.count(entry["stage"], what + ".stage", 0, kMostStages - 1);
+    if (entry.contains("chunk"))
+      run.chunk = in.count(entry["chunk"], what + ".chunk", 0, kMostStages - 1);
+    const Json layers = entry.contains("layers") ? entry["layers"] : Json();
+    if (!layers.is_array() || (layers.size() != 2 && !layers.empty()))
+      return in.fail(fmt::format("{}.layers is {}; it has to be [first, last], or [] where a stage has no layer", what,
+                                 layers.dump()));
+    if (layers.size() == 2) {
+      int64_t first = in.count(layers[0], what + ".layers[0]", 0, kMostRanks);
+      run.layers = {first, in.count(layers[1], what + ".layers[1]", first, kMostRanks)};
+    }
+    plan.stages.push_back(run);
+  }
+}
+
+/// One value, or a list with one for each stage.
+template <typename Read> void readPerStage(Reader &in, const Json &value, const std::string &key, Read read) {
+  if (!value.is_array())
+    return read(value, key);
+  if (value.empty())
+    in.fail(fmt::format("{} is []; give one value, or one for each stage", key));
+  for (size_t i = 0; i < value.size(); ++i)
+    read(value[i], fmt::format("{}[{}]", key, i));
+}
+
+/// True when the key is one of those that say how a step is executed.
+bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &plan) {
+  if (key == "schedule")
+    readSchedule(in, value, plan);
+  else if (key == "recompute")
+    readPerStage(in, value, key, [&](const Json &item, const std::string &what) {
+      if (item.is_object())
+        return in.fail("recompute by globs is not known yet; give \"none\", \"selective\" or \"full\", or one for "
+                       "each stage");
+      plan.recompute.push_back(in.word(item, what, {"none", "selective", "full"}));
+    });
+  else if (key == "optimizer_sharding")
+    readPerStage(in, value, key, [&](const Json &item, const std::string &what) {
+      plan.optimizerSharding.push_back(in.count(item, what, 0, 3));
+    });
+  else if (key == "sequence_parallel")
+    readPerStage(in, value, key, [&](const Json &item, const std::string &what) {
+      if (!item.is_boolean())
+        return in.fail(fmt::format("{} is {}; it has to be true or false", what, item.dump()));
+      plan.sequenceParallel.push_back(item.get<bool>());
+    });
+  else if (key == "optimizer_sharding_ranks")
+    plan.optimizerShardingRanks = in.count(value, key, 1, kMostRanks);
+  else if (key == "overlap") {
+    plan.overlap.emplace();
+    if (!value.is_array())
+      return in.fail(fmt::format("overlap is {}; it has to be a list of {}", value.dump(), fmt::join(kPlanOverlaps, ", "))),
+             true;
+    for (const Json &item : value)
+      plan.overlap->push_back(in.word(item, key, {"gradients", "parameters", "tensor", "stage"}));
+  } else if (key == "gradient_dtype")
+    plan.gradientDtype = in.word(value, key, {"f32", "bf16", "f16"});
+  else if (key == "attention")
+    plan.attention = in.word(value, key, {"fused", "unfused"});
+  else if (key == "gradient_accumulation")
+    plan.gradientAccumulation = in.word(value, key, {"fused", "kernel"});
+  else if (key == "parameter_gathers")
+    plan.parameterGathers = in.word(value, key, {"layer", "deepspeed-2021"});
+  else if (key == "stage_sends")
+    plan.stageSends = in.word(value, key, {"scattered", "whole"});
+  else
+    return false;
+  return true;
+}
+
+/// One value as itself, several as a list.
+template <typename Values> Json oneOrList(const Values &values) {
+  Json list = Json::array();
+  for (const auto &value : values)
+    list.push_back(value);
+  return list.size() == 1 ? list[0] : list;
+}
+
+void writeExecution(const Plan &plan, Json &root) {
+  Json schedule = Json::object();
+  if (!plan.schedule.name.empty())
+    schedule["name"] = plan.schedule.name;
+  if (plan.schedule.chunks)
+    schedule["chunks"] = plan.schedule.chunks;
+  if (!plan.schedule.variant.empty())
+    schedule["variant"] = plan.schedule.variant;
+  if (!schedule.empty())
+    root["schedule"] = schedule;
+  for (const StageLayers &run : plan.stages) {
+    Json layers = Json::array();
+    if (run.layers)
+      layers = {run.layers->first, run.layers->second};
+    root["stages"].push_back({{"layers", layers}, {"stage", run.stage}, {"chunk", run.chunk}});
+  }
+  if (!plan.recompute.empty())
+    root["recompute"] = oneOrList(plan.recompute);
+  if (!plan.optimizerSharding.empty())
+    root["optimizer_sharding"] = oneOrList(plan.optimizerSharding);
+  if (plan.optimizerShardingRanks)
+    root["optimizer_sharding_ranks"] = plan.optimizerShardingRanks;
+  if (!plan.sequenceParallel.empty()) {
+    Json list = Json::array();
+    for (bool on : plan.sequenceParallel)
+      list.push_back(on);
+    root["sequence_parallel"] = list.size() == 1 ? list[0] : list;
+  }
+  if (plan.overlap)
+    root["overlap"] = *plan.overlap;
+  const std::pair<const char *, const std::string &> words[] = {
+      {"gradient_dtype", plan.gradientDtype},
+      {"attention", plan.attention},
+      {"gradient_accumulation", plan.gradientAccumulation},
+      {"parameter_gathers", plan.parameterGathers},
+      {"stage_sends", plan.stageSends},
+  };
+  for (const auto &[key, word] : words)
+    if (!word.empty())
+      root[key] = word;
+}
+
 } // namespace
 
 Mesh Plan::mesh() const {
@@ -144,12 +311,16 @@ Result<Plan> parsePlan(std::string_view json, const std::string &where) {
   Reader in{where, {}};
   Plan plan;
   bool versioned = false;
+  if (root.contains("mesh")) // stages are numbered by it
+    readMesh(in, root["mesh"], plan);
   for (const auto &[key, value] : root.items()) {
     if (key == "kerf") {
       versioned = true;
       in.count(value, "\"kerf\" (the version)", kPlanVersion, kPlanVersion);
-    } else if (key == "mesh") {
-      readMesh(in, value, plan);
+    } else if (key == "mesh" || readExecution(in, key, value, plan)) {
+      continue;
+    } else if (key == "stages") {
+      readStages(in, value, plan);
     } else if (key == "order") {
       plan.order = in.names(value, "\"order\"");
       if (std::set<std::string>(plan.order.begin(), plan.order.end()).size() != plan.order.size())
@@ -204,6 +375,7 @@ std::string toJson(const Plan &plan) {
     root["global_batch"] = plan.globalBatch;
   if (plan.microbatch)
     root["microbatch"] = plan.microbatch;
+  writeExecution(plan, root);
   for (const auto &[key, value] : plan.others.items())
     root[key] = value;
   for (const OpPlan &op : plan.ops) {
@@ -230,24 +402,26 @@ Status checkLowerable(const Plan &plan, const std::string &where) {
     if (size > 1 && (axis == "stage" || axis == "context" || axis == "expert"))
       return Error{fmt::format("{}: mesh.{} is {}; the passes lower \"data\" and \"model\" today, set it to 1", where,
                                axis, size)};
-  // Key, the value that says "off", and what it would be.
+  auto all = [](const auto &values, const auto &off) {
+    return std::all_of(values.begin(), values.end(), [&](const auto &value) { return value == off; });
+  };
+  // What is asked for beyond what is lowered, and what is.
   const struct {
-    const char *key;
-    Json off;
-    const char *what;
+    bool asked;
+    const char *key, *what, *off;
   } table[] = {
-      {"recompute", "none", "recomputation"},
-      {"optimizer_sharding", 0, "optimizer sharding"},
-      {"optimizer_sharding_ranks", 1, "optimizer sharding"},
-      {"sequence_parallel", false, "sequence parallelism as a switch (pin ops instead)"},
+      {!all(plan.recompute, "none"), "recompute", "recomputation", "\"none\""},
+      {!all(plan.optimizerSharding, int64_t{0}), "optimizer_sharding", "optimizer sharding", "0"},
+      {plan.optimizerShardingRanks > 1, "optimizer_sharding_ranks", "optimizer sharding", "1"},
+      {!all(plan.sequenceParallel, false), "sequence_parallel",
+       "sequence parallelism as a switch (pin ops instead)", "false"},
+      {plan.stages.size() > 1, "stages", "a pipeline of several stages", "one stage"},
+      {plan.schedule.chunks > 1, "schedule.chunks", "a pipeline of several stages", "1"},
+      {plan.attention == "unfused", "attention", "unfused attention", "\"fused\""},
   };
   for (const auto &row : table)
-    if (plan.others.contains(row.key) && plan.others[row.key] != row.off)
-      return Error{fmt::format("{}: {} is {}; {} is not lowered yet, only {} is", where, row.key,
-                               plan.others[row.key].dump(), row.what, row.off.dump())};
-  if (plan.others.contains("stages") && plan.others["stages"].is_array() && plan.others["stages"].size() > 1)
-    return Error{fmt::format("{}: {} stages; pipelines are not lowered yet, only one stage is", where,
-                             plan.others["stages"].size())};
+    if (row.asked)
+      return Error{fmt::format("{}: {}: {} is not lowered yet, only {} is", where, row.key, row.what, row.off)};
   int64_t data = plan.meshSizes.contains("data") ? plan.meshSizes.at("data") : 1;
   if (plan.microbatch && plan.globalBatch && plan.microbatch < (plan.globalBatch + data - 1) / data)
     return Error{

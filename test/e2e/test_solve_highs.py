@@ -26,7 +26,7 @@ if ALL:
     sys.argv.remove("--all")
 PROBLEMS = 200 if ALL else 12
 KERF_SECONDS = 10
-PROVEN_SHARE = 0.95
+PROVEN_SHARE = 1.0
 LEFT_OPEN_WITHIN = 1.005  # of the optimum, where the proof is not done in time
 HIGHS_SECONDS = 20
 OPTIMAL, TIME_LIMIT = 0, 1  # scipy's statuses
