@@ -110,9 +110,9 @@ Result<Candidate> MeshSearch::lower(Placement placement, Solution solution) {
   plan.globalBatch = globalBatch(*step.module);
   int64_t data = plan.meshSizes.at("data");
   plan.microbatch = (plan.globalBatch + data - 1) / data;
-  plan.others["recompute"] = "none";
-  plan.others["optimizer_sharding"] = 0;
-  plan.others["sequence_parallel"] = false;
+  plan.recompute = {"none"};
+  plan.optimizerSharding = {0};
+  plan.sequenceParallel = {false};
   writeChoice(*step.module, candidate.placement, candidate.solution.choice, plan);
   plan.modelHash = step.modelHash;
   plan.clusterHash = sha256(toJson(cluster));

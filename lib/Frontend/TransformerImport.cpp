@@ -30,11 +30,14 @@ mlir::func::FuncOp emptyFunction(mlir::ModuleOp module, llvm::StringRef name, ml
 
 class TransformerImport {
 public:
-  TransformerImport(mlir::MLIRContext &context, const TransformerModel &m, StepSize step, DType floatType)
-      : m(m), n(m.names), batch(step.batch), sequence(step.sequence), floatType(floatType),
+  TransformerImport(mlir::MLIRContext &context, const TransformerModel &m, StepSize step, DType floatType,
+                    bool structureOnly)
+      : m(m), n(m.names), structureOnly(structureOnly), batch(step.batch), sequence(step.sequence), floatType(floatType),
         element(elementType(&context, floatType)), unknown(mlir::UnknownLoc::get(&context)),
         module(mlir::ModuleOp::create(unknown)), main(emptyFunction(*module, ir::KerfDialect::kEntryName, unknown)),
-        w(main, element, ""), emit(w.emitter()) {}
+        w(main, element, ""), emit(w.emitter()) {
+    w.marksDropout = structureOnly;
+  }
 
   Result<mlir::OwningOpRef<mlir::ModuleOp>> run() {
     mlir::Type ids = w.opBuilder().getI64Type();
@@ -87,7 +90,7 @@ private:
       w.at(n.positions, "embedding");
       Value all = w.parameter(n.positions + ".weight", {m.maxPositions + m.positionOffset, m.hidden});
       Value rows = w.slice(all, 0, m.positionOffset, m.positionOffset + sequence);
-      x = emit.add(x, emit.broadcast(rows, ir::shapeOf(x), {1, 2}));
+      x = w.dropping(emit.add(x, emit.broadcast(rows, ir::shapeOf(x), {1, 2})), m.dropsEmbedding);
     }
     return m.embeddingNorm ? w.norm(x, m.norm, m.epsilon, n.embeddingNorm) : x;
   }
@@ -115,18 +118,21 @@ private:
     layer->moveBefore(main);
     layer.setPrivate();
     FunctionWriter body(layer, element, names.layers + ".0.");
+    body.marksDropout = structureOnly;
     writeLayer(body, m, names, x, shared);
     llvm::SmallVector<Value> common = given(shared);
     llvm::ArrayRef<TransformerArgument> parameters = llvm::ArrayRef(body.arguments()).drop_front(1 + common.size());
     auto types = layer.getArgumentTypes().drop_front(1 + common.size());
-    for (int64_t k = 0; k < count; ++k) {
+    for (int64_t k = 0; k < (structureOnly ? 1 : count); ++k) {
       llvm::SmallVector<Value> operands = {x};
       operands.append(common);
       for (auto [parameter, type] : llvm::zip(parameters, types))
         operands.push_back(w.parameter(scopeOf(k).str() + "." + parameter.name, parameter.exported, ir::shapeOf(type)));
-      x = ir::CallOp::create(w.opBuilder(), mlir::NameLoc::get(scopeOf(k)), layer.getResultTypes(), layer.getSymName(),
-                             operands)
-              .getResult(0);
+      auto call = ir::CallOp::create(w.opBuilder(), mlir::NameLoc::get(scopeOf(k)), layer.getResultTypes(),
+                                     layer.getSymName(), operands);
+      if (structureOnly)
+        call->setAttr(ir::KerfDialect::kRepeatAttr, w.opBuilder().getI64IntegerAttr(count));
+      x = call.getResult(0);
     }
     return x;
   }
@@ -201,6 +207,7 @@ private:
 
   const TransformerModel &m;
   const ModuleNames &n;
+  bool structureOnly;
   int64_t batch, sequence;
   DType floatType;
   mlir::Type element;
@@ -285,7 +292,7 @@ Result<ImportedModel> importConfig(mlir::MLIRContext &context, const std::string
   StepSize step{options.globalBatch, options.sequence};
   KERF_TRY(transformer, modelFromConfig(path, step, model.warnings));
   Result<mlir::OwningOpRef<mlir::ModuleOp>> module =
-      TransformerImport(context, transformer, step, options.floatType).run();
+      TransformerImport(context, transformer, step, options.floatType, options.structureOnly).run();
   if (!module)
     return Error{fmt::format("'{}': {}", path, module.error().message), module.error().status};
   model.module = std::move(*module);
@@ -294,6 +301,8 @@ Result<ImportedModel> importConfig(mlir::MLIRContext &context, const std::string
                  ExitStatus::InternalCheck};
   auto main = model.module->lookupSymbol<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
   KERF_CHECK(applyGlobs(main, options));
+  if (options.structureOnly)
+    return model;
   if (options.weights) {
     KERF_TRY(given, readWeights(*options.weights));
     KERF_CHECK(takeWeights(model, main, transformer, given, *options.weights));

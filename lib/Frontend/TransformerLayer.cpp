@@ -96,6 +96,12 @@ Value FunctionWriter::activation(Value x, Activation kind) {
   return x;
 }
 
+Value FunctionWriter::dropping(Value result, bool drops) {
+  if (drops && marksDropout)
+    result.getDefiningOp()->setAttr(ir::KerfDialect::kDropoutAttr, builder.getUnitAttr());
+  return result;
+}
+
 Value FunctionWriter::slice(Value x, int64_t dim, int64_t from, int64_t to) {
   Shape shape = ir::shapeOf(x), start(shape.size(), 0), strides(shape.size(), 1);
   if (from == 0 && to == shape[dim])
@@ -169,7 +175,7 @@ private:
 
   Value add(Value x, Value y) {
     w.at("", "residual");
-    return emit.add(x, y);
+    return w.dropping(emit.add(x, y), m.dropsResidual);
   }
 
   Value project(Value x, int64_t heads, const std::string &module) {
@@ -255,9 +261,10 @@ private:
     Shape shape = ir::shapeOf(h.query);
     mlir::UnitAttr causal = m.task == Task::CausalLm ? w.opBuilder().getUnitAttr() : mlir::UnitAttr();
     llvm::SmallVector<mlir::Type> types = {h.query.getType(), w.type({shape[0], shape[2], shape[1]})};
-    return ir::AttentionOp::create(w.opBuilder(), w.location(), types, h.query, h.key, h.value, mask,
-                                   w.opBuilder().getF64FloatAttr(scale()), causal)
-        .getResult();
+    Value attended = ir::AttentionOp::create(w.opBuilder(), w.location(), types, h.query, h.key, h.value, mask,
+                                             w.opBuilder().getF64FloatAttr(scale()), causal)
+                         .getResult();
+    return w.dropping(attended, m.dropsAttention);
   }
 
   /// Op by op: the attention op has no gradient for what is added to its scores.

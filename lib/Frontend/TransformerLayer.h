@@ -39,6 +39,9 @@ public:
   mlir::Value bias(mlir::Value x, const Shape &out, const std::string &name);
   mlir::Value norm(mlir::Value x, NormKind kind, double epsilon, const std::string &module);
   mlir::Value activation(mlir::Value x, Activation kind);
+  /// Marks the op of `result` as one that training drops elements for, where marks are asked for.
+  mlir::Value dropping(mlir::Value result, bool drops);
+  bool marksDropout = false;
   /// Elements [from, to) of one dimension.
   mlir::Value slice(mlir::Value x, int64_t dim, int64_t from, int64_t to);
   mlir::Value concatenate(mlir::ValueRange parts, int64_t dim);

@@ -223,6 +223,37 @@ void readWindow(ConfigReader &config, TransformerModel &m, const StepSize &step,
                             sliding, layers, *window, step.sequence));
 }
 
+/// Keys of the probabilities with which training drops elements, with the defaults of the configuration classes; "": none.
+static void readDropout(ConfigReader &config, const std::string &type, TransformerModel &m) {
+  struct Key {
+    const char *name = "";
+    double otherwise = 0;
+  };
+  struct Row {
+    std::vector<const char *> types;
+    Key attention, residual, embedding;
+  };
+  const Row table[] = {
+      {{"gpt2"}, {"attn_pdrop", 0.1}, {"resid_pdrop", 0.1}, {"embd_pdrop", 0.1}},
+      {{"opt"}, {"attention_dropout", 0}, {"dropout", 0.1}, {}},
+      {{"bert"}, {"attention_probs_dropout_prob", 0.1}, {"hidden_dropout_prob", 0.1}, {"hidden_dropout_prob", 0.1}},
+      {{"vit"}, {"attention_probs_dropout_prob", 0}, {"hidden_dropout_prob", 0}, {"hidden_dropout_prob", 0}},
+      {{"t5"}, {"dropout_rate", 0.1}, {"dropout_rate", 0.1}, {"dropout_rate", 0.1}},
+      {{"gpt_neox", "bloom", "falcon"}, {"attention_dropout", 0}, {"hidden_dropout", 0}, {"hidden_dropout", 0}},
+      {{"llama", "mistral", "qwen2", "qwen3", "gemma"}, {"attention_dropout", 0}, {}, {}},
+  };
+  auto drops = [&](const Key &key) {
+    const nlohmann::json &given = config.value(key.name);
+    return (given.is_number() ? given.get<double>() : key.otherwise) > 0;
+  };
+  for (const Row &row : table)
+    if (std::find(row.types.begin(), row.types.end(), type) != row.types.end()) {
+      m.dropsAttention = drops(row.attention);
+      m.dropsResidual = drops(row.residual);
+      m.dropsEmbedding = drops(row.embedding);
+    }
+}
+
 Result<TransformerModel> modelFromConfig(const std::string &path, StepSize &step, std::vector<std::string> &warnings) {
   KERF_TRY(config, ConfigReader::open(path));
   auto located = [&](const Error &error) { return Error{fmt::format("'{}': {}", path, error.message), error.status}; };
@@ -235,6 +266,7 @@ Result<TransformerModel> modelFromConfig(const std::string &path, StepSize &step
   setActivation(config, m, activation.names,
                 *activation.names ? config.text(activation.names, activation.otherwise) : activation.otherwise);
   checkFixed(config, **family);
+  readDropout(config, (*family)->modelType, m);
   readStep(config, m, step);
   if (Status status = config.status(); status && (*family)->refine)
     (*family)->refine(config, m, step);

@@ -70,6 +70,7 @@ struct TransformerModel {
 
   NormKind norm = NormKind::Layer;
   double epsilon = 0;
+  bool dropsAttention = false, dropsResidual = false, dropsEmbedding = false; // in training, with some probability
   bool finalNorm = true, embeddingNorm = false, queryKeyNorm = false;
 
   PositionKind position = PositionKind::Learned;

@@ -64,8 +64,8 @@ struct EdgeSeconds {
 
 class Builder {
 public:
-  Builder(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints)
-      : module(module), symbols(module), collectives(collectives), constraints(constraints), batch(module), keys(opKeys(module)) {}
+  Builder(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints, const StrategyRank &rank)
+      : module(module), symbols(module), collectives(collectives), constraints(constraints), rank(rank), batch(module), keys(opKeys(module)) {}
 
   Result<Placement> build(std::optional<int64_t> memoryLimitBytes);
 
@@ -88,6 +88,7 @@ private:
   SymbolTable symbols;
   const CollectiveModel &collectives;
   const Plan &constraints;
+  const StrategyRank &rank;
   BatchDims batch;
   llvm::MapVector<Operation *, OpKey> keys;
   Placement placement;
@@ -149,6 +150,7 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
   if (!pin)
     return pin.error();
   std::vector<double> ofStrategies;
+  std::optional<int> leastRank;
   for (Strategy &strategy : enumerateStrategies(node.rule, placement.mesh)) {
     bool fits = true;
     if (*pin) {
@@ -161,6 +163,17 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
     auto sharding = fits ? project(node.rule, placement.mesh, strategy) : std::nullopt;
     if (!sharding)
       continue;
+    if (rank) {
+      std::optional<int> its = rank(node, operands, results, batchFactor, strategy);
+      if (!its || (leastRank && *its > *leastRank))
+        continue;
+      if (leastRank && *its < *leastRank) {
+        node.strategies.clear();
+        node.shardings.clear();
+        ofStrategies.clear();
+      }
+      leastRank = its;
+    }
     double seconds = node.op ? multiplicity * opSeconds(node.op, node.rule, strategy, *sharding, collectives) : 0.0;
     node.strategies.push_back(std::move(strategy));
     node.shardings.push_back(std::move(*sharding));
@@ -288,7 +301,8 @@ void Builder::addUses(func::FuncOp function) {
         PlacementNode node{nullptr, {}, argumentRule(shapeOf(value)), {}, {}};
         std::vector<bool> batchFactor = batch.batchFactors(node.rule, value, value);
         for (Strategy &strategy : enumerateStrategies(node.rule, placement.mesh))
-          if (auto sharding = project(node.rule, placement.mesh, strategy); sharding && allowed(node.rule, batchFactor, strategy)) {
+          if (auto sharding = project(node.rule, placement.mesh, strategy);
+              sharding && allowed(node.rule, batchFactor, strategy) && (!rank || rank(node, value, value, batchFactor, strategy))) {
             node.strategies.push_back(std::move(strategy));
             node.shardings.push_back(std::move(*sharding));
           }
@@ -429,8 +443,8 @@ double Placement::seconds(TotalCost cost) const {
 }
 
 Result<Placement> buildProblem(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints,
-                               std::optional<int64_t> memoryLimitBytes) {
-  return Builder(module, collectives, constraints).build(memoryLimitBytes);
+                               std::optional<int64_t> memoryLimitBytes, const StrategyRank &rank) {
+  return Builder(module, collectives, constraints, rank).build(memoryLimitBytes);
 }
 
 } // namespace kerf

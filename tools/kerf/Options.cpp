@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <numbers>
 #include <thread>
 
@@ -13,7 +14,7 @@ int fail(const Error &error) {
   return static_cast<int>(error.status);
 }
 
-void ModelFlags::addTo(CLI::App &command) {
+void ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtypes) {
   command.add_option("MODEL", model, "model.onnx, a Hugging Face config.json, or model.mlir (kerf IR)")->required();
   command.add_option("--loss", loss, "name of the loss, or \"cross_entropy(LOGITS, LABELS)\" to build one (default: the first scalar output)");
   command.add_option("--weights", weights, "initial weights by name instead of the model's own: .safetensors, .npz");
@@ -27,7 +28,9 @@ void ModelFlags::addTo(CLI::App &command) {
   command.add_option("--weight-decay", weightDecay, "weight decay (default: 0; adamw 0.01)");
   command.add_option("--no-decay", noDecay, "glob of parameters without weight decay (repeatable)");
   command.add_option("--clip-norm", clipNorm, "largest global norm of the gradients (0: no clipping)")->capture_default_str();
-  command.add_option("--dtype", dtype, "floating type of the whole computation: f32 or f64")->check(CLI::IsMember({"f32", "f64"}))->capture_default_str();
+  command.add_option("--dtype", dtype, fmt::format("floating type of the computation: {}", fmt::join(dtypes, ", ")))
+      ->check(CLI::IsMember(dtypes))
+      ->capture_default_str();
   command.add_option("--global-batch", globalBatch, "samples of one step, of a config.json (default 1); exports have fixed sizes");
   command.add_option("--sequence", sequence, "tokens of a sample, of a config.json (default: the model's positions, up to 2048); exports have fixed sizes");
   command.add_flag("--no-recognition", noRecognition, "keep attention, normalization and GELU as the simple ops of the export");

@@ -17,7 +17,8 @@ struct ModelFlags {
   int64_t globalBatch = 0, sequence = 0;
   bool noRecognition = false;
 
-  void addTo(CLI::App &command);
+  /// `dtypes`: those that the command knows, from f32 and f64 on.
+  void addTo(CLI::App &command, std::vector<std::string> dtypes = {"f32", "f64"});
   StepOptions toStepOptions() const;
 };
 
@@ -63,6 +64,7 @@ void addRun(CLI::App &app, int &status);
 void addTrain(CLI::App &app, int &status);
 void addExplain(CLI::App &app, int &status);
 void addSolve(CLI::App &app, int &status);
+void addSimulate(CLI::App &app, int &status);
 
 /// The model as a training step, and the context that its IR lives in.
 struct ImportedStep {

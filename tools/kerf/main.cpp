@@ -18,6 +18,7 @@ int main(int argc, char **argv) {
   kerf::tool::addRun(app, status);
   kerf::tool::addExplain(app, status);
   kerf::tool::addSolve(app, status);
+  kerf::tool::addSimulate(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

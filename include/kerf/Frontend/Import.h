@@ -20,6 +20,9 @@ struct ImportOptions {
   std::optional<std::string> weights;
   /// Of a config.json: samples of one step and tokens of a sample; 0: 1, and the model's positions up to 2048. Exports have their own.
   int64_t globalBatch = 0, sequence = 0;
+  /// For predictions. A config.json: a run of alike layers is one call with `kerf.repeat`, ops after which the configuration drops
+  /// elements out carry `kerf.dropout`; no weights are read.
+  bool structureOnly = false;
 };
 
 struct ImportedModel {

@@ -13,6 +13,9 @@ namespace kerf {
 /// The axes that a plan may name, outermost first unless `order` says otherwise.
 inline constexpr const char *kPlanAxes[] = {"stage", "data", "context", "expert", "model"};
 
+/// What a plan's `overlap` may list.
+inline constexpr const char *kPlanOverlaps[] = {"gradients", "parameters", "tensor", "stage"};
+
 /// The strategy of the ops that `pattern` matches: factor -> mesh axes that cut it.
 struct OpPlan {
   std::string pattern; // glob on "scope/op#k" (kerf/Transforms/OpKeys.h), or an exported node name
@@ -27,6 +30,22 @@ struct ArgumentPlan {
   bool operator==(const ArgumentPlan &) const = default;
 };
 
+/// How microbatches pass through stages (kerf/Schedule/Schedule.h). Empty and 0: free.
+struct SchedulePlan {
+  std::string name; // "gpipe", "1f1b", "interleaved", "zero-bubble"
+  int64_t chunks = 0;
+  std::string variant; // of zero-bubble: "h1", "1p", "2p"
+  bool operator==(const SchedulePlan &) const = default;
+};
+
+/// One run of layers, chunk `chunk` of stage `stage`: first to last, or none where the run holds only what stands before
+/// or after all layers.
+struct StageLayers {
+  std::optional<std::pair<int64_t, int64_t>> layers;
+  int64_t stage = 0, chunk = 0;
+  bool operator==(const StageLayers &) const = default;
+};
+
 struct Prediction {
   double stepSeconds = 0, lowerBoundSeconds = 0;
   std::vector<int64_t> peakBytes; // one per stage
@@ -37,6 +56,18 @@ struct Plan {
   std::map<std::string, int64_t> meshSizes; // absent: free
   std::vector<std::string> order;           // empty: free
   int64_t globalBatch = 0, microbatch = 0;  // 0: free
+  SchedulePlan schedule;
+  std::vector<StageLayers> stages; // empty: free
+  // One value, or one for each stage; empty: free.
+  std::vector<std::string> recompute; // "none", "selective", "full"
+  std::vector<int64_t> optimizerSharding;
+  std::vector<bool> sequenceParallel;
+  int64_t optimizerShardingRanks = 0;               // 0: free
+  std::optional<std::vector<std::string>> overlap;  // of kPlanOverlaps
+  std::string gradientDtype, attention;             // empty: free
+  std::string gradientAccumulation;                 // "fused", "kernel"
+  std::string parameterGathers;                     // "layer", "deepspeed-2021"
+  std::string stageSends;                           // "scattered", "whole"
   std::vector<OpPlan> ops;                  // the first that matches counts
   std::vector<ArgumentPlan> arguments;      // likewise
   std::optional<Prediction> predicted;      // present in a complete plan

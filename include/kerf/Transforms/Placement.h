@@ -7,6 +7,7 @@
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 #include "kerf/Search/Plan.h"
 #include "kerf/Search/Problem.h"
+#include <functional>
 
 namespace kerf {
 
@@ -30,13 +31,18 @@ struct Placement {
   double seconds(TotalCost cost) const;
 };
 
+/// How well a strategy suits a layout that was asked for: of the strategies of a node only those of the least rank are kept; nothing:
+/// never. `batchFactor` says which factors index the batch.
+using StrategyRank = std::function<std::optional<int>(const PlacementNode &node, mlir::ValueRange operands, mlir::ValueRange results,
+                                                      const std::vector<bool> &batchFactor, const Strategy &strategy)>;
+
 /// Builds the problem of a training step (@main and the layers that it calls) on the mesh of `collectives`.
 ///   - "data" may cut the batch only, "model" anything else, other axes anything; pins of ops and arguments in `constraints` override.
 ///   - A function that is called k times counts k times; an argument of @main that the step replaces keeps its sharding.
 ///   - Memory: every value from its definition to its last use, along the step with its calls unfolded; parameters and states always.
 /// Errors: a pin that matches no op or names a factor or an axis that isn't there.
 Result<Placement> buildProblem(mlir::ModuleOp module, const CollectiveModel &collectives, const Plan &constraints,
-                               std::optional<int64_t> memoryLimitBytes);
+                               std::optional<int64_t> memoryLimitBytes, const StrategyRank &rank = {});
 
 /// The solution as the `ops` and `arguments` of a plan: alike entries of layers are folded into one pattern.
 void writeChoice(mlir::ModuleOp module, const Placement &placement, const std::vector<int> &choice, Plan &plan);

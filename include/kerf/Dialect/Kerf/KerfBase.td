@@ -27,6 +27,8 @@ def Kerf_Dialect : Dialect {
     `kerf.sharding` (#kerf.sharding, planned and device levels), `kerf.updated_by` (result index that replaces it after the step),
     `kerf.global_type` (device level: the type before partitioning). Results of the entry: `kerf.name`, `kerf.sharding`.
     An op's location is the user's node: NameLoc "module.scope/node"; `kerf.backward` (unit) marks ops that differentiation made.
+    Only in models that are imported for predictions: `kerf.repeat` (i64) on a `kerf.call` that stands for so many layers in a row;
+    `kerf.dropout` (unit) on an op one of whose operands (attention: whose probabilities) training drops elements of.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
@@ -42,6 +44,8 @@ def Kerf_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral kUpdatedByAttr = "kerf.updated_by";
     static constexpr ::llvm::StringLiteral kGlobalTypeAttr = "kerf.global_type";
     static constexpr ::llvm::StringLiteral kBackwardAttr = "kerf.backward";
+    static constexpr ::llvm::StringLiteral kRepeatAttr = "kerf.repeat";
+    static constexpr ::llvm::StringLiteral kDropoutAttr = "kerf.dropout";
     /// The function that is the model (before differentiation) or one training step (after).
     static constexpr ::llvm::StringLiteral kEntryName = "main";
     static constexpr ::llvm::StringLiteral kMeshName = "mesh";
