@@ -111,6 +111,14 @@ constexpr CurveKey kCurveKeys[] = {
     {"pointwise_flops_efficiency", &DeviceCurves::pointwiseFlops, CurveRange::Share},
     {"reduction_flops_efficiency", &DeviceCurves::reductionFlops, CurveRange::Share},
     {"context_bytes", &DeviceCurves::contextBytes, CurveRange::NotNegative},
+    {"product_overhead_m", &DeviceCurves::productOverheadM, CurveRange::NotNegative},
+    {"product_overhead_n", &DeviceCurves::productOverheadN, CurveRange::NotNegative},
+    {"product_call_seconds", &DeviceCurves::productCallSeconds, CurveRange::NotNegative},
+    {"cache_bytes", &DeviceCurves::cacheBytes, CurveRange::NotNegative},
+    {"cache_speedup", &DeviceCurves::cacheSpeedup, CurveRange::Positive},
+    {"host_cores", &DeviceCurves::hostCores, CurveRange::NotNegative},
+    {"host_memory_bandwidth", &DeviceCurves::hostMemoryBandwidth, CurveRange::NotNegative},
+    {"reduce_share", &DeviceCurves::reduceShare, CurveRange::Share},
 };
 
 void readCurves(const Json &json, DeviceCurves &curves, std::string &message) {

@@ -122,6 +122,7 @@ GroupShape shapeOf(const Mesh &mesh, const Cluster &cluster, std::span<const Axi
     return shape;
   bool cpu = cluster.device.kind == "cpu";
   shape.cutIntoPieces = !cpu;
+  shape.reduceShare = cluster.device.curves.reduceShare;
   shape.launchSeconds = cluster.device.curves.collectiveSeconds;
   Groups groups = allGroups(mesh, axes);
   int64_t below = 1;
@@ -166,7 +167,7 @@ double reduceSeconds(const GroupShape &group, double bytes) {
   for (const GroupShape::Crossing &level : group.levels) {
     double units = level.innermost ? members : std::min(nodes, members);
     double bandwidth = std::max(level.ringBandwidth * smallRingShare(group, level, 2), level.switchBandwidth);
-    slowest = std::max(slowest, 2 * (units - 1) / units * bytes / bandwidth);
+    slowest = std::max(slowest, (1 + 1 / group.reduceShare) * (units - 1) / units * bytes / bandwidth);
   }
   return slowest;
 }
@@ -225,7 +226,9 @@ double kerf::collectiveSeconds(Collective collective, const GroupShape &group, d
   case Collective::AllReduce: // reduce-scatter, then all-gather
     return group.launchSeconds + pipelined(group, hopSeconds(group, Hops::Tree), reduceSeconds(group, bytes), 2);
   case Collective::AllGather:
+    return group.launchSeconds + pipelined(group, hopSeconds(group, Hops::Ring), ringSeconds(group, bytes));
   case Collective::ReduceScatter:
+    bytes /= group.reduceShare;
     return group.launchSeconds + pipelined(group, hopSeconds(group, Hops::Ring), ringSeconds(group, bytes));
   case Collective::AllToAll: { // each level carries what goes across it; they run side by side
     double slowest = 0;
@@ -247,6 +250,14 @@ double kerf::collectiveSeconds(Collective collective, const GroupShape &group, d
 CollectiveModel::CollectiveModel(Mesh mesh, Cluster cluster)
     : theMesh(std::move(mesh)), theCluster(std::move(cluster)) {
   assert(theMesh.ranks() <= theCluster.ranks());
+  // Ranks that share a host's cores take turns, when they compute and when they move bytes.
+  if (double turns = turnsOf(theCluster.device, theMesh.ranks()); turns > 1)
+    for (Level &level : theCluster.levels) {
+      level.bandwidth /= turns;
+      level.nodeBandwidth /= turns;
+      level.latency *= turns;
+    }
+  theCluster.device = deviceAmong(theCluster.device, theMesh.ranks());
 }
 
 const GroupShape &CollectiveModel::group(std::span<const AxisRef> axes) const {

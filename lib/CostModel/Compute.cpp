@@ -30,6 +30,20 @@ double tiledProductSeconds(const Device &device, const Work &work, double peak) 
   return best;
 }
 
+/// A product on one core, of `seconds` at full rate: no tiles to deal out, but registers and loops that short
+/// dimensions leave part empty, and a call for each of the batch.
+double coreProductSeconds(const DeviceCurves &curves, const Work &work, double seconds) {
+  return seconds * (1 + curves.productOverheadM / work.m) * (1 + curves.productOverheadN / work.n) *
+             (1 + curves.productOverheadK / work.k) +
+         work.launches * work.batch * curves.productCallSeconds;
+}
+
+/// What a cache delivers counts as the bytes that memory would deliver in that time.
+double bytesAsFromMemory(const DeviceCurves &curves, const Work &work) {
+  double cached = std::min(work.bytes, work.launches * curves.cacheBytes);
+  return cached > 0 ? work.bytes - cached + cached / curves.cacheSpeedup : work.bytes;
+}
+
 } // namespace
 
 ComputeEfficiency kerf::efficiencyOf(const Device &device, KernelClass kernelClass) {
@@ -75,6 +89,30 @@ double kerf::peakFlops(const Device &device, std::string_view dtype) {
   return dtype == "f64" ? wide / 2 : wide;
 }
 
+double kerf::turnsOf(const Device &device, int64_t ranks) {
+  double cores = device.curves.hostCores;
+  return cores > 0 ? std::max(1.0, static_cast<double>(ranks) / cores) : 1;
+}
+
+Device kerf::deviceAmong(const Device &device, int64_t ranks) {
+  Device shared = device;
+  DeviceCurves &curves = shared.curves;
+  if (double turns = turnsOf(device, ranks); turns > 1) {
+    for (auto &[dtype, peak] : shared.peakFlops)
+      peak /= turns;
+    shared.memoryBandwidth /= turns;
+    curves.launchSeconds *= turns;
+    curves.productCallSeconds *= turns;
+    curves.collectiveSeconds *= turns;
+  }
+  double left = curves.hostMemoryBandwidth / static_cast<double>(ranks);
+  if (left > 0 && left < shared.memoryBandwidth) { // a cache is each core's own
+    curves.cacheSpeedup *= shared.memoryBandwidth / left;
+    shared.memoryBandwidth = left;
+  }
+  return shared;
+}
+
 double kerf::computeSeconds(const Device &device, const Work &work) {
   if (work.kernelClass == KernelClass::Nothing)
     return 0;
@@ -82,11 +120,11 @@ double kerf::computeSeconds(const Device &device, const Work &work) {
   ComputeEfficiency efficiency = efficiencyOf(device, work.kernelClass);
   double peak = peakFlops(device, work.dtype);
   double compute = work.flops / (efficiency.flops * peak);
-  double memory = work.bytes / (efficiency.bytes * device.memoryBandwidth);
+  double memory = bytesAsFromMemory(curves, work) / (efficiency.bytes * device.memoryBandwidth);
   bool sized = work.m > 0 && work.n > 0 && work.k > 0;
   if (work.kernelClass == KernelClass::Product && sized)
     compute = curves.processors > 1 ? work.launches * tiledProductSeconds(device, work, peak * curves.sustained)
-                                    : compute * (1 + curves.productOverheadK / work.k); // no tiles to deal out
+                                    : coreProductSeconds(curves, work, compute);
   if (work.kernelClass == KernelClass::Attention && work.n > 0)
     compute *= 1 + curves.attentionHalfLength / work.n;
   return std::max(compute, memory) + work.launches * curves.launchSeconds;

@@ -34,6 +34,36 @@ double bytesOf(ValueRange values) {
   return bytes;
 }
 
+double countOf(const Shape &shape, ArrayRef<int64_t> dims) {
+  double count = 1;
+  for (int64_t dim : dims)
+    count *= static_cast<double>(shape[dim]);
+  return count;
+}
+
+/// What a core's curves ask of the work beyond flops and bytes, from local shapes of operands and results: sizes of products and
+/// attention, and bytes that are really touched.
+void refineForCore(Operation *op, ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  auto bytes = [&](const Shape &shape, Value value) { return static_cast<double>(elementsOf(shape)) * bytesPerElement(value.getType()); };
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](DotGeneralOp dot) {
+        const Shape &lhs = operands[0], &rhs = operands[1];
+        work.batch = countOf(lhs, dot.getLhsBatching());
+        work.k = countOf(lhs, dot.getLhsContracting());
+        work.m = static_cast<double>(elementsOf(lhs)) / (work.batch * work.k);
+        work.n = static_cast<double>(elementsOf(rhs)) / (work.batch * work.k);
+      })
+      .Case<AttentionOp, AttentionBackwardOp>([&](Operation *) { // [batch, length, heads, width]
+        const Shape &query = operands[0], &key = operands[1];
+        work.batch = static_cast<double>(query[0] * query[2]);
+        work.m = static_cast<double>(query[1]), work.n = static_cast<double>(key[1]), work.k = static_cast<double>(query[3]);
+      })
+      .Case<EmbeddingOp, GatherOp, SliceOp>([&](Operation *op) { // reads no more of the first operand than it writes
+        double whole = bytes(operands[0], op->getOperand(0)), read = bytes(results[0], op->getResult(0));
+        work.bytes -= std::max(0.0, whole - read);
+      });
+}
+
 } // namespace
 
 int64_t bytesPerElement(Type type) {
@@ -92,6 +122,15 @@ double opSeconds(Operation *op, const Rule &rule, const Strategy &strategy, cons
     local.bytes += static_cast<double>(elementsOf(localShape(shapeOf(value), lies))) * bytesPerElement(value.getType());
   for (auto [value, lies] : llvm::zip(op->getResults(), sharding.results))
     local.bytes += static_cast<double>(elementsOf(localShape(shapeOf(value), lies))) * bytesPerElement(value.getType());
+  const Device &device = collectives.cluster().device;
+  if (device.kind == "cpu") {
+    SmallVector<Shape> operands, results;
+    for (auto [value, lies] : llvm::zip(op->getOperands(), sharding.operands))
+      operands.push_back(localShape(shapeOf(value), lies));
+    for (auto [value, lies] : llvm::zip(op->getResults(), sharding.results))
+      results.push_back(localShape(shapeOf(value), lies));
+    refineForCore(op, operands, results, local);
+  }
   double seconds = 0;
   if (!decomposed.empty()) {
     local.bytes *= kDecomposedPasses;
@@ -101,7 +140,7 @@ double opSeconds(Operation *op, const Rule &rule, const Strategy &strategy, cons
     double reduced = static_cast<double>(elementsOf(shape)) / std::max<int64_t>(1, shape.back()) * bytesPerElement(op->getOperand(0).getType());
     seconds = kDecomposedAllReduces * collectives.seconds(Collective::AllReduce, decomposed, reduced);
   }
-  return seconds + computeSeconds(collectives.cluster().device, local);
+  return seconds + computeSeconds(device, local);
 }
 
 double deviceOpSeconds(Operation *op, const CollectiveModel &collectives) {
@@ -117,7 +156,18 @@ double deviceOpSeconds(Operation *op, const CollectiveModel &collectives) {
       .Case([&](WorkOpInterface op) {
         Work work{op.getKernelClass(), op.getFlops(), bytesOf(op->getOperands()) + bytesOf(op->getResults()),
                   dtypeKey(op->getResult(0).getType()), 1};
-        return work.kernelClass == KernelClass::Nothing ? 0.0 : computeSeconds(collectives.cluster().device, work);
+        if (work.kernelClass == KernelClass::Nothing)
+          return 0.0;
+        const Device &device = collectives.cluster().device;
+        if (device.kind == "cpu") {
+          SmallVector<Shape> operands, results;
+          for (Value value : op->getOperands())
+            operands.push_back(shapeOf(value));
+          for (Value value : op->getResults())
+            results.push_back(shapeOf(value));
+          refineForCore(op, operands, results, work);
+        }
+        return computeSeconds(device, work);
       })
       .Case<MaskPaddingOp, LocalSliceOp>([&](Operation *op) {
         Work work{KernelClass::Movement, 0, 2 * bytesOf(op->getResults()), dtypeKey(op->getResult(0).getType()), 1};

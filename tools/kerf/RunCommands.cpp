@@ -2,6 +2,7 @@
 // kerf run and kerf train: a program on ranks that are threads, or processes under mpirun and srun.
 #include "Options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -55,11 +56,35 @@ void addMeasured(const runtime::RunReport &run, Report &report) {
   report.measuredMemory = memoryOf(run.memory);
 }
 
+/// Of one rank: memory that is really taken, and where rank 0's time went, per step.
+nlohmann::ordered_json measuredJson(const runtime::RunReport &run) {
+  const runtime::TimeReport &times = run.times;
+  double steps = std::max<double>(1, static_cast<double>(times.steps));
+  nlohmann::ordered_json measured;
+  measured["peak_bytes"] = run.memory.totalBytes();
+  measured["arena_bytes"] = run.memory.arenaBytes;
+  measured["persistent_bytes"] = run.memory.persistentBytes;
+  measured["compute_seconds"] = times.computeSeconds / steps;
+  measured["wait_seconds"] = times.waitSeconds / steps;
+  measured["kernels"] = nlohmann::ordered_json::array();
+  for (const runtime::KernelTime &kernel : times.kernels)
+    measured["kernels"].push_back({{"op", kernel.op}, {"calls", kernel.calls / times.steps}, {"seconds", kernel.seconds / steps}});
+  measured["collectives"] = nlohmann::ordered_json::array();
+  for (const runtime::CollectiveTime &collective : times.collectives)
+    measured["collectives"].push_back({{"op", collective.op}, {"name", collective.name}, {"cause", collective.cause}, {"bytes", collective.bytes},
+                                       {"seconds", collective.seconds / steps}, {"wait_seconds", collective.waitSeconds / steps}});
+  return measured;
+}
+
 nlohmann::ordered_json summaryJson(const runtime::RunReport &run, const Report *report) {
   nlohmann::ordered_json summary;
   summary["losses"] = nlohmann::ordered_json::array();
   for (const runtime::StepResult &step : run.steps)
     summary["losses"].push_back(step.loss);
+  summary["step_seconds"] = nlohmann::ordered_json::array();
+  for (const runtime::StepResult &step : run.steps)
+    summary["step_seconds"].push_back(step.seconds);
+  summary["measured"] = measuredJson(run);
   if (report)
     summary["report"] = toJson(*report);
   return summary;

@@ -19,6 +19,7 @@ int main(int argc, char **argv) {
   kerf::tool::addExplain(app, status);
   kerf::tool::addSolve(app, status);
   kerf::tool::addSimulate(app, status);
+  kerf::tool::addProfile(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -34,6 +34,16 @@ struct DeviceCurves {
   // memoryEfficiency.
   double productMemory = 0.8, reductionMemory = 0.7, gatherMemory = 0.4, movementMemory = 0.7;
   double pointwiseFlops = 0.1, reductionFlops = 0.1; // movement as pointwise, gather as reduction
+  // A core's products, beside productOverheadK: short rows and columns, and the call of the library for each of a
+  // batch.
+  double productOverheadM = 0, productOverheadN = 0; // elements
+  double productCallSeconds = 0;
+  // Of a kernel's bytes, those that a cache holds move faster.
+  double cacheBytes = 0, cacheSpeedup = 1;
+  // What ranks that are threads of one machine share. 0: a device has its own.
+  double hostCores = 0;           // cores of the machine, in cores that run alone
+  double hostMemoryBandwidth = 0; // bytes/s of all of them together
+  double reduceShare = 1;         // rate of bytes that a collective adds over that of bytes that it moves
   bool operator==(const DeviceCurves &) const = default;
 };
 

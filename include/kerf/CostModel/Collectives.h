@@ -20,6 +20,7 @@ struct GroupShape {
   int64_t members = 1;
   double launchSeconds = 0;   // from the call to the first byte
   bool cutIntoPieces = false; // long messages travel as a train of pieces
+  double reduceShare = 1;     // bytes that are added over bytes that are moved, in a second
   struct Crossing {
     bool innermost = false;     // the level that joins single devices
     int64_t parts = 1;          // units of the level below among which the group is spread, within one unit (the most)

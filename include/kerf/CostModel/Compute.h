@@ -22,4 +22,10 @@ double peakFlops(const Device &device, std::string_view dtype);
 /// max(flops / (efficiency * peak), bytes / (efficiency * bandwidth)) + launches * launch latency.
 double computeSeconds(const Device &device, const Work &work);
 
+/// The device as each of `ranks` busy ranks has it: where they share a host's cores and memory, a part of it. They take
+/// turns when there are more than cores.
+Device deviceAmong(const Device &device, int64_t ranks);
+/// Seconds that a rank of `ranks` needs for what would take one second if it ran alone.
+double turnsOf(const Device &device, int64_t ranks);
+
 } // namespace kerf

@@ -6,9 +6,6 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-// Floating point operations an element of the logits, an exponential counted as one.
-static constexpr double kCrossEntropyFlops = 4, kCrossEntropyBackwardFlops = 4;
-
 Value kerf::ir::zeroPadding(Emitter &emit, Value local, ArrayRef<int64_t> globalShape, const Sharding &sharding) {
   for (auto [dim, cut] : llvm::enumerate(sharding.dims)) {
     if (!isPadded(globalShape[dim], cut))

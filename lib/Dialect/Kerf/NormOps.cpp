@@ -8,12 +8,6 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-// Floating point operations an element, counting an exponential or a tanh as one (only their share of a step matters:
-// memory bounds these ops).
-static constexpr double kSoftmaxFlops = 5, kSoftmaxBackwardFlops = 4, kGeluFlops = 8, kGeluBackwardFlops = 14;
-static constexpr double kLayerNormFlops = 8, kLayerNormBackwardFlops = 14, kRmsNormFlops = 5,
-                        kRmsNormBackwardFlops = 10;
-
 static double elements(Value value) { return static_cast<double>(tensorType(value).getNumElements()); }
 static int64_t lastDim(Value value) { return tensorType(value).getRank() - 1; }
 static int64_t lastSize(Value value) { return tensorType(value).getShape().back(); }

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fits the cost model's own formulas to samples: constants are moved up and down by ever smaller factors as long as the
+// logarithms of predicted over measured shrink. Few constants, starting from a neighbour's: no better method is needed,
+// and equal samples give equal constants.
+#include "kerf/Profile/Profile.h"
+
+#include "kerf/CostModel/Compute.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace kerf;
+
+namespace {
+
+/// One constant and where it may lie.
+struct Constant {
+  double *value;
+  double least, most;
+};
+
+constexpr double kFirstFactor = 2, kLastFactor = 1.005;
+/// A kernel that is off by more counts as off by this: one bad sample does not bend the rest.
+constexpr double kMostError = 0.7;
+
+template <typename Predict, typename Samples> double lossOf(const Samples &samples, const Predict &predict) {
+  double sum = 0;
+  for (const auto &sample : samples) {
+    double error = std::min(std::abs(std::log(predict(sample) / sample.seconds)), kMostError);
+    sum += error * error;
+  }
+  return sum;
+}
+
+template <typename Predict, typename Samples>
+void fit(const std::vector<Constant> &constants, const Samples &samples, const Predict &predict) {
+  if (samples.empty())
+    return;
+  double best = lossOf(samples, predict);
+  for (double factor = kFirstFactor; factor > kLastFactor;) {
+    bool better = false;
+    for (const Constant &constant : constants)
+      for (double by : {factor, 1 / factor}) {
+        double before = *constant.value;
+        *constant.value = std::clamp(before * by, constant.least, constant.most);
+        double loss = lossOf(samples, predict);
+        if (loss < best * (1 - 1e-9))
+          best = loss, better = true;
+        else
+          *constant.value = before;
+      }
+    if (!better)
+      factor = std::sqrt(factor);
+  }
+}
+
+std::vector<KernelSample> ofClass(std::span<const KernelSample> samples, KernelClass kernelClass) {
+  std::vector<KernelSample> chosen;
+  for (const KernelSample &sample : samples)
+    if (sample.work.kernelClass == kernelClass)
+      chosen.push_back(sample);
+  return chosen;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty())
+    return 0;
+  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+constexpr double kLeastShare = 1e-4;
+constexpr double kLeastSeconds = 1e-9, kMostSeconds = 1e-3;
+constexpr double kLeastElements = 0.01, kMostElements = 1000;
+
+} // namespace
+
+void kerf::fitKernels(Device &device, std::span<const KernelSample> samples) {
+  DeviceCurves &c = device.curves;
+  auto predict = [&](const KernelSample &sample) { return computeSeconds(device, sample.work); };
+  auto fitClass = [&](KernelClass kernelClass, std::vector<Constant> constants) {
+    fit(constants, ofClass(samples, kernelClass), predict);
+  };
+  c.cacheBytes = 1 << 20, c.cacheSpeedup = 2;
+  c.productOverheadM = c.productOverheadN = c.productOverheadK = 4;
+  c.productCallSeconds = 1e-6;
+  c.attentionHalfLength = 16;
+  // Pointwise kernels are most and say what caches and launches are.
+  fitClass(KernelClass::Pointwise, {{&c.memoryEfficiency, kLeastShare, 1},
+                                    {&c.pointwiseFlops, kLeastShare, 1},
+                                    {&c.cacheBytes, 1e4, 1e9},
+                                    {&c.cacheSpeedup, 1, 100},
+                                    {&c.launchSeconds, kLeastSeconds, kMostSeconds}});
+  fitClass(KernelClass::Reduction, {{&c.reductionMemory, kLeastShare, 1}, {&c.reductionFlops, kLeastShare, 1}});
+  fitClass(KernelClass::Gather, {{&c.gatherMemory, kLeastShare, 1}});
+  fitClass(KernelClass::Movement, {{&c.movementMemory, kLeastShare, 1}});
+  fitClass(KernelClass::Product, {{&c.productEfficiency, kLeastShare, 1},
+                                  {&c.productMemory, kLeastShare, 1},
+                                  {&c.productOverheadM, kLeastElements, kMostElements},
+                                  {&c.productOverheadN, kLeastElements, kMostElements},
+                                  {&c.productOverheadK, kLeastElements, kMostElements},
+                                  {&c.productCallSeconds, kLeastSeconds, kMostSeconds}});
+  fitClass(KernelClass::Attention,
+           {{&c.attentionEfficiency, kLeastShare, 1}, {&c.attentionHalfLength, kLeastElements, kMostElements}});
+}
+
+double kerf::predictedSeconds(const Cluster &cluster, const CollectiveSample &sample) {
+  Mesh mesh{{{"data", sample.ranks}}};
+  return CollectiveModel(mesh, cluster)
+      .seconds(sample.collective, std::vector<AxisRef>{{0, 1, sample.ranks}}, sample.bytes);
+}
+
+void kerf::fitCollectives(Cluster &cluster, std::span<const CollectiveSample> samples) {
+  Level &level = cluster.levels.front();
+  std::vector<CollectiveSample> all(samples.begin(), samples.end());
+  auto predict = [&](const CollectiveSample &sample) {
+    level.nodeBandwidth = level.bandwidth;
+    return predictedSeconds(cluster, sample);
+  };
+  fit({{&level.bandwidth, 1e6, 1e13},
+       {&level.latency, kLeastSeconds, kMostSeconds},
+       {&cluster.device.curves.collectiveSeconds, kLeastSeconds, kMostSeconds},
+       {&cluster.device.curves.reduceShare, kLeastShare, 1}},
+      all, predict);
+  level.nodeBandwidth = level.bandwidth;
+}
+
+double kerf::medianError(const Device &device, std::span<const KernelSample> samples, KernelClass kernelClass) {
+  std::vector<double> errors;
+  for (const KernelSample &sample : ofClass(samples, kernelClass))
+    errors.push_back(std::abs(computeSeconds(device, sample.work) / sample.seconds - 1));
+  return median(std::move(errors));
+}
+
+double kerf::medianError(const Cluster &cluster, std::span<const CollectiveSample> samples) {
+  std::vector<double> errors;
+  for (const CollectiveSample &sample : samples)
+    errors.push_back(std::abs(predictedSeconds(cluster, sample) / sample.seconds - 1));
+  return median(std::move(errors));
+}

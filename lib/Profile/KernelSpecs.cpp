@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels that are measured: those of a transformer's training step, in sizes from a cache's to memory's. What each
+// does is counted as the dialect counts it.
+#include "KernelTimer.h"
+
+#include "kerf/Support/Work.h"
+#include <fmt/format.h>
+
+using namespace kerf;
+using namespace kerf::profile;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+/// Which dimension of each operand is contracted: forward, gradient of the left side, gradient of the right side.
+enum class Layout { Forward, LeftGradient, RightGradient };
+
+KernelSpec product(int64_t m, int64_t n, int64_t k, DType dtype, Layout layout) {
+  bool leftLast = layout != Layout::RightGradient, rightFirst = layout != Layout::LeftGradient;
+  Shape left = leftLast ? Shape{m, k} : Shape{k, m}, right = rightFirst ? Shape{k, n} : Shape{n, k};
+  KernelSpec spec;
+  spec.name = fmt::format("dot_general {} {} x {} by {} x {}", toString(dtype), m, k, k, n);
+  spec.op = "dot_general";
+  spec.attrs = {{"lhs_batching", Json::array()},
+                {"rhs_batching", Json::array()},
+                {"lhs_contracting", {leftLast ? 1 : 0}},
+                {"rhs_contracting", {rightFirst ? 0 : 1}}};
+  spec.operands = {{dtype, left}, {dtype, right}};
+  spec.results = {{dtype, {m, n}}};
+  spec.work.kernelClass = KernelClass::Product;
+  spec.work.dtype = toString(dtype);
+  spec.work.m = static_cast<double>(m), spec.work.n = static_cast<double>(n), spec.work.k = static_cast<double>(k);
+  spec.work.flops = 2 * spec.work.m * spec.work.n * spec.work.k;
+  return spec;
+}
+
+/// Causal: of the s x s pairs, those on and below the diagonal.
+KernelSpec attention(int64_t samples, int64_t sequence, int64_t heads, int64_t width, bool backward) {
+  TensorSpec q{DType::F32, {samples, sequence, heads, width}}, lse{DType::F32, {samples, heads, sequence}};
+  KernelSpec spec;
+  spec.op = backward ? "attention_backward" : "attention";
+  spec.name = fmt::format("{} {} x {} x {} x {}", spec.op, samples, sequence, heads, width);
+  spec.attrs = {{"scale", 0.125}, {"causal", true}};
+  spec.operands = backward ? std::vector<TensorSpec>{q, q, q, q, lse, q} : std::vector<TensorSpec>{q, q, q};
+  spec.results = backward ? std::vector<TensorSpec>{q, q, q} : std::vector<TensorSpec>{q, lse};
+  auto s = static_cast<double>(sequence), batch = static_cast<double>(samples * heads);
+  spec.work.kernelClass = KernelClass::Attention;
+  spec.work.flops = batch * s * (s + 1) * static_cast<double>(width) * (backward ? 5 : 2);
+  spec.work.m = spec.work.n = s, spec.work.k = static_cast<double>(width), spec.work.batch = batch;
+  return spec;
+}
+
+/// Flops by element of a tensor of rows x width.
+KernelSpec rowsKernel(const char *op, KernelClass kernelClass, Json attrs, std::vector<TensorSpec> operands,
+                      std::vector<TensorSpec> results, int64_t elements, double flopsEach) {
+  KernelSpec spec;
+  spec.op = op;
+  spec.name = fmt::format("{} of {} elements", op, elements);
+  spec.attrs = std::move(attrs);
+  spec.operands = std::move(operands);
+  spec.results = std::move(results);
+  spec.work.kernelClass = kernelClass;
+  spec.work.flops = flopsEach * static_cast<double>(elements);
+  return spec;
+}
+
+void addPointwise(std::vector<KernelSpec> &specs, int64_t rows, int64_t width) {
+  TensorSpec x{DType::F32, {rows, width}}, scalar{DType::F32, {}}, count{DType::I64, {}, 2};
+  int64_t n = rows * width;
+  auto add = [&](const char *op, Json attrs, std::vector<TensorSpec> in, std::vector<TensorSpec> out, double flops) {
+    specs.push_back(rowsKernel(op, KernelClass::Pointwise, std::move(attrs), std::move(in), std::move(out), n, flops));
+  };
+  add("add", Json::object(), {x, x}, {x}, 1);
+  add("gelu", {{"approximate", true}}, {x}, {x}, kGeluFlops);
+  add("gelu_backward", {{"approximate", true}}, {x, x}, {x}, kGeluBackwardFlops);
+  add("sgd", {{"momentum", 0.9}, {"weight_decay", 0.0}}, {x, x, x, scalar}, {x, x}, 2);
+  add("adamw", {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.01}},
+      {x, x, x, x, scalar, count}, {x, x, x}, 3);
+}
+
+void addReductions(std::vector<KernelSpec> &specs, int64_t rows, int64_t width) {
+  TensorSpec x{DType::F32, {rows, width}}, row{DType::F32, {width}}, column{DType::F32, {rows}};
+  TensorSpec labels{DType::I64, {rows}, width};
+  int64_t n = rows * width;
+  auto add = [&](const char *op, Json attrs, std::vector<TensorSpec> in, std::vector<TensorSpec> out, double flops) {
+    specs.push_back(rowsKernel(op, KernelClass::Reduction, std::move(attrs), std::move(in), std::move(out), n, flops));
+  };
+  add("layer_norm", {{"epsilon", 1e-5}}, {x, row, row}, {x, column, column}, kLayerNormFlops);
+  add("layer_norm_backward", Json::object(), {x, row, column, column, x}, {x, row, row}, kLayerNormBackwardFlops);
+  add("rms_norm", {{"epsilon", 1e-5}}, {x, row}, {x, column}, kRmsNormFlops);
+  add("rms_norm_backward", Json::object(), {x, row, column, x}, {x, row}, kRmsNormBackwardFlops);
+  add("cross_entropy", {{"ignore_index", -100}}, {x, labels}, {column, column}, kCrossEntropyFlops);
+  add("cross_entropy_backward", {{"ignore_index", -100}}, {x, labels, column, column}, {x}, kCrossEntropyBackwardFlops);
+  add("reduce", {{"kind", "sum"}, {"dimensions", {0}}}, {x}, {row}, 1);
+}
+
+void addMoves(std::vector<KernelSpec> &specs, int64_t rows, int64_t width) {
+  TensorSpec x{DType::F32, {rows, width}}, row{DType::F32, {width}}, table{DType::F32, {2 * rows, width}};
+  TensorSpec ids{DType::I64, {rows}, 2 * rows};
+  int64_t n = rows * width;
+  auto add = [&](const char *op, KernelClass kind, Json attrs, std::vector<TensorSpec> in,
+                 std::vector<TensorSpec> out) -> KernelSpec & {
+    specs.push_back(rowsKernel(op, kind, std::move(attrs), std::move(in), std::move(out), n, 0));
+    return specs.back();
+  };
+  add("broadcast_in_dim", KernelClass::Pointwise, {{"broadcast_dimensions", {1}}}, {row}, {x}).work.flops =
+      static_cast<double>(n);
+  add("transpose", KernelClass::Movement, {{"permutation", {1, 0}}}, {x}, {{DType::F32, {width, rows}}});
+  add("slice", KernelClass::Movement, {{"start", {0, 0}}, {"limit", {rows, width / 2}}, {"strides", {1, 1}}}, {x},
+      {{DType::F32, {rows, width / 2}}})
+      .work.bytes = 4.0 * static_cast<double>(n); // half is read, half is written
+  double slices = 4.0 * static_cast<double>(n);
+  double indices = 8.0 * static_cast<double>(rows);
+  add("embedding", KernelClass::Gather, {{"rows", 2 * rows}}, {table, ids}, {x}).work.bytes = 2 * slices + indices;
+  KernelSpec &backward = add("embedding_backward", KernelClass::Gather, {{"rows", 2 * rows}}, {ids, x}, {table});
+  backward.work.flops = static_cast<double>(n);
+}
+
+} // namespace
+
+KernelSpec kerf::profile::productSpec(int64_t m, int64_t n, int64_t k, DType dtype) {
+  return product(m, n, k, dtype, Layout::Forward);
+}
+
+KernelSpec kerf::profile::streamSpec() {
+  constexpr int64_t kElements = int64_t(8) << 20; // 3 x 32 MiB: beyond any cache, with its copies
+  TensorSpec x{DType::F32, {kElements}};
+  KernelSpec spec = rowsKernel("add", KernelClass::Pointwise, Json::object(), {x, x}, {x}, kElements, 1);
+  return spec;
+}
+
+std::vector<KernelSpec> kerf::profile::kernelSpecs(ProfileOptions::Effort effort) {
+  std::vector<KernelSpec> specs;
+  struct Sizes {
+    int64_t m, n, k;
+  };
+  // Tokens by widths of small and middling transformers, then what few rows, columns or terms cost.
+  const Sizes sizes[] = {{64, 64, 64},    {256, 256, 256},  {512, 512, 512},   {1024, 256, 256}, {1024, 1024, 256},
+                         {512, 64, 256},  {1024, 2048, 64}, {256, 1024, 1024}, {128, 128, 32},   {16, 1024, 256},
+                         {1024, 16, 256}, {256, 256, 16},   {1, 1024, 1024},   {32, 32, 4096}};
+  for (const Sizes &s : sizes)
+    for (Layout layout : {Layout::Forward, Layout::LeftGradient, Layout::RightGradient})
+      specs.push_back(product(s.m, s.n, s.k, DType::F32, layout));
+  for (int64_t n : {64, 256, 512})
+    for (DType dtype : {DType::F64, DType::BF16})
+      specs.push_back(productSpec(n, n, n, dtype));
+  for (bool backward : {false, true}) {
+    specs.push_back(attention(8, 64, 2, 32, backward));
+    specs.push_back(attention(4, 128, 4, 64, backward));
+    specs.push_back(attention(2, 256, 4, 64, backward));
+    specs.push_back(attention(1, 512, 4, 64, backward));
+  }
+  struct Rows {
+    int64_t rows, width;
+  };
+  std::vector<Rows> rows = {{16, 64}, {256, 64}, {512, 256}, {1024, 512}, {1024, 2048}};
+  if (effort == ProfileOptions::Effort::Full)
+    rows.push_back({4096, 2048});
+  for (const Rows &r : rows) {
+    addPointwise(specs, r.rows, r.width);
+    addReductions(specs, r.rows, r.width);
+    addMoves(specs, r.rows, r.width);
+  }
+  return specs;
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "KernelTimer.h"
+
+#include "kerf/Runtime/Device.h"
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+using namespace kerf;
+using namespace kerf::profile;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr int kCopies = 3;
+constexpr size_t kMostCalls = 20000;
+
+template <typename T> void fillNumbers(const runtime::TensorView &view, int64_t below) {
+  T *data = static_cast<T *>(view.data);
+  for (int64_t i = 0; i < view.elements(); ++i)
+    data[i] = below > 0 ? T(i * 7919 % below) : T(double(i % 17 + 1) / 32);
+}
+
+/// Copies of one kernel, bound.
+class Bound {
+public:
+  static Result<std::unique_ptr<Bound>> make(const KernelSpec &spec) {
+    auto bound = std::make_unique<Bound>();
+    bound->instruction.op = spec.op;
+    bound->instruction.attrs = spec.attrs;
+    void *scratch = nullptr;
+    for (int copy = 0; copy < kCopies; ++copy) {
+      runtime::BindRequest request{bound->instruction, {}, {}, bound->mesh, 0, nullptr};
+      for (const TensorSpec &operand : spec.operands)
+        request.operands.push_back(bound->memory.tensor(operand));
+      for (const TensorSpec &result : spec.results)
+        request.results.push_back(bound->memory.tensor(result));
+      Result<int64_t> scratchBytes = runtime::scratchBytes(request);
+      if (!scratchBytes)
+        return scratchBytes.error();
+      if (!scratch)
+        scratch = bound->memory.bytes(*scratchBytes);
+      request.scratch = scratch;
+      Result<runtime::Kernel> kernel = runtime::bindKernel(request);
+      if (!kernel)
+        return kernel.error();
+      bound->kernels.push_back(std::move(*kernel));
+    }
+    return bound;
+  }
+
+  Status run(size_t call) const { return kernels[call % kernels.size()](); }
+
+private:
+  package::Instruction instruction;
+  Mesh mesh;
+  Memory memory;
+  std::vector<runtime::Kernel> kernels;
+};
+
+Result<double> timed(const Bound &bound, double budgetSeconds) {
+  for (size_t call = 0; call < kCopies; ++call)
+    if (Status status = bound.run(call); !status)
+      return status.error();
+  std::vector<double> seconds;
+  Clock::time_point begin = Clock::now();
+  while (seconds.size() < kCopies || (secondsSince(begin) < budgetSeconds && seconds.size() < kMostCalls)) {
+    Clock::time_point start = Clock::now();
+    if (Status status = bound.run(seconds.size()); !status)
+      return status.error();
+    seconds.push_back(secondsSince(start));
+  }
+  return quickThird(seconds);
+}
+
+} // namespace
+
+void Memory::Free::operator()(void *memory) const { std::free(memory); }
+
+void *Memory::bytes(int64_t count) {
+  constexpr int64_t kAlignment = runtime::Device::kAlignment;
+  size_t whole = size_t(std::max<int64_t>(count, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  blocks.emplace_back(std::aligned_alloc(kAlignment, whole));
+  std::memset(blocks.back().get(), 0, whole);
+  return blocks.back().get();
+}
+
+runtime::TensorView Memory::tensor(const TensorSpec &spec) {
+  runtime::TensorView view{nullptr, spec.dtype, spec.shape};
+  view.data = bytes(view.bytes());
+  switch (spec.dtype) {
+  case DType::F32:
+    fillNumbers<float>(view, 0);
+    break;
+  case DType::F64:
+    fillNumbers<double>(view, 0);
+    break;
+  case DType::I64:
+    fillNumbers<int64_t>(view, std::max<int64_t>(spec.below, 1));
+    break;
+  default: // 16-bit floats: zeros take as long as other numbers
+    break;
+  }
+  return view;
+}
+
+double kerf::profile::quickThird(std::vector<double> &seconds) {
+  auto at = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() * 3 / 10);
+  std::nth_element(seconds.begin(), at, seconds.end());
+  return *at;
+}
+
+Result<double> kerf::profile::secondsOfCall(const KernelSpec &spec, double budgetSeconds) {
+  auto bound = Bound::make(spec);
+  if (!bound)
+    return bound.error();
+  return timed(**bound, budgetSeconds);
+}
+
+Result<double> kerf::profile::secondsOfCall(const KernelSpec &spec, double budgetSeconds, int threads) {
+  std::vector<std::unique_ptr<Bound>> bounds;
+  for (int t = 0; t < threads; ++t) {
+    auto bound = Bound::make(spec);
+    if (!bound)
+      return bound.error();
+    bounds.push_back(std::move(*bound));
+  }
+  std::vector<Result<double>> results(bounds.size(), Result<double>(0.0));
+  std::vector<std::thread> running;
+  for (size_t t = 0; t < bounds.size(); ++t)
+    running.emplace_back([&, t] { results[t] = timed(*bounds[t], budgetSeconds); });
+  for (std::thread &thread : running)
+    thread.join();
+  double sum = 0;
+  for (const Result<double> &result : results) {
+    if (!result)
+      return result.error();
+    sum += *result;
+  }
+  return sum / static_cast<double>(threads);
+}
+
+Result<KernelSample> kerf::profile::measure(const KernelSpec &spec, double budgetSeconds) {
+  auto seconds = secondsOfCall(spec, budgetSeconds);
+  if (!seconds)
+    return Error{"profile: " + spec.name + ": " + seconds.error().message, ExitStatus::InternalCheck};
+  KernelSample sample{spec.name, spec.work, *seconds};
+  if (sample.work.bytes == 0)
+    for (const auto *specs : {&spec.operands, &spec.results})
+      for (const TensorSpec &tensor : *specs)
+        sample.work.bytes += static_cast<double>(elementsOf(tensor.shape) * bytesOf(tensor.dtype));
+  return sample;
+}
