@@ -210,13 +210,14 @@ StrategyRank megatronLayout(ModuleOp module, const Mesh &mesh, SequenceParallel 
         return std::nullopt;
       return rank + (cut < 0 ? kWhole : kPreferred);
     }
-    bool onStream = false, onSequence = false, ownFactor = false;
+    bool onStream = false, onSequence = false, ownFactor = false, onBatch = false; // without a batch: parameters
     for (size_t f = 0; f < tags.size(); ++f) {
       onStream |= (tags[f] & kWidth) != 0;
+      onBatch |= (tags[f] & kBatch) != 0;
       onSequence |= (tags[f] & kSequence) && cuttable(f);
       ownFactor |= tags[f] == 0 && cuttable(f);
     }
-    bool shouldCut = alongSequence && !isParameter && onStream && onSequence && !ownFactor;
+    bool shouldCut = alongSequence && !isParameter && onBatch && onStream && onSequence && !ownFactor;
     if (cut < 0)
       return rank + (shouldCut ? kWhole : kPreferred);
     if (rule.factors[cut].kind == FactorKind::PartialSum || tags[cut] == 0)

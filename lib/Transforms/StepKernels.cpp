@@ -208,10 +208,8 @@ std::vector<Kernel> KernelBuilder::attention(Operation *op) const {
       kernels.push_back(product(op, " queries' gradient", s, d, t, samples));
       kernels.push_back(product(op, " keys' gradient", t, d, s, samples));
     }
-    if (!backward) { // heads apart for the products, and side by side again
-      kernels.push_back(kernel(op, " heads", KernelClass::Movement, 0));
+    if (!backward) // heads side by side again
       kernels.push_back(kernel(op, " merge", KernelClass::Movement, 2 * types.bytes * merged));
-    }
   }
   for (Kernel &one : kernels)
     one.kept = one.work.kernelClass == KernelClass::Movement ? Kept::Always : Kept::Selective;

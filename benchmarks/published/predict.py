@@ -1,0 +1,402 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Predicts every row of a CSV of published training runs with `kerf simulate` and says how far off it is.
+
+    benchmarks/published/predict.py runs.csv [--kerf build/bin/kerf] [--jobs 2] [--rows out.csv] [--only TEXT]
+
+Each row becomes a config.json, a plan.json, a cluster file of clusters/ and options; nothing in a row's results is read
+but to compare. Conventions that a row's columns do not say (what its framework overlapped, fused and kept, in which year)
+come from the table CONVENTIONS. Rows that cannot be expressed are listed with the reason. The columns: README.md beside this.
+"""
+import argparse
+import collections
+import concurrent.futures
+import csv
+import json
+import math
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+GIB = 2.0**30
+
+
+class CannotExpress(Exception):
+    pass
+
+
+def number(row, key, default=None):
+    text = (row.get(key) or "").strip()
+    try:
+        return float(text)
+    except ValueError:
+        return default
+
+
+def whole(row, key, default=None):
+    value = number(row, key)
+    return default if value is None else int(round(value))
+
+
+# What frameworks do that the columns do not say. The first row whose pattern is in "system, notes, source" counts; every row is a
+# documented property of that software at that time, none was fitted.
+#   overlap: collectives beside compute; gradients: dtype in which they are summed; accumulation: of microbatches, in the products or by a
+#   kernel; attention: fused or not; dropout: trained with it; sends: between stages, each rank its share or all of it.
+MEGATRON_2021 = dict(overlap=[], gradients="f16", accumulation="kernel", attention="unfused", dropout=True)
+MEGATRON_2022 = dict(overlap=["tensor"], gradients="f32", accumulation="fused", attention="unfused", dropout=True)
+MEGATRON_2023 = dict(overlap=["gradients", "parameters", "tensor", "stage"], gradients="f32", accumulation="fused", attention="fused",
+                     dropout=False)
+FSDP = dict(overlap=["gradients", "parameters", "stage"], gradients="f32", accumulation="fused", attention="fused", dropout=False)
+CONVENTIONS = [
+    (r"llm-foundry|fsdp|torchtitan", FSDP),
+    (r"deepspeed zero-3", dict(MEGATRON_2021, gathers="deepspeed-2021", accumulation="fused")),
+    (r"vtrain", MEGATRON_2021),
+    (r"zero bubble", dict(MEGATRON_2022, overlap=["stage"], sends="whole")),
+    (r"2020", dict(MEGATRON_2021, overlap=["gradients"])),
+    (r"ddp-impl=torch", dict(MEGATRON_2021, overlap=["gradients"])),
+    (r"earlier software", dict(MEGATRON_2021, sends="whole")),
+    (r"2205\.05198|korthikanti", MEGATRON_2022),
+    (r"sc21|2104\.04473", MEGATRON_2021),
+    (r"bloom|bigscience|mt-nlg|glm|neox|pangu", dict(MEGATRON_2021, gradients="f32")),
+    (r"", MEGATRON_2023),
+]
+
+# hardware, interconnect and system -> cluster file; the first pattern that is found counts.
+CLUSTERS = [
+    (r"910b", "ascend-910b"),
+    (r"910", "ascend-910a"),
+    (r"\bt4\b", "t4-nodes"),
+    (r"b200", "dgx-b200"),
+    (r"h800", None),
+    (r"h100.*(efa|p5)", "p5"),
+    (r"h100.*(roce|grand teton|llama ?3)", "h100-roce"),
+    (r"h100", "dgx-h100"),
+    (r"v100.*(dgx-2|dgx2)", "dgx2-v100"),
+    (r"v100.*(jean|omni)", "jean-zay-v100"),
+    (r"v100.*(p3\.|25 ?gb)", "p3"),
+    (r"v100.*(p3dn|efa|100 ?gb)", "p3dn"),
+    (r"v100", "dgx-v100"),
+    (r"a100.*selene", "selene"),
+    (r"a100.*(jean|omni)", "jean-zay-a100"),
+    (r"a100-40.*(efa|p4d)", "p4d"),
+    (r"a100.*(efa|p4d)", "p4de"),
+    (r"a100-40", "dgx-a100-40gb"),
+    (r"a100.*(2 ?tb|2000 ?gb)", "a100-roce-2000"),
+    (r"a100.*(zero bubble|rdma|800 ?gb|vtrain)", "vtrain-a100"),
+    (r"a100.*(1600|llm-foundry)", "a100-roce"),
+    (r"a100", "dgx-a100"),
+]
+
+
+def described(row):
+    return " ".join((row.get(key) or "") for key in ("hardware", "interconnect", "system")).lower()
+
+
+def conventions(row):
+    text = " ".join((row.get(key) or "") for key in ("system", "id", "plan_notes", "source")).lower()
+    return next(values for pattern, values in CONVENTIONS if re.search(pattern, text))
+
+
+def cluster_of(row, ranks, folder):
+    text = described(row)
+    name = next((name for pattern, name in CLUSTERS if re.search(pattern, text)), None)
+    if not name:
+        raise CannotExpress(f"no cluster file for '{row.get('hardware')}'")
+    path = os.path.join(ROOT, "clusters", name + ".json")
+    with open(path) as file:
+        cluster = json.load(file)
+    size = math.prod(level["size"] for level in cluster["levels"])
+    if size >= ranks:
+        return path
+    # More of the same nodes.
+    last = cluster["levels"][-1]
+    last["size"] = math.ceil(ranks / (size // last["size"]))
+    cluster.pop("ranks", None)
+    larger = os.path.join(folder, f"{name}-{ranks}.json")
+    with open(larger, "w") as file:
+        json.dump(cluster, file)
+    return larger
+
+
+def config_of(row, convention):
+    layers, hidden, heads = whole(row, "layers"), whole(row, "hidden"), whole(row, "heads")
+    sequence = whole(row, "seq")
+    for key, value in (("layers", layers), ("hidden", hidden), ("heads", heads), ("seq", sequence)):
+        if not value:
+            raise CannotExpress(f"'{key}' was not published")
+    if (whole(row, "experts") or 0) > 1:
+        raise CannotExpress("mixture of experts")
+    arch = (row.get("arch") or "").lower()
+    groups = whole(row, "kv_heads", heads) or heads
+    vocabulary = whole(row, "vocab", 51200) or 51200
+    inner = whole(row, "ffn")
+    if re.search(r"llama|mistral|qwen|swiglu|gated", arch):
+        return {"model_type": "llama", "num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads,
+                "num_key_value_heads": groups, "intermediate_size": inner or 4 * hidden, "vocab_size": vocabulary,
+                "max_position_embeddings": sequence, "tie_word_embeddings": False}
+    if re.search(r"bert|t5|vit|resnet|moe", arch):
+        raise CannotExpress(f"architecture '{row.get('arch')}'")
+    if groups != heads:
+        raise CannotExpress(f"{groups} key/value heads of {heads} without a gated MLP")
+    dropped = 0.1 if convention["dropout"] else 0.0
+    return {"model_type": "gpt2", "n_layer": layers, "n_embd": hidden, "n_head": heads, "n_inner": inner or 4 * hidden,
+            "vocab_size": vocabulary, "n_positions": sequence, "attn_pdrop": dropped, "resid_pdrop": dropped, "embd_pdrop": dropped}
+
+
+def guessed_microbatch(row, batch):
+    """Where it was not published: what fits beside a model of that width (SC21's own tables have 16 down to 1)."""
+    hidden = whole(row, "hidden")
+    if hidden <= 4096:
+        return 16
+    if hidden <= 6144:
+        return 8
+    if hidden <= 8192:
+        return 4
+    return 2 if hidden <= 12288 and batch < 2400 and whole(row, "layers") < 96 else 1
+
+
+def plan_of(row, convention):
+    for key, what in (("cp", "context parallelism"), ("ep", "expert parallelism")):
+        if (whole(row, key, 1) or 1) > 1:
+            raise CannotExpress(what)
+    model, stages = whole(row, "tp", 1) or 1, whole(row, "pp", 1) or 1
+    gpus = whole(row, "gpus")
+    data = whole(row, "dp") or (gpus // (model * stages) if gpus else None)
+    if not data:
+        raise CannotExpress("neither 'dp' nor 'gpus' was published")
+    batch, micro = whole(row, "gbs"), whole(row, "mbs")
+    if not batch and micro and whole(row, "grad_accum"):
+        batch = micro * whole(row, "grad_accum") * data
+    if not batch:
+        raise CannotExpress("'gbs' was not published")
+    if not micro:
+        micro = guessed_microbatch(row, batch)
+    micro = max(1, min(micro, batch // data))
+    microbatches = max(1, round(batch / (data * micro)))
+    layers = whole(row, "layers")
+    plan = {"kerf": 1, "mesh": {"stage": stages, "data": data, "model": model}, "global_batch": microbatches * data * micro,
+            "microbatch": micro}
+    recompute = (row.get("recompute") or "").lower()
+    plan["recompute"] = "selective" if "selective" in recompute else "full" if "full" in recompute else "none"
+    plan["sequence_parallel"] = (row.get("sp") or "").lower() == "yes" and model > 1
+    zero = whole(row, "zero", 0) or 0
+    plan["optimizer_sharding"] = zero
+    plan["overlap"] = convention["overlap"]
+    plan["gradient_accumulation"] = convention["accumulation"]
+    plan["attention"] = convention["attention"]
+    plan["parameter_gathers"] = convention.get("gathers", "layer")
+    plan["stage_sends"] = convention.get("sends", "scattered")
+    schedule = (row.get("schedule") or "").lower()
+    if stages > 1:
+        chunks = row.get("vp") or "1"
+        chunks = (layers + 2) // stages if "max" in chunks else max(1, whole(row, "vp", 1) or 1)
+        if "zb" in schedule or "zero bubble" in schedule:
+            variant = "2p" if "2p" in schedule else "1p" if "1p" in schedule else "h1"
+            plan["schedule"] = {"name": "zero-bubble", "variant": variant}
+        elif chunks > 1:
+            plan["schedule"] = {"name": "interleaved", "chunks": chunks}
+        else:
+            plan["schedule"] = {"name": "gpipe" if "gpipe" in schedule else "1f1b"}
+        if "fewer layers placed on first/last" in (row.get("plan_notes") or ""):  # embedding and head count as a layer each
+            parts = stages * (chunks if "max" in (row.get("vp") or "") else 1)
+            each = (layers + 2) // parts
+            counts = [each - (part in (0, parts - 1)) for part in range(parts)]
+            if sum(counts) != layers:
+                raise CannotExpress(f"{layers} layers in {parts} parts with fewer on the first and last")
+            plan["stages"], begin = [], 0
+            for count in counts:
+                plan["stages"].append({"layers": [begin, begin + count - 1] if count else []})
+                begin += count
+    return plan
+
+
+def dtype_of(row):
+    text = (row.get("dtype") or "").lower()
+    return "f8" if "fp8" in text or "f8" in text else "bf16" if "bf16" in text else "f32" if "fp32" in text else "f16"
+
+
+def measured_seconds(row, plan, predicted):
+    """Seconds of a step: as published, or from rates. Hardware FLOP/s count the recomputed forward (8 of 6 per weight)."""
+    seconds = number(row, "iter_time_s")
+    if seconds:
+        return seconds
+    batch, sequence, gpus = plan["global_batch"], whole(row, "seq"), whole(row, "gpus") or predicted["ranks"]
+    tokens = batch * sequence
+    if number(row, "tokens_s_total"):
+        return tokens / number(row, "tokens_s_total")
+    if number(row, "tokens_s_gpu"):
+        return tokens / number(row, "tokens_s_gpu") / gpus
+    if number(row, "samples_s"):
+        return batch / number(row, "samples_s")
+    rate = number(row, "tflops_per_gpu")
+    if not rate:
+        return None
+    hardware = "hardware" in (row.get("tflops_kind") or "")
+    flops = predicted["model_flops"]
+    if "llama" not in (row.get("arch") or "").lower():  # the formula of SC21 and of those who follow it
+        layers, hidden, vocabulary = whole(row, "layers"), whole(row, "hidden"), whole(row, "vocab", 51200) or 51200
+        attention, head = sequence / (6 * hidden), vocabulary / (16 * layers * hidden)
+        flops = (96 if hardware else 72) * tokens * layers * hidden**2 * (1 + attention + head)
+    elif hardware and plan["recompute"] == "full":
+        flops *= 4 / 3
+    return flops / (rate * 1e12 * gpus)
+
+
+def memory_errors(row, predicted):
+    measured = number(row, "mem_gb")
+    if not measured:
+        return None
+    kind = (row.get("mem_kind") or "").lower()
+    key = "reserved_bytes" if "reserved" in kind else "device_bytes" if "nvidia" in kind else None
+    if key:
+        most = max(stage[key] for stage in predicted["memory"])
+    else:
+        most = max(predicted["peak_bytes"])
+    return most / GIB / measured - 1
+
+
+def predict(row, kerf, folder, index):
+    convention = conventions(row)
+    plan = plan_of(row, convention)
+    config = config_of(row, convention)
+    dtype = dtype_of(row)
+    if dtype != "f32":
+        plan["gradient_dtype"] = "f32" if convention["gradients"] == "f32" else "f16"
+    ranks = math.prod(plan["mesh"].values())
+    cluster = cluster_of(row, ranks, folder)
+    paths = {}
+    for name, value in (("config", config), ("plan", plan)):
+        paths[name] = os.path.join(folder, f"{index}-{name}.json")
+        with open(paths[name], "w") as file:
+            json.dump(value, file)
+    command = [kerf, "simulate", paths["config"], "--cluster", cluster, "--plan", paths["plan"], "--ranks", str(ranks), "--dtype", dtype,
+               "--optimizer", "adamw", "--sequence", str(whole(row, "seq")), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise CannotExpress(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"kerf ended with {done.returncode}")
+    predicted = json.loads(done.stdout)
+    return {"predicted": predicted["step_seconds"], "measured": measured_seconds(row, plan, predicted), "fits": predicted["fits"],
+            "memory": memory_errors(row, predicted), "breakdown": predicted["breakdown"], "plan": plan,
+            "cluster": os.path.basename(cluster)[:-5]}
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * (len(ordered) - 1) + 0.5))]
+
+
+def tau(pairs):
+    concordant = discordant = 0
+    for i, (a, b) in enumerate(pairs):
+        for c, d in pairs[:i]:
+            sign = (a - c) * (b - d)
+            concordant += sign > 0
+            discordant += sign < 0
+    return (concordant - discordant) / max(1, concordant + discordant)
+
+
+def group_of(row):
+    return f"{row.get('system')} / {re.split(r'[#]', row.get('id') or '?')[0]}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("csv", help="published runs, with the columns of README.md")
+    parser.add_argument("--kerf", default=os.path.join(ROOT, "build", "bin", "kerf"))
+    parser.add_argument("--jobs", type=int, default=2, help="processes at once")
+    parser.add_argument("--only", default="", help="rows whose id contains this")
+    parser.add_argument("--rows", help="write the rows with their errors here, as CSV")
+    parser.add_argument("--quiet", action="store_true", help="groups only")
+    arguments = parser.parse_args()
+    with open(arguments.csv, newline="") as file:
+        rows = [row for row in csv.DictReader(file) if arguments.only in (row.get("id") or "")]
+
+    def one(item):
+        index, row = item
+        try:
+            return predict(row, arguments.kerf, folder, index)
+        except CannotExpress as reason:
+            return {"reason": str(reason)}
+
+    with tempfile.TemporaryDirectory() as folder:
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            results = list(pool.map(one, enumerate(rows)))
+
+    errors, memory, varied = collections.defaultdict(list), collections.defaultdict(list), collections.defaultdict(list)
+    left_out, ran_out, oom_known, out_rows = [], 0, 0, []
+    if not arguments.quiet:
+        print(f"{'row':<28} {'measured s':>11} {'predicted s':>11} {'error':>8}  memory  plan")
+    for row, result in zip(rows, results):
+        name = row.get("id") or "?"
+        if "reason" in result:
+            left_out.append((name, result["reason"]))
+            continue
+        is_oom = (row.get("oom") or "").strip().lower() in ("1", "yes", "true", "oom")
+        if is_oom:
+            ran_out += 1
+            oom_known += not result["fits"]
+        measured = result["measured"]
+        if not measured:
+            if not is_oom:
+                left_out.append((name, "no time and no rate was published"))
+            continue
+        error = result["predicted"] / measured - 1
+        errors[group_of(row)].append(error)
+        if result["memory"] is not None:
+            memory[f"{group_of(row)} ({row.get('mem_kind')})"].append(result["memory"])
+        same = tuple(row.get(key) for key in ("system", "layers", "hidden", "heads", "seq", "gpus", "gbs", "hardware", "dtype", "recompute"))
+        varied[same].append((measured, result["predicted"], name))
+        mesh = result["plan"]["mesh"]
+        text = (f"{result['cluster']} stage {mesh['stage']} data {mesh['data']} model {mesh['model']} microbatch "
+                f"{result['plan']['microbatch']} {result['plan'].get('schedule', {}).get('name', '')} {result['plan']['recompute']}")
+        if not arguments.quiet:
+            used = f"{100 * result['memory']:+.1f} %" if result["memory"] is not None else ""
+            print(f"{name:<28} {measured:>11.4f} {result['predicted']:>11.4f} {100 * error:>+7.1f}%  {used:>7}  {text}"
+                  f"{'' if result['fits'] else '  does not fit'}")
+        out_rows.append({"id": name, "measured": measured, "predicted": result["predicted"], "error": error,
+                         **{key: value for key, value in result["breakdown"].items() if not isinstance(value, dict)},
+                         **{f"exposed_{key}": value for key, value in result["breakdown"]["exposed"].items()}})
+
+    print(f"\n{'group':<64} {'rows':>5} {'median':>8} {'p90':>8} {'bias':>8}")
+    everything = []
+    for group, values in errors.items():
+        everything += values
+        sizes = [abs(value) for value in values]
+        print(f"{group:<64} {len(values):>5} {100 * statistics.median(sizes):>7.1f}% {100 * percentile(sizes, 0.9):>7.1f}%"
+              f" {100 * statistics.median(values):>+7.1f}%")
+    if everything:
+        sizes = [abs(value) for value in everything]
+        print(f"{'all':<64} {len(sizes):>5} {100 * statistics.median(sizes):>7.1f}% {100 * percentile(sizes, 0.9):>7.1f}%"
+              f" {100 * statistics.median(everything):>+7.1f}%")
+    taus = [(key, pairs) for key, pairs in varied.items() if len(pairs) >= 4]
+    if taus:
+        print("\nplans of one model on one cluster, four or more: Kendall's tau, and how much slower the first by prediction is than the best")
+    for key, pairs in taus:
+        best = min(measured for measured, _, _ in pairs)
+        first = min(pairs, key=lambda pair: pair[1])
+        print(f"  {key[0]}, {key[1]} layers of {key[2]}, {key[5]} GPUs, batch {key[6]}, {len(pairs)} plans: "
+              f"tau {tau([(measured, predicted) for measured, predicted, _ in pairs]):.2f}, {100 * (first[0] / best - 1):+.1f} %")
+    for group, values in memory.items():
+        sizes = [abs(value) for value in values]
+        print(f"\nmemory, {group}: {len(values)} rows, median {100 * statistics.median(sizes):.1f} %, bias "
+              f"{100 * statistics.median(values):+.1f} %, {100 * min(values):+.1f} to {100 * max(values):+.1f} %")
+    if ran_out:
+        print(f"\nran out of memory: {oom_known} of {ran_out} rows recognized")
+    print(f"\nnot expressed: {len(left_out)} rows")
+    for name, reason in left_out:
+        print(f"  {name}: {reason}")
+    if arguments.rows and out_rows:
+        keys = list(dict.fromkeys(key for row in out_rows for key in row))
+        with open(arguments.rows, "w", newline="") as file:
+            writer = csv.DictWriter(file, keys)
+            writer.writeheader()
+            writer.writerows(out_rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

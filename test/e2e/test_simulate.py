@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""kerf simulate: its keys, sums that closed forms give, what must not get slower, and plans that it refuses."""
+import json
+import os
+
+from support import CLUSTERS, KerfTest, file_of, main
+
+GPT = {"model_type": "gpt2", "n_layer": 8, "n_embd": 512, "n_head": 8, "n_inner": 2048, "vocab_size": 8192, "n_positions": 256}
+LLAMA = {"model_type": "llama", "num_hidden_layers": 8, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 4,
+         "intermediate_size": 1536, "vocab_size": 8192, "max_position_embeddings": 256}
+CLUSTER = os.path.join(CLUSTERS, "dgx-a100.json")
+KEYS = {"step_seconds", "peak_bytes", "fits", "breakdown", "tokens_per_second", "model_flops_utilization"}
+PARTS = {"forward", "backward", "recompute", "optimizer", "collectives", "exposed", "bubble"}
+
+
+def plan_of(stage=1, data=1, model=1, batch=16, micro=2, **more):
+    return {"kerf": 1, "mesh": {"stage": stage, "data": data, "model": model}, "global_batch": batch, "microbatch": micro, **more}
+
+
+def gpt_parameters_of_rank(stage, stages, model):
+    """Elements on one rank of a stage, Megatron-LM's layout: products and vocabulary cut by `model`, the rest whole."""
+    h, f, v, s = GPT["n_embd"], GPT["n_inner"], GPT["vocab_size"], GPT["n_positions"]
+    layer = (3 * h * h + 3 * h + h * h + h * f + f + f * h) / model + 2 * h + 4 * h
+    elements = layer * GPT["n_layer"] / stages
+    if stage == 0:
+        elements += v * h / model + s * h
+    if stage == stages - 1:
+        elements += 2 * h + (v * h / model if stages > 1 else 0)
+    return elements
+
+
+class Simulate(KerfTest):
+    def simulate(self, plan, config=GPT, cluster=CLUSTER, *more):
+        done = self.succeed("simulate", self.write("config.json", config), "--cluster", cluster, "--plan", self.write("plan.json", plan),
+                            "--json", *more)
+        return json.loads(done.stdout)
+
+    def refuse_plan(self, words, plan, *more):
+        self.refuse(1, words, "simulate", self.write("config.json", GPT), "--cluster", CLUSTER, "--plan", self.write("plan.json", plan), *more)
+
+    def test_keys(self):
+        result = self.simulate(plan_of(2, 2, 2, recompute="full"))
+        self.assertLessEqual(KEYS, set(result))
+        self.assertEqual(PARTS, set(result["breakdown"]))
+        self.assertEqual(len(result["peak_bytes"]), 2)
+        self.assertTrue(result["fits"])
+        self.assertLessEqual(set(result["breakdown"]["collectives"]), {"stage", "data", "model"})
+        b = result["breakdown"]
+        parts = b["forward"] + b["backward"] + b["recompute"] + b["optimizer"] + sum(b["exposed"].values()) + b["bubble"]
+        self.assertAlmostEqual(parts / result["step_seconds"], 1, delta=0.02)
+        self.assertGreater(b["recompute"], 0)
+        self.assertAlmostEqual(result["tokens_per_second"] * result["step_seconds"], 16 * 256, delta=1e-3)
+
+    def test_flops_are_the_closed_form(self):
+        layers, h, v, s, batch = GPT["n_layer"], GPT["n_embd"], GPT["vocab_size"], GPT["n_positions"], 16
+        wanted = 72 * batch * s * layers * h * h * (1 + s / (6 * h) + v / (12 * h * layers))
+        for plan in (plan_of(), plan_of(2, 2, 2, micro=1), plan_of(1, 4, 4), plan_of(model=8, sequence_parallel=True)):
+            self.assertEqual(self.simulate(plan)["model_flops"], wanted)
+
+    def test_weights_of_all_stages_are_the_closed_form(self):
+        for stages, model, more in ((1, 1, {}), (1, 4, {}), (2, 2, {}), (4, 8, {}), (2, 4, {"sequence_parallel": True})):
+            result = self.simulate(plan_of(stages, 1, model, **more), GPT, CLUSTER, "--optimizer", "adamw")
+            for stage, memory in enumerate(result["memory"]):
+                elements = gpt_parameters_of_rank(stage, stages, model)
+                self.assertEqual(memory["weights"], 4 * elements, f"stage {stage} of {stages}, model {model}")
+                self.assertEqual(memory["states"], 8 * elements)
+
+    def test_optimizer_sharding_cuts_states_gradients_and_weights(self):
+        whole = self.simulate(plan_of(data=8), GPT, CLUSTER, "--dtype", "bf16", "--optimizer", "adamw")["memory"][0]
+        for level, keys in ((1, ["states"]), (2, ["states", "gradients"]), (3, ["states", "gradients", "weights"])):
+            cut = self.simulate(plan_of(data=8, optimizer_sharding=level), GPT, CLUSTER, "--dtype", "bf16", "--optimizer", "adamw")["memory"][0]
+            for key in ("states", "gradients", "weights"):
+                self.assertAlmostEqual(cut[key], whole[key] / (8 if key in keys else 1), delta=8)
+
+    def test_activations_are_korthikantis(self):
+        # Korthikanti et al. 2022, equation 2 and table 2: bytes of a layer are s b h (10 + 24 / t + 5 a s / (h t)), with sequence
+        # parallelism s b h (34 + 5 a s / h) / t; statistics of norms, which they leave out, aside.
+        h, a, s, b = GPT["n_embd"], GPT["n_head"], GPT["n_positions"], 2
+
+        def layer(count, t, **more):
+            config = dict(GPT, n_layer=count)
+            return self.simulate(plan_of(model=t, batch=b, micro=b, attention="unfused", **more), config, CLUSTER, "--dtype",
+                                 "f16")["memory"][0]["activations"]
+
+        for t in (1, 2, 8):
+            wanted = s * b * h * (10 + 24 / t + 5 * a * s / (h * t))
+            self.assertAlmostEqual((layer(8, t) - layer(4, t)) / 4 / wanted, 1, delta=0.02)
+            if t > 1:
+                wanted = s * b * h * (34 + 5 * a * s / h) / t
+                self.assertAlmostEqual((layer(8, t, sequence_parallel=True) - layer(4, t, sequence_parallel=True)) / 4 / wanted, 1, delta=0.02)
+            wanted = s * b * h * (10 + 24 / t)
+            kept = (layer(8, t, recompute="selective") - layer(4, t, recompute="selective")) / 4
+            self.assertAlmostEqual(kept / wanted, 1, delta=0.02)
+
+    def test_more_bandwidth_is_never_slower(self):
+        with open(CLUSTER) as file:
+            cluster = json.load(file)
+        plans = [plan_of(1, 16, 8, batch=32), plan_of(4, 4, 8, batch=32), plan_of(2, 16, 1, batch=64, optimizer_sharding=1),
+                 plan_of(1, 32, 1, batch=64, optimizer_sharding=3), plan_of(2, 2, 8, batch=32, sequence_parallel=True)]
+        for plan in plans:
+            last = None
+            for times in (1, 2, 4, 8):
+                faster = json.loads(json.dumps(cluster))
+                for level in faster["levels"]:
+                    for key in ("bandwidth", "node_bandwidth"):
+                        if key in level:
+                            level[key] *= times
+                seconds = self.simulate(plan, LLAMA, self.write("cluster.json", faster))["step_seconds"]
+                if last is not None:
+                    self.assertLessEqual(seconds, last * (1 + 1e-9))
+                last = seconds
+
+    def test_more_layers_and_samples_take_longer(self):
+        less = self.simulate(plan_of(2, 1, 2))["step_seconds"]
+        self.assertGreater(self.simulate(plan_of(2, 1, 2), dict(GPT, n_layer=16))["step_seconds"], 1.5 * less)
+        self.assertGreater(self.simulate(plan_of(2, 1, 2, batch=32))["step_seconds"], 1.5 * less)
+
+    def test_recomputation_trades_memory_for_time(self):
+        plans = [plan_of(model=2, attention="unfused", recompute=mode) for mode in ("none", "selective", "full")]
+        results = [self.simulate(plan, GPT, CLUSTER, "--dtype", "bf16") for plan in plans]
+        for less, more in zip(results, results[1:]):
+            self.assertGreater(less["peak_bytes"][0], more["peak_bytes"][0])
+            self.assertLess(less["step_seconds"], more["step_seconds"])
+
+    def test_schedules_and_stages(self):
+        self.simulate(plan_of(4, schedule={"name": "interleaved", "chunks": 2}))
+        self.simulate(plan_of(4, schedule={"name": "zero-bubble", "variant": "2p"}))
+        self.simulate(plan_of(4, schedule={"name": "gpipe"}, recompute=["full", "none", "none", "none"]))
+        cut = [{"layers": [0, 4]}, {"layers": [5, 7]}, {"layers": []}]
+        result = self.simulate(plan_of(3, stages=cut))
+        self.assertEqual(len(result["peak_bytes"]), 3)
+
+    def test_families_and_exports(self):
+        for config in (LLAMA, {"model_type": "bert", "num_hidden_layers": 4}, {"model_type": "vit", "num_hidden_layers": 4},
+                       {"model_type": "t5", "num_layers": 4, "vocab_size": 512}, {"model_type": "falcon", "num_hidden_layers": 4,
+                        "hidden_size": 512, "num_attention_heads": 8}, {"model_type": "bloom", "n_layer": 4}):
+            for plan in (plan_of(), plan_of(2, 2, 2), plan_of(model=2, sequence_parallel=True)):
+                self.assertGreater(self.simulate(plan, config)["step_seconds"], 0)
+        self.succeed("simulate", file_of("gpt2"), "--cluster", CLUSTER, "--plan",
+                     self.write("plan.json", {"kerf": 1, "mesh": {"data": 2, "model": 2}, "microbatch": 2}))
+
+    def test_does_not_fit(self):
+        config = dict(GPT, n_embd=8192, n_head=64, n_inner=32768, n_layer=48)
+        result = self.simulate(plan_of(), config, CLUSTER, "--dtype", "bf16", "--optimizer", "adamw")
+        self.assertFalse(result["fits"])
+
+    def test_defaults(self):
+        done = self.succeed("simulate", self.write("config.json", GPT), "--cluster", CLUSTER, "--ranks", "8", "--json")
+        self.assertEqual(json.loads(done.stdout)["ranks"], 8)
+        text = self.succeed("simulate", self.write("config.json", GPT), "--cluster", CLUSTER, "--ranks", "8").stdout
+        self.assertIn("tokens/s", text)
+
+    def test_trace(self):
+        self.simulate(plan_of(2, 1, 2), GPT, CLUSTER, "--trace", self.path("trace.json"))
+        events = json.loads(self.read("trace.json"))
+        events = events["traceEvents"] if isinstance(events, dict) else events
+        self.assertGreater(len(events), 16)
+
+    def test_refused(self):
+        self.refuse_plan(["mesh.context", "2"], {"kerf": 1, "mesh": {"context": 2}})
+        self.refuse_plan(["mesh.expert", "4"], {"kerf": 1, "mesh": {"expert": 4}})
+        self.refuse_plan(["128", "256"], plan_of(2, 16, 8, batch=64))
+        self.refuse_plan(["global_batch 15", "2"], plan_of(data=2, batch=15))
+        self.refuse_plan(["microbatch 3", "16"], plan_of(micro=3))
+        self.refuse_plan(["schedule.name", "2f2b"], plan_of(2, schedule={"name": "2f2b"}))
+        self.refuse_plan(["schedule", "depth"], plan_of(2, schedule={"depth": 2}))
+        self.refuse_plan(["chunks", "one stage"], plan_of(schedule={"name": "interleaved", "chunks": 2}))
+        self.refuse_plan(["overlap", "everything"], plan_of(overlap=["everything"]))
+        self.refuse_plan(["recompute", "most"], plan_of(recompute="most"))
+        self.refuse_plan(["recompute", "3", "2"], plan_of(2, recompute=["full", "none", "none"]))
+        self.refuse_plan(["optimizer_sharding", "4"], plan_of(optimizer_sharding=4))
+        self.refuse_plan(["attention"], plan_of(attention="flash"))
+        self.refuse_plan(["8 layers", "16"], plan_of(16))
+        self.refuse_plan(["stages", "7", "8"], plan_of(2, stages=[{"layers": [0, 3]}, {"layers": [4, 6]}]))
+        self.refuse_plan(["stage 1", "layer 5", "layer 4"], plan_of(2, stages=[{"layers": [0, 3]}, {"layers": [5, 7]}]))
+        self.refuse_plan(["stages[0]", "mesh"], plan_of(2, stages=[{"layers": [0, 3], "mesh": {}}, {"layers": [4, 7]}]))
+        self.refuse_plan(["ops"], plan_of(ops={"*": {"strategy": {}}}))
+        self.refuse_plan(["16", "--ranks", "8"], plan_of(2, 1, 8), "--ranks", "8")
+        self.refuse_plan(["gradient_dtype", "f16"], plan_of(gradient_dtype="f16"))
+
+    def test_what_passes_cannot_lower_is_refused_by_them(self):
+        config = self.write("config.json", GPT)
+        for more, words in (({"recompute": "full"}, ["recompute"]), ({"optimizer_sharding": 1}, ["optimizer_sharding"]),
+                            ({"sequence_parallel": True}, ["sequence_parallel"]), ({"attention": "unfused"}, ["attention"])):
+            plan = plan_of(batch=2, predicted={"step_seconds": 1.0}, **more)
+            self.refuse(1, [*words, "not lowered"], "compile", config, "--plan", self.write("plan.json", plan), "--global-batch", "2", "-o",
+                        self.path("package"))
+
+
+if __name__ == "__main__":
+    main()
