@@ -114,6 +114,7 @@ constexpr CurveKey kCurveKeys[] = {
     {"product_overhead_m", &DeviceCurves::productOverheadM, CurveRange::NotNegative},
     {"product_overhead_n", &DeviceCurves::productOverheadN, CurveRange::NotNegative},
     {"product_call_seconds", &DeviceCurves::productCallSeconds, CurveRange::NotNegative},
+    {"attention_half_width", &DeviceCurves::attentionHalfWidth, CurveRange::NotNegative},
     {"cache_bytes", &DeviceCurves::cacheBytes, CurveRange::NotNegative},
     {"cache_speedup", &DeviceCurves::cacheSpeedup, CurveRange::Positive},
     {"host_cores", &DeviceCurves::hostCores, CurveRange::NotNegative},

@@ -127,5 +127,7 @@ double kerf::computeSeconds(const Device &device, const Work &work) {
                                     : coreProductSeconds(curves, work, compute);
   if (work.kernelClass == KernelClass::Attention && work.n > 0)
     compute *= 1 + curves.attentionHalfLength / work.n;
+  if (work.kernelClass == KernelClass::Attention && curves.attentionHalfWidth > 0 && work.k > 0)
+    compute *= 1 + curves.attentionHalfWidth / work.k;
   return std::max(compute, memory) + work.launches * curves.launchSeconds;
 }

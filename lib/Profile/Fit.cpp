@@ -31,10 +31,9 @@ template <typename Predict, typename Samples> double lossOf(const Samples &sampl
   return sum;
 }
 
+/// The constants' values are where it starts; gives the loss.
 template <typename Predict, typename Samples>
-void fit(const std::vector<Constant> &constants, const Samples &samples, const Predict &predict) {
-  if (samples.empty())
-    return;
+double fit(const std::vector<Constant> &constants, const Samples &samples, const Predict &predict) {
   double best = lossOf(samples, predict);
   for (double factor = kFirstFactor; factor > kLastFactor;) {
     bool better = false;
@@ -51,6 +50,28 @@ void fit(const std::vector<Constant> &constants, const Samples &samples, const P
     if (!better)
       factor = std::sqrt(factor);
   }
+  return best;
+}
+
+/// From each of `starts` (values of the constants), keeping the best.
+template <typename Predict, typename Samples>
+void fitFrom(const std::vector<std::vector<double>> &starts, const std::vector<Constant> &constants,
+             const Samples &samples, const Predict &predict) {
+  std::vector<double> best;
+  double least = 0;
+  for (const std::vector<double> &start : starts) {
+    for (size_t i = 0; i < constants.size(); ++i)
+      *constants[i].value = start[i];
+    double loss = fit(constants, samples, predict);
+    if (!best.empty() && loss >= least)
+      continue;
+    least = loss;
+    best.clear();
+    for (const Constant &constant : constants)
+      best.push_back(*constant.value);
+  }
+  for (size_t i = 0; i < constants.size(); ++i)
+    *constants[i].value = best[i];
 }
 
 std::vector<KernelSample> ofClass(std::span<const KernelSample> samples, KernelClass kernelClass) {
@@ -81,16 +102,22 @@ void kerf::fitKernels(Device &device, std::span<const KernelSample> samples) {
   auto fitClass = [&](KernelClass kernelClass, std::vector<Constant> constants) {
     fit(constants, ofClass(samples, kernelClass), predict);
   };
-  c.cacheBytes = 1 << 20, c.cacheSpeedup = 2;
   c.productOverheadM = c.productOverheadN = c.productOverheadK = 4;
   c.productCallSeconds = 1e-6;
-  c.attentionHalfLength = 16;
+  c.attentionHalfLength = c.attentionHalfWidth = 16;
   // Pointwise kernels are most and say what caches and launches are.
-  fitClass(KernelClass::Pointwise, {{&c.memoryEfficiency, kLeastShare, 1},
-                                    {&c.pointwiseFlops, kLeastShare, 1},
-                                    {&c.cacheBytes, 1e4, 1e9},
-                                    {&c.cacheSpeedup, 1, 100},
-                                    {&c.launchSeconds, kLeastSeconds, kMostSeconds}});
+  std::vector<std::vector<double>> starts;
+  for (double cacheBytes : {3e4, 3e5, 3e6})
+    for (double speedup : {1.5, 4.0})
+      for (double flops : {0.05, 0.2})
+        starts.push_back({0.8, flops, cacheBytes, speedup, 1e-7});
+  fitFrom(starts,
+          {{&c.memoryEfficiency, kLeastShare, 1},
+           {&c.pointwiseFlops, kLeastShare, 1},
+           {&c.cacheBytes, 1e4, 1e9},
+           {&c.cacheSpeedup, 1, 100},
+           {&c.launchSeconds, kLeastSeconds, kMostSeconds}},
+          ofClass(samples, KernelClass::Pointwise), predict);
   fitClass(KernelClass::Reduction, {{&c.reductionMemory, kLeastShare, 1}, {&c.reductionFlops, kLeastShare, 1}});
   fitClass(KernelClass::Gather, {{&c.gatherMemory, kLeastShare, 1}});
   fitClass(KernelClass::Movement, {{&c.movementMemory, kLeastShare, 1}});
@@ -100,8 +127,9 @@ void kerf::fitKernels(Device &device, std::span<const KernelSample> samples) {
                                   {&c.productOverheadN, kLeastElements, kMostElements},
                                   {&c.productOverheadK, kLeastElements, kMostElements},
                                   {&c.productCallSeconds, kLeastSeconds, kMostSeconds}});
-  fitClass(KernelClass::Attention,
-           {{&c.attentionEfficiency, kLeastShare, 1}, {&c.attentionHalfLength, kLeastElements, kMostElements}});
+  fitClass(KernelClass::Attention, {{&c.attentionEfficiency, kLeastShare, 1},
+                                    {&c.attentionHalfLength, kLeastElements, kMostElements},
+                                    {&c.attentionHalfWidth, kLeastElements, kMostElements}});
 }
 
 double kerf::predictedSeconds(const Cluster &cluster, const CollectiveSample &sample) {
@@ -117,11 +145,17 @@ void kerf::fitCollectives(Cluster &cluster, std::span<const CollectiveSample> sa
     level.nodeBandwidth = level.bandwidth;
     return predictedSeconds(cluster, sample);
   };
-  fit({{&level.bandwidth, 1e6, 1e13},
-       {&level.latency, kLeastSeconds, kMostSeconds},
-       {&cluster.device.curves.collectiveSeconds, kLeastSeconds, kMostSeconds},
-       {&cluster.device.curves.reduceShare, kLeastShare, 1}},
-      all, predict);
+  std::vector<std::vector<double>> starts;
+  for (double bandwidth : {2e9, 2e10})
+    for (double latency : {1e-6, 1e-5})
+      for (double call : {1e-6, 1e-5})
+        starts.push_back({bandwidth, latency, call, 0.7});
+  fitFrom(starts,
+          {{&level.bandwidth, 1e6, 1e13},
+           {&level.latency, kLeastSeconds, kMostSeconds},
+           {&cluster.device.curves.collectiveSeconds, kLeastSeconds, kMostSeconds},
+           {&cluster.device.curves.reduceShare, kLeastShare, 1}},
+          all, predict);
   level.nodeBandwidth = level.bandwidth;
 }
 

@@ -109,6 +109,10 @@ void addMoves(std::vector<KernelSpec> &specs, int64_t rows, int64_t width) {
   add("slice", KernelClass::Movement, {{"start", {0, 0}}, {"limit", {rows, width / 2}}, {"strides", {1, 1}}}, {x},
       {{DType::F32, {rows, width / 2}}})
       .work.bytes = 4.0 * static_cast<double>(n); // half is read, half is written
+  TensorSpec half{DType::F32, {rows, width / 2}}, zero{DType::F32, {}};
+  add("concatenate", KernelClass::Movement, {{"dimension", 1}}, {half, half}, {x});
+  add("pad", KernelClass::Movement, {{"low", {0, width / 2}}, {"high", {0, 0}}, {"interior", {0, 0}}}, {half, zero},
+      {x});
   double slices = 4.0 * static_cast<double>(n);
   double indices = 8.0 * static_cast<double>(rows);
   add("embedding", KernelClass::Gather, {{"rows", 2 * rows}}, {table, ids}, {x}).work.bytes = 2 * slices + indices;
@@ -146,6 +150,8 @@ std::vector<KernelSpec> kerf::profile::kernelSpecs(ProfileOptions::Effort effort
       specs.push_back(productSpec(n, n, n, dtype));
   for (bool backward : {false, true}) {
     specs.push_back(attention(8, 64, 2, 32, backward));
+    specs.push_back(attention(8, 128, 2, 32, backward));
+    specs.push_back(attention(4, 128, 2, 128, backward));
     specs.push_back(attention(4, 128, 4, 64, backward));
     specs.push_back(attention(2, 256, 4, 64, backward));
     specs.push_back(attention(1, 512, 4, 64, backward));

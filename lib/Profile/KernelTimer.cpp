@@ -16,7 +16,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr int kCopies = 3;
+// A step comes back to a place in memory after having used the rest of what it needs: copies of the tensors that a
+// kernel goes round are as large together as the needs of a small step.
+constexpr int64_t kFootprintBytes = int64_t(24) << 20;
+constexpr int64_t kLeastCopies = 3, kMostCopies = 128;
 constexpr size_t kMostCalls = 20000;
 
 template <typename T> void fillNumbers(const runtime::TensorView &view, int64_t below) {
@@ -33,7 +36,12 @@ public:
     bound->instruction.op = spec.op;
     bound->instruction.attrs = spec.attrs;
     void *scratch = nullptr;
-    for (int copy = 0; copy < kCopies; ++copy) {
+    int64_t bytes = 1;
+    for (const auto *specs : {&spec.operands, &spec.results})
+      for (const TensorSpec &tensor : *specs)
+        bytes += elementsOf(tensor.shape) * bytesOf(tensor.dtype);
+    int64_t copies = std::clamp(kFootprintBytes / bytes, kLeastCopies, kMostCopies);
+    for (int64_t copy = 0; copy < copies; ++copy) {
       runtime::BindRequest request{bound->instruction, {}, {}, bound->mesh, 0, nullptr};
       for (const TensorSpec &operand : spec.operands)
         request.operands.push_back(bound->memory.tensor(operand));
@@ -53,6 +61,7 @@ public:
     return bound;
   }
 
+  size_t copies() const { return kernels.size(); }
   Status run(size_t call) const { return kernels[call % kernels.size()](); }
 
 private:
@@ -63,12 +72,13 @@ private:
 };
 
 Result<double> timed(const Bound &bound, double budgetSeconds) {
-  for (size_t call = 0; call < kCopies; ++call)
+  for (size_t call = 0; call < bound.copies(); ++call)
     if (Status status = bound.run(call); !status)
       return status.error();
   std::vector<double> seconds;
   Clock::time_point begin = Clock::now();
-  while (seconds.size() < kCopies || (secondsSince(begin) < budgetSeconds && seconds.size() < kMostCalls)) {
+  while (seconds.size() < size_t(kLeastCopies) ||
+         (secondsSince(begin) < budgetSeconds && seconds.size() < kMostCalls)) {
     Clock::time_point start = Clock::now();
     if (Status status = bound.run(seconds.size()); !status)
       return status.error();

@@ -38,6 +38,7 @@ struct DeviceCurves {
   // batch.
   double productOverheadM = 0, productOverheadN = 0; // elements
   double productCallSeconds = 0;
+  double attentionHalfWidth = 0; // head size at which attention's products take as long as the exponentials between
   // Of a kernel's bytes, those that a cache holds move faster.
   double cacheBytes = 0, cacheSpeedup = 1;
   // What ranks that are threads of one machine share. 0: a device has its own.
