@@ -18,9 +18,9 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "e2e"))
 import test_solve_highs as highs  # noqa: E402
 
-WORK_PER_NODE = {100: 4e7, 1000: 1e7, 10000: 4e6, 100000: 2e6}  # steps
+WORK_PER_NODE = {100: 6e7, 1000: 3e6, 10000: 6e5, 100000: 3e5}  # steps
 MOST_NODES_FOR_HIGHS = 1000
-HIGHS_SECONDS = 60
+HIGHS_SECONDS = 30
 
 
 def percent(share):
@@ -32,7 +32,7 @@ def main():
     parser.add_argument("program", help="search-scaling, built in Release")
     parser.add_argument("--nodes", type=int, nargs="*", default=list(WORK_PER_NODE))
     parser.add_argument("--limits", type=float, nargs="*", default=[1.1, 1.3, 1.5], help="memory limits, in least peaks")
-    parser.add_argument("--work", type=float, help="steps for each node (default: 4e7 for 100 nodes to 2e6 for 100,000)")
+    parser.add_argument("--work", type=float, help="steps for each node (default: 6e7 for 100 nodes to 3e5 for 100,000)")
     parser.add_argument("--highs-seconds", type=float, default=HIGHS_SECONDS)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
