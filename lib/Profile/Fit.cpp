@@ -19,14 +19,14 @@ struct Constant {
 };
 
 constexpr double kFirstFactor = 2, kLastFactor = 1.005;
-/// A kernel that is off by more counts as off by this: one bad sample does not bend the rest.
-constexpr double kMostError = 0.7;
+/// Errors of more than about this count less and less: one bad sample does not bend the rest (Geman & McClure 1987).
+constexpr double kUsualError = 0.3;
 
 template <typename Predict, typename Samples> double lossOf(const Samples &samples, const Predict &predict) {
   double sum = 0;
   for (const auto &sample : samples) {
-    double error = std::min(std::abs(std::log(predict(sample) / sample.seconds)), kMostError);
-    sum += error * error;
+    double error = std::log(predict(sample) / sample.seconds) / kUsualError;
+    sum += error * error / (1 + error * error);
   }
   return sum;
 }

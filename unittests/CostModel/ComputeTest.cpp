@@ -121,3 +121,47 @@ TEST(Compute, EveryClassTakesLongerForMore) {
       EXPECT_GT(computeSeconds(device(file), more), computeSeconds(device(file), work)) << toString(kind);
     }
 }
+
+// What a core's curves say, by hand.
+TEST(Compute, AProductOnOneCore) {
+  Device cpu = device("cpu-4"); // 240 GFLOP/s, 12 GB/s
+  cpu.curves.productEfficiency = 0.5;
+  cpu.curves.productOverheadM = 8, cpu.curves.productOverheadN = 4, cpu.curves.productOverheadK = 16;
+  cpu.curves.productCallSeconds = 2e-6, cpu.curves.launchSeconds = 1e-6;
+  // 3 times 64 x 32 by 32 x 16: 196,608 flops at half of the peak, a short dimension each way, three calls, one launch.
+  Work work{KernelClass::Product, 2.0 * 3 * 64 * 16 * 32, 1, "f32", 1, 64, 16, 32, 3};
+  EXPECT_DOUBLE_EQ(computeSeconds(cpu, work), 196608 / 120e9 * 1.125 * 1.25 * 1.5 + 3 * 2e-6 + 1e-6);
+}
+
+TEST(Compute, ACacheHoldsAKernelsFirstBytes) {
+  Device cpu = device("cpu-4");
+  cpu.curves.memoryEfficiency = 0.5, cpu.curves.launchSeconds = 0;
+  cpu.curves.cacheBytes = 1e6, cpu.curves.cacheSpeedup = 4;
+  auto seconds = [&](double bytes, double launches) {
+    return computeSeconds(cpu, {KernelClass::Pointwise, 0, bytes, "f32", launches});
+  };
+  EXPECT_DOUBLE_EQ(seconds(1e6, 1), 1e6 / 4 / 6e9);
+  EXPECT_DOUBLE_EQ(seconds(3e6, 1), (2e6 + 1e6 / 4) / 6e9);
+  EXPECT_DOUBLE_EQ(seconds(3e6, 3), 3e6 / 4 / 6e9) << "three kernels of 1 MB";
+}
+
+TEST(Compute, RanksOfAHostShareItsCoresAndMemory) {
+  Device cpu = device("cpu-4");
+  EXPECT_EQ(deviceAmong(cpu, 64).peakFlops, cpu.peakFlops) << "a device of its own";
+  cpu.curves.hostCores = 2, cpu.curves.hostMemoryBandwidth = 18e9;
+  cpu.curves.cacheBytes = 1e6, cpu.curves.cacheSpeedup = 3;
+  cpu.curves.launchSeconds = 1e-6;
+  Device one = deviceAmong(cpu, 1), two = deviceAmong(cpu, 2), eight = deviceAmong(cpu, 8);
+  EXPECT_EQ(one.peakFlops, cpu.peakFlops);
+  EXPECT_DOUBLE_EQ(one.memoryBandwidth, 12e9);
+  EXPECT_DOUBLE_EQ(two.peakFlops.at("f32"), 240e9) << "a core each";
+  EXPECT_DOUBLE_EQ(two.memoryBandwidth, 9e9);
+  EXPECT_DOUBLE_EQ(two.memoryBandwidth * two.curves.cacheSpeedup, 36e9) << "a cache is a core's own";
+  EXPECT_DOUBLE_EQ(eight.peakFlops.at("f32"), 60e9) << "a quarter of a core each";
+  EXPECT_DOUBLE_EQ(eight.memoryBandwidth, 18e9 / 8);
+  EXPECT_DOUBLE_EQ(eight.memoryBandwidth * eight.curves.cacheSpeedup, 9e9);
+  EXPECT_DOUBLE_EQ(eight.curves.launchSeconds, 4e-6);
+  // All work of all ranks takes as long on two ranks as on eight.
+  Work work{KernelClass::Product, 1e12, 0, "f32"};
+  EXPECT_DOUBLE_EQ(4 * computeSeconds(two, work) - 4 * 1e-6, computeSeconds(eight, work) - 4e-6);
+}
