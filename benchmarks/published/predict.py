@@ -62,7 +62,8 @@ CONVENTIONS = [
     (r"2205\.05198|korthikanti", MEGATRON_2022),
     (r"sc21|2104\.04473", MEGATRON_2021),
     (r"bloom|bigscience|mt-nlg|glm|neox|pangu", dict(MEGATRON_2021, gradients="f32")),
-    (r"", MEGATRON_2023),
+    (r"h100|h800|h200|b200|llama|mistral|qwen|nemo|flash|2023|2024|2025", MEGATRON_2023),
+    (r"", MEGATRON_2022),
 ]
 
 # hardware, interconnect and system -> cluster file; the first pattern that is found counts.
@@ -71,14 +72,16 @@ CLUSTERS = [
     (r"910", "ascend-910a"),
     (r"\bt4\b", "t4-nodes"),
     (r"b200", "dgx-b200"),
-    (r"h800", None),
+    (r"h800", "h800-roce"),
+    (r"h100.*eos", "eos"),
     (r"h100.*(efa|p5)", "p5"),
     (r"h100.*(roce|grand teton|llama ?3)", "h100-roce"),
     (r"h100", "dgx-h100"),
     (r"v100.*(dgx-2|dgx2)", "dgx2-v100"),
     (r"v100.*(jean|omni)", "jean-zay-v100"),
     (r"v100.*(p3\.|25 ?gb)", "p3"),
-    (r"v100.*(p3dn|efa|100 ?gb)", "p3dn"),
+    (r"v100.*(p3dn|efa)", "p3dn"),
+    (r"v100.*100 ?gb", "v100-nodes"),
     (r"v100", "dgx-v100"),
     (r"a100.*selene", "selene"),
     (r"a100.*(jean|omni)", "jean-zay-a100"),
@@ -97,8 +100,9 @@ def described(row):
 
 
 def conventions(row):
-    text = " ".join((row.get(key) or "") for key in ("system", "id", "plan_notes", "source")).lower()
-    return next(values for pattern, values in CONVENTIONS if re.search(pattern, text))
+    text = " ".join((row.get(key) or "") for key in ("system", "id", "plan_notes", "source", "model", "arch", "hardware")).lower()
+    values = next(values for pattern, values in CONVENTIONS if re.search(pattern, text))
+    return dict(values, attention="fused") if "flash" in text else values
 
 
 def cluster_of(row, ranks, folder):
