@@ -6,7 +6,8 @@
 
 namespace kerf::profile {
 
-/// Seconds of one call when all `ranks` make it over and over, the third quickest of ten rounds. `bytes` as
+/// What one call adds to ranks that all compute for a while, call, compute, ...: waking up and waiting for each other
+/// included, as in a step. The third quickest of ten rounds with, less that of rounds without. `bytes` as
 /// CollectiveSample counts them; a multiple of 64 `ranks`.
 Result<CollectiveSample> measureCollective(Collective collective, int64_t ranks, int64_t bytes, double budgetSeconds);
 

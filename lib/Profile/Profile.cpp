@@ -23,7 +23,7 @@ struct Budget {
   double kernel, together, collective; // seconds of measuring
 };
 Budget budgetOf(ProfileOptions::Effort effort) {
-  return effort == ProfileOptions::Effort::Quick ? Budget{0.01, 0.1, 0.02} : Budget{0.05, 0.6, 0.15};
+  return effort == ProfileOptions::Effort::Quick ? Budget{0.01, 0.1, 0.05} : Budget{0.05, 0.6, 0.4};
 }
 
 /// "AMD EPYC", or what else the system calls its processor.
