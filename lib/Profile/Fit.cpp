@@ -19,14 +19,14 @@ struct Constant {
 };
 
 constexpr double kFirstFactor = 2, kLastFactor = 1.005;
-/// Errors of more than about this count less and less: one bad sample does not bend the rest (Geman & McClure 1987).
-constexpr double kUsualError = 0.3;
+/// Errors of more than about this count by their size, not by its square: one bad sample does not bend the rest.
+constexpr double kUsualError = 0.1;
 
 template <typename Predict, typename Samples> double lossOf(const Samples &samples, const Predict &predict) {
   double sum = 0;
   for (const auto &sample : samples) {
     double error = std::log(predict(sample) / sample.seconds) / kUsualError;
-    sum += error * error / (1 + error * error);
+    sum += std::sqrt(1 + error * error) - 1;
   }
   return sum;
 }
@@ -118,7 +118,9 @@ void kerf::fitKernels(Device &device, std::span<const KernelSample> samples) {
            {&c.cacheSpeedup, 1, 100},
            {&c.launchSeconds, kLeastSeconds, kMostSeconds}},
           ofClass(samples, KernelClass::Pointwise), predict);
-  fitClass(KernelClass::Reduction, {{&c.reductionMemory, kLeastShare, 1}, {&c.reductionFlops, kLeastShare, 1}});
+  fitFrom({{0.8, 0.2}, {0.3, 0.05}, {0.8, 0.05}},
+          {{&c.reductionMemory, kLeastShare, 1}, {&c.reductionFlops, kLeastShare, 1}},
+          ofClass(samples, KernelClass::Reduction), predict);
   fitClass(KernelClass::Gather, {{&c.gatherMemory, kLeastShare, 1}});
   fitClass(KernelClass::Movement, {{&c.movementMemory, kLeastShare, 1}});
   fitClass(KernelClass::Product, {{&c.productEfficiency, kLeastShare, 1},
