@@ -7,8 +7,8 @@
 namespace kerf::profile {
 
 /// What one call adds to ranks that all compute for a while, call, compute, ...: waking up and waiting for each other
-/// included, as in a step. The third quickest of ten rounds with, less that of rounds without. `bytes` as
-/// CollectiveSample counts them; a multiple of 64 `ranks`.
+/// included, as in a step. The third quickest of ten rounds with, less that of rounds without. About `bytes`,
+/// as CollectiveSample counts them: what all ranks have equal parts of.
 Result<CollectiveSample> measureCollective(Collective collective, int64_t ranks, int64_t bytes, double budgetSeconds);
 
 } // namespace kerf::profile

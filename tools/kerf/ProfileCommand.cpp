@@ -5,6 +5,7 @@
 #include "kerf/CostModel/Compute.h"
 #include "kerf/Profile/Profile.h"
 #include <chrono>
+#include <filesystem>
 #include <fmt/core.h>
 
 namespace kerf::tool {
@@ -63,6 +64,10 @@ struct ProfileCommand {
       return fail({fmt::format("--device {}: this kerf was built without {}; build it on a machine with the device's "
                                "toolkit, or write the cluster file by hand (clusters/ has ready ones)",
                                device, device == "cuda" ? "CUDA" : "Ascend's CANN")});
+    // Told now, not after a minute of measuring.
+    std::filesystem::path folder = std::filesystem::absolute(output).parent_path();
+    if (std::error_code code; !std::filesystem::is_directory(folder, code))
+      return fail({fmt::format("-o {}: there is no folder '{}' to write it into", output, folder.string())});
     auto start = std::chrono::steady_clock::now();
     auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
     ProfileOptions options;
