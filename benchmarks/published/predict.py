@@ -142,7 +142,10 @@ def config_of(row, convention):
         return {"model_type": "llama", "num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads,
                 "num_key_value_heads": groups, "intermediate_size": inner or 4 * hidden, "vocab_size": vocabulary,
                 "max_position_embeddings": sequence, "tie_word_embeddings": False}
-    if re.search(r"bert|t5|vit|resnet|moe", arch):
+    if "bert" in arch:
+        return {"model_type": "bert", "num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads,
+                "intermediate_size": inner or 4 * hidden, "vocab_size": vocabulary, "max_position_embeddings": sequence}
+    if re.search(r"t5|vit|resnet|moe", arch):
         raise CannotExpress(f"architecture '{row.get('arch')}'")
     if groups != heads:
         raise CannotExpress(f"{groups} key/value heads of {heads} without a gated MLP")

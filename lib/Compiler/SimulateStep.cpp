@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan + model + cluster -> StepWork and StepPlan -> simulator. The model is imported at the size of one microbatch; layers are cut over
-// stages and chunks here.
+// Plan + model + cluster -> StepWork and StepPlan -> simulator. The model is imported at the size of one microbatch;
+// layers are cut over stages and chunks here.
 #include "kerf/Compiler/Simulate.h"
 
 #include "kerf/Transforms/Layout.h"
@@ -21,8 +21,8 @@ namespace {
 
 class PlanSimulation {
 public:
-  PlanSimulation(MLIRContext &context, const std::string &modelPath, const Plan &given, const std::string &planFile, const Cluster &all,
-                 const SimulateOptions &options)
+  PlanSimulation(MLIRContext &context, const std::string &modelPath, const Plan &given, const std::string &planFile,
+                 const Cluster &all, const SimulateOptions &options)
       : context(context), modelPath(modelPath), plan(given), planFile(planFile), all(all), options(options),
         configured(std::filesystem::path(modelPath).extension() == ".json") {}
 
@@ -60,12 +60,15 @@ private:
 
 Status PlanSimulation::completeMesh() {
   for (const auto &[name, ways] : plan.meshSizes) {
-    bool known = std::find_if(std::begin(kPlanAxes), std::end(kPlanAxes), [&](const char *axis) { return name == axis; }) != std::end(kPlanAxes);
+    bool known = std::find_if(std::begin(kPlanAxes), std::end(kPlanAxes),
+                              [&](const char *axis) { return name == axis; }) != std::end(kPlanAxes);
     if (ways > 1 && (!known || name == "context" || name == "expert"))
-      return wrong(fmt::format("mesh.{} is {}; simulated are \"stage\", \"data\" and \"model\", set it to 1", name, ways));
+      return wrong(
+          fmt::format("mesh.{} is {}; simulated are \"stage\", \"data\" and \"model\", set it to 1", name, ways));
   }
   if (!plan.ops.empty() || !plan.arguments.empty())
-    return wrong("it pins single ops or arguments (\"ops\", \"arguments\"), which are not simulated yet; leave them out: without pins the "
+    return wrong("it pins single ops or arguments (\"ops\", \"arguments\"), which are not simulated yet; leave them "
+                 "out: without pins the "
                  "layout is Megatron-LM's");
   int64_t others = 1;
   for (const auto &[name, ways] : plan.meshSizes)
@@ -73,8 +76,9 @@ Status PlanSimulation::completeMesh() {
   int64_t available = options.ranks.value_or(all.ranks());
   if (!plan.meshSizes.contains("data")) {
     if (available % others != 0)
-      return wrong(fmt::format("the mesh without \"data\" has {} ranks, which do not divide the {} ranks of {}; give mesh.data or --ranks",
-                               others, available, all.name));
+      return wrong(fmt::format(
+          "the mesh without \"data\" has {} ranks, which do not divide the {} ranks of {}; give mesh.data or --ranks",
+          others, available, all.name));
     plan.meshSizes["data"] = available / others;
     others = available;
   }
@@ -82,7 +86,8 @@ Status PlanSimulation::completeMesh() {
     plan.meshSizes.try_emplace(name, 1);
   if (others > available)
     return wrong(fmt::format("its mesh has {} ranks, {} {}", others, all.name,
-                             options.ranks ? fmt::format("is used with --ranks {}", available) : fmt::format("has {}", available)));
+                             options.ranks ? fmt::format("is used with --ranks {}", available)
+                                           : fmt::format("has {}", available)));
   if (options.ranks && others != available)
     return wrong(fmt::format("its mesh has {} ranks, --ranks is {}; change one of them", others, available));
   auto first = firstRanks(all, others);
@@ -101,22 +106,26 @@ Status PlanSimulation::completeBatch(int64_t exported) {
     plan.globalBatch = asked;
   if (exported) {
     if (plan.globalBatch && plan.globalBatch != exported)
-      return wrong(fmt::format("global_batch is {}; {} was exported with {} samples, which are its global batch", plan.globalBatch, modelPath, exported));
+      return wrong(fmt::format("global_batch is {}; {} was exported with {} samples, which are its global batch",
+                               plan.globalBatch, modelPath, exported));
     plan.globalBatch = exported;
   }
   int64_t data = size("data");
   if (!plan.globalBatch)
     plan.globalBatch = data * std::max<int64_t>(1, plan.microbatch);
   if (plan.globalBatch % data != 0)
-    return wrong(fmt::format("global_batch {} is not a multiple of the {} data groups; change mesh.data or global_batch", plan.globalBatch, data));
+    return wrong(
+        fmt::format("global_batch {} is not a multiple of the {} data groups; change mesh.data or global_batch",
+                    plan.globalBatch, data));
   int64_t group = plan.globalBatch / data;
   if (!plan.microbatch)
     plan.microbatch = size("stage") > 1 ? 1 : group;
   if (plan.microbatch > group && size("stage") == 1)
     plan.microbatch = group;
   if (group % plan.microbatch != 0)
-    return wrong(fmt::format("the {} samples of a data group (global_batch {} / data {}) are not a multiple of microbatch {}", group,
-                             plan.globalBatch, data, plan.microbatch));
+    return wrong(
+        fmt::format("the {} samples of a data group (global_batch {} / data {}) are not a multiple of microbatch {}",
+                    group, plan.globalBatch, data, plan.microbatch));
   microbatches = group / plan.microbatch;
   return ok();
 }
@@ -160,13 +169,14 @@ Status PlanSimulation::completeExecution() {
     return wrong(sequence.error().message);
   plan.sequenceParallel = {*sequence};
   if (*sharding > 0 && plan.optimizerShardingRanks && plan.optimizerShardingRanks != size("data"))
-    return wrong(fmt::format("optimizer_sharding_ranks is {}; simulated is sharding over all {} ranks of the data axis", plan.optimizerShardingRanks,
-                             size("data")));
+    return wrong(fmt::format("optimizer_sharding_ranks is {}; simulated is sharding over all {} ranks of the data axis",
+                             plan.optimizerShardingRanks, size("data")));
   if (!plan.overlap)
     plan.overlap = {"gradients", "parameters", "stage"};
   bool mixed = options.dtype != "f32" && options.dtype != "f64";
   if (!mixed && !plan.gradientDtype.empty() && plan.gradientDtype != options.dtype)
-    return wrong(fmt::format("gradient_dtype is {} and --dtype {}: gradients of another type are for bf16, f16 and f8", plan.gradientDtype, options.dtype));
+    return wrong(fmt::format("gradient_dtype is {} and --dtype {}: gradients of another type are for bf16, f16 and f8",
+                             plan.gradientDtype, options.dtype));
   if (plan.gradientDtype.empty())
     plan.gradientDtype = mixed ? "f32" : options.dtype;
   auto fill = [](std::string &word, const char *otherwise) { word = word.empty() ? otherwise : word; };
@@ -205,7 +215,8 @@ Result<ModelWork> PlanSimulation::workOfModel() {
   if (!configured)
     if (Status status = completeBatch(moduleBatch); !status)
       return status.error();
-  // Axes of the placement: microbatches (of an export, that has its whole batch), and the ranks that share a microbatch.
+  // Axes of the placement: microbatches (of an export, that has its whole batch), and the ranks that share a
+  // microbatch.
   Mesh local;
   WorkOptions workOptions;
   if (int64_t slices = moduleBatch / plan.microbatch; slices > 1) {
@@ -222,7 +233,8 @@ Result<ModelWork> PlanSimulation::workOfModel() {
     enough.usedRanks *= 2;
   }
   CollectiveModel collectives(local, enough);
-  StrategyRank layout = megatronLayout(*imported->module, local, plan.sequenceParallel.front() ? SequenceParallel::Yes : SequenceParallel::No);
+  StrategyRank layout = megatronLayout(*imported->module, local,
+                                       plan.sequenceParallel.front() ? SequenceParallel::Yes : SequenceParallel::No);
   auto placement = buildProblem(*imported->module, collectives, Plan(), std::nullopt, layout);
   if (!placement)
     return placement.error();
@@ -230,20 +242,22 @@ Result<ModelWork> PlanSimulation::workOfModel() {
   if (!solution)
     return solution.error();
   if (solution->choice.empty())
-    return Error{fmt::format("{}: no layout of {} over {} ranks of \"model\" can be carried out", planFile, modelPath, size("model"))};
+    return Error{fmt::format("{}: no layout of {} over {} ranks of \"model\" can be carried out", planFile, modelPath,
+                             size("model"))};
   workOptions.dtype = options.dtype;
   workOptions.fusedAttention = plan.attention == "fused";
   return modelWork(*imported->module, *placement, solution->choice, collectives, workOptions);
 }
 
-/// Half-open runs of layers, by part (chunk c of stage s is part c * stages + s). Evenly, the first parts one more, where the plan does
-/// not say.
+/// Half-open runs of layers, by part (chunk c of stage s is part c * stages + s). Evenly, the first parts one more,
+/// where the plan does not say.
 Result<std::vector<std::pair<int64_t, int64_t>>> PlanSimulation::cutLayers(int64_t layers) const {
   int64_t stages = size("stage"), parts = stages * plan.schedule.chunks;
   std::vector<std::pair<int64_t, int64_t>> runs;
   if (plan.stages.empty()) {
     if (layers < parts)
-      return wrong(fmt::format("{} layers are not enough for {} stages of {} chunks; give \"stages\" or fewer of them", layers, stages, plan.schedule.chunks));
+      return wrong(fmt::format("{} layers are not enough for {} stages of {} chunks; give \"stages\" or fewer of them",
+                               layers, stages, plan.schedule.chunks));
     int64_t begin = 0;
     for (int64_t i = 0; i < parts; ++i) {
       int64_t count = layers / parts + (i < layers % parts ? 1 : 0);
@@ -253,11 +267,13 @@ Result<std::vector<std::pair<int64_t, int64_t>>> PlanSimulation::cutLayers(int64
     return runs;
   }
   if (static_cast<int64_t>(plan.stages.size()) != parts)
-    return wrong(fmt::format("\"stages\" has {} entries for {} stages of {} chunks", plan.stages.size(), stages, plan.schedule.chunks));
+    return wrong(fmt::format("\"stages\" has {} entries for {} stages of {} chunks", plan.stages.size(), stages,
+                             plan.schedule.chunks));
   std::vector<const StageLayers *> byPart(parts, nullptr);
   for (const StageLayers &run : plan.stages) {
     if (run.stage >= stages || run.chunk >= plan.schedule.chunks)
-      return wrong(fmt::format("stages: stage {}, chunk {} is not there; the plan has {} stages of {} chunks", run.stage, run.chunk, stages, plan.schedule.chunks));
+      return wrong(fmt::format("stages: stage {}, chunk {} is not there; the plan has {} stages of {} chunks",
+                               run.stage, run.chunk, stages, plan.schedule.chunks));
     const StageLayers *&its = byPart[run.chunk * stages + run.stage];
     if (its)
       return wrong(fmt::format("stages: chunk {} of stage {} is told twice", run.chunk, run.stage));
@@ -266,8 +282,9 @@ Result<std::vector<std::pair<int64_t, int64_t>>> PlanSimulation::cutLayers(int64
   int64_t next = 0;
   for (const StageLayers *run : byPart) {
     if (run->layers && run->layers->first != next)
-      return wrong(fmt::format("stages: chunk {} of stage {} begins with layer {}, the part before it ends before layer {}", run->chunk, run->stage,
-                               run->layers->first, next));
+      return wrong(
+          fmt::format("stages: chunk {} of stage {} begins with layer {}, the part before it ends before layer {}",
+                      run->chunk, run->stage, run->layers->first, next));
     int64_t end = run->layers ? run->layers->second + 1 : next;
     runs.emplace_back(next, end);
     next = end;
@@ -292,8 +309,11 @@ Status PlanSimulation::assemble(ModelWork model) {
   }
   int64_t layers = model.layers(), stages = size("stage");
   if (layers == 0 && stages > 1)
-    return wrong(fmt::format("mesh.stage is {}; no repeated layer was found in {} that could be cut", stages, modelPath));
-  auto runs = layers ? cutLayers(layers) : Result<std::vector<std::pair<int64_t, int64_t>>>(std::vector<std::pair<int64_t, int64_t>>{{0, 0}});
+    return wrong(
+        fmt::format("mesh.stage is {}; no repeated layer was found in {} that could be cut", stages, modelPath));
+  auto runs = layers
+                  ? cutLayers(layers)
+                  : Result<std::vector<std::pair<int64_t, int64_t>>>(std::vector<std::pair<int64_t, int64_t>>{{0, 0}});
   if (!runs)
     return runs.error();
   std::map<std::string, int> known; // parts that are alike
@@ -350,7 +370,8 @@ Status PlanSimulation::assemble(ModelWork model) {
   bool whole = model.streamLocalBytes == model.streamBytes;
   if (whole && !modelAxis.empty() && plan.stageSends == "scattered") {
     work.sendBytes = model.streamBytes / static_cast<double>(size("model"));
-    work.afterReceive = {{"gather of the stream", Collective::AllGather, modelAxis, model.streamBytes, Kept::Always, false}};
+    work.afterReceive = {
+        {"gather of the stream", Collective::AllGather, modelAxis, model.streamBytes, Kept::Always, false}};
   }
   double batches = static_cast<double>(plan.globalBatch) / static_cast<double>(moduleBatch);
   work.tokens = model.tokens * batches;
@@ -370,7 +391,9 @@ StepPlan PlanSimulation::stepPlan() const {
     for (const std::string &word : plan.recompute)
       step.recomputeOfStage.push_back(mode(word));
   step.optimizerSharding = static_cast<int>(plan.optimizerSharding.front());
-  auto overlaps = [&](const char *what) { return std::find(plan.overlap->begin(), plan.overlap->end(), what) != plan.overlap->end(); };
+  auto overlaps = [&](const char *what) {
+    return std::find(plan.overlap->begin(), plan.overlap->end(), what) != plan.overlap->end();
+  };
   step.overlap = {overlaps("gradients"), overlaps("parameters"), overlaps("tensor"), overlaps("stage")};
   const OptimizerOptions &optimizer = options.step.optimizer;
   int moments = optimizer.kind == OptimizerKind::AdamW ? 2 : optimizer.momentum > 0 ? 1 : 0;
@@ -383,7 +406,8 @@ StepPlan PlanSimulation::stepPlan() const {
 Result<Simulated> PlanSimulation::run() {
   if (Status status = completeMesh(); !status)
     return status.error();
-  // The schedule needs the number of microbatches, which an export's batch decides; the model needs what the plan says of attention.
+  // The schedule needs the number of microbatches, which an export's batch decides; the model needs what the plan says
+  // of attention.
   if (plan.sequenceParallel.empty())
     plan.sequenceParallel = {false};
   if (plan.attention.empty())
@@ -404,8 +428,8 @@ Result<Simulated> PlanSimulation::run() {
 
 } // namespace
 
-Result<Simulated> simulatePlan(MLIRContext &context, const std::string &modelPath, const Plan &plan, const std::string &planFile,
-                               const Cluster &cluster, const SimulateOptions &options) {
+Result<Simulated> simulatePlan(MLIRContext &context, const std::string &modelPath, const Plan &plan,
+                               const std::string &planFile, const Cluster &cluster, const SimulateOptions &options) {
   return PlanSimulation(context, modelPath, plan, planFile, cluster, options).run();
 }
 

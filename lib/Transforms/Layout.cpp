@@ -117,7 +117,8 @@ private:
   }
 
   bool spreadOp(Operation *op, const Rule &rule) {
-    unsigned through = isa<DotGeneralOp, AttentionOp, AttentionBackwardOp>(op) ? kBatch | kSequence : kBatch | kSequence | kWidth;
+    unsigned through =
+        isa<DotGeneralOp, AttentionOp, AttentionBackwardOp>(op) ? kBatch | kSequence : kBatch | kSequence | kWidth;
     std::vector<unsigned> ofFactors = factorTags(rule, op->getOperands(), op->getResults());
     bool changed = false;
     auto write = [&](ValueRange values, const std::vector<FactorMap> &maps) {
@@ -173,7 +174,8 @@ bool hasParameter(const StreamDims &dims, Operation *op, const Rule &rule, const
   if (llvm::any_of(op->getOperands(), [&](Value value) { return dims.isParameter(value); }))
     return true;
   for (size_t f = 0; f < rule.factors.size(); ++f) {
-    bool kept = llvm::any_of(rule.results[0], [&](const std::vector<int> &dim) { return llvm::is_contained(dim, int(f)); });
+    bool kept =
+        llvm::any_of(rule.results[0], [&](const std::vector<int> &dim) { return llvm::is_contained(dim, int(f)); });
     if ((factorTags[f] & kBatch) && !kept)
       return true;
   }
@@ -202,7 +204,8 @@ StrategyRank megatronLayout(ModuleOp module, const Mesh &mesh, SequenceParallel 
     int cut = strategy.factorOfAxis[model];
     std::vector<unsigned> tags = dims->factorTags(rule, operands, results);
     auto cuttable = [&](size_t f) {
-      return rule.factors[f].size >= ways && (rule.factors[f].kind == FactorKind::Cuttable || rule.factors[f].kind == FactorKind::Decomposed);
+      return rule.factors[f].size >= ways &&
+             (rule.factors[f].kind == FactorKind::Cuttable || rule.factors[f].kind == FactorKind::Decomposed);
     };
     bool isParameter = node.argument && dims->isParameter(node.argument);
     if (node.op && hasParameter(*dims, node.op, rule, tags)) {

@@ -5,6 +5,7 @@
 #include "kerf/Package/Package.h"
 #include "kerf/Transforms/Work.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -56,9 +57,10 @@ struct Run {
 
 class Bridge {
 public:
-  Bridge(ModuleOp module, const Placement &placement, const std::vector<int> &choice, const CollectiveModel &collectives,
-         const WorkOptions &options)
-      : symbols(module), placement(placement), collectives(collectives), options(options), main(symbols.lookup<func::FuncOp>(KerfDialect::kEntryName)) {
+  Bridge(ModuleOp module, const Placement &placement, const std::vector<int> &choice,
+         const CollectiveModel &collectives, const WorkOptions &options)
+      : symbols(module), placement(placement), collectives(collectives), options(options),
+        main(symbols.lookup<func::FuncOp>(KerfDialect::kEntryName)) {
     types.bytes = options.dtype == "f64" ? 8 : options.dtype == "f32" ? 4 : 2;
     types.product = options.dtype;
     types.other = options.dtype == "f8" ? "bf16" : options.dtype;
@@ -81,26 +83,37 @@ private:
   void forwardOfMain();
   void backwardOfMain();
   void layer(Run &run, ChainLink &link);
-  void savedOfLayer(Run &run, Segment &segment, KernelBuilder &backward, const std::vector<Operation *> &weightOps);
+  struct Handed {
+    Value made, inner; // in the layer, and as its backward knows it
+  };
+  std::vector<Handed> handed(Run &run);
+  llvm::DenseSet<Value> madeAgain(const std::vector<Handed> &all) const;
+  void savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::DenseSet<Value> &again, Segment &segment,
+                    const std::vector<Operation *> &weightOps);
   void savedOfMain(size_t level, Segment &segment, const std::vector<Operation *> &weightOps);
   void parameters();
   void totals();
 
   const Sharding &lies(Value value) const;
   Shape localOf(Value value) const { return localShape(shapeOf(value), lies(value)); }
-  double localBytes(Value value) const { return static_cast<double>(elementsOf(localOf(value))) * elementBytes(value, types); }
+  double localBytes(Value value) const {
+    return static_cast<double>(elementsOf(localOf(value))) * elementBytes(value, types);
+  }
   void need(Value value, const Sharding &wanted, PassWork *pass, bool independent);
   void needOperands(Operation *op, PassWork &pass, bool inBackward);
   LocalShape localShapes() const {
     return [this](Operation *op, bool isResult, unsigned i) {
       const OpSharding &sharding = *ofOp.lookup(op);
-      return isResult ? localShape(shapeOf(op->getResult(i)), sharding.results[i]) : localShape(shapeOf(op->getOperand(i)), sharding.operands[i]);
+      return isResult ? localShape(shapeOf(op->getResult(i)), sharding.results[i])
+                      : localShape(shapeOf(op->getOperand(i)), sharding.operands[i]);
     };
   }
-  void addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops, PassWork &pass, PassWork *weights, bool inBackward);
+  void addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops, PassWork &pass, PassWork *weights,
+              bool inBackward);
   void dropouts(Operation *op, Segment &segment) const;
   double workspace(const std::vector<Operation *> &ops, const KernelBuilder &kernels) const;
-  double pending(const std::vector<Operation *> &weightOps, const llvm::SmallPtrSetImpl<Operation *> &inputOps, ArrayRef<Value> given) const;
+  double pending(const std::vector<Operation *> &weightOps, const llvm::SmallPtrSetImpl<Operation *> &inputOps,
+                 ArrayRef<Value> given) const;
 
   SymbolTable symbols;
   const Placement &placement;
@@ -128,7 +141,8 @@ const Sharding &Bridge::lies(Value value) const {
   return ofOp.lookup(result.getOwner())->results[result.getResultNumber()];
 }
 
-/// The collectives that bring the value to where it is wanted, from wherever it is cheapest. A form made once is there for all.
+/// The collectives that bring the value to where it is wanted, from wherever it is cheapest. A form made once is there
+/// for all.
 void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool independent) {
   std::vector<Sharding> &made = versions[value];
   if (made.empty())
@@ -144,11 +158,14 @@ void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool inde
   double least = 0;
   Sharding start;
   for (const Sharding &form : made) {
-    auto steps = canReshard(form, wanted) ? planReshard(placement.mesh, shape, std::max<int64_t>(1, static_cast<int64_t>(bytes)), form, wanted, price)
-                                          : Result<std::vector<ReshardStep>>(Error{""});
+    auto steps =
+        canReshard(form, wanted)
+            ? planReshard(placement.mesh, shape, std::max<int64_t>(1, static_cast<int64_t>(bytes)), form, wanted, price)
+            : Result<std::vector<ReshardStep>>(Error{""});
     if (!steps)
       continue;
-    double seconds = secondsToReshard(collectives, shape, std::max<int64_t>(1, static_cast<int64_t>(bytes)), form, wanted);
+    double seconds =
+        secondsToReshard(collectives, shape, std::max<int64_t>(1, static_cast<int64_t>(bytes)), form, wanted);
     if (!best || seconds < least) {
       best = std::move(*steps);
       least = seconds;
@@ -161,7 +178,8 @@ void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool inde
   bool isSum = isa_and_nonnull<DotGeneralOp>(value.getDefiningOp());
   Sharding before = start;
   for (const ReshardStep &step : *best) {
-    double in = static_cast<double>(elementsOf(localShape(shape, before))) * bytes, out = static_cast<double>(elementsOf(localShape(shape, step.after))) * bytes;
+    double in = static_cast<double>(elementsOf(localShape(shape, before))) * bytes,
+           out = static_cast<double>(elementsOf(localShape(shape, step.after))) * bytes;
     before = step.after;
     PassCollective collective;
     bool reduces = step.kind == ReshardStepKind::AllReduce || step.kind == ReshardStepKind::ReduceScatter;
@@ -222,7 +240,8 @@ void Bridge::needOperands(Operation *op, PassWork &pass, bool inBackward) {
   }
 }
 
-void Bridge::addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops, PassWork &pass, PassWork *weights, bool inBackward) {
+void Bridge::addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops, PassWork &pass, PassWork *weights,
+                    bool inBackward) {
   kernels.beginPass();
   for (Operation *op : ops) {
     needOperands(op, pass, inBackward);
@@ -265,14 +284,16 @@ Status Bridge::findRuns() {
     if (!isBackward(call))
       continue;
     for (Run &run : runs)
-      if (llvm::any_of(call.getInputs(), [&](Value value) { return value.getDefiningOp() == run.first.getOperation(); })) {
+      if (llvm::any_of(call.getInputs(),
+                       [&](Value value) { return value.getDefiningOp() == run.first.getOperation(); })) {
         run.backward = call;
         run.layerBackward = cast<func::FuncOp>(symbols.lookup(call.getCallee()));
       }
   }
   for (Run &run : runs)
     if (!run.backward)
-      return Error{fmt::format("@{} is called and not differentiated: nothing in it is trained", run.layer.getName().str())};
+      return Error{
+          fmt::format("@{} is called and not differentiated: nothing in it is trained", run.layer.getName().str())};
   return ok();
 }
 
@@ -307,7 +328,9 @@ void Bridge::placeMainOps() {
       if (isBackward(user))
         continue;
       auto call = dyn_cast<CallOp>(user);
-      latest = std::min(latest, call ? runOf(call) : user->hasTrait<OpTrait::IsTerminator>() ? runs.size() : level.lookup(user));
+      latest = std::min(latest, call                                      ? runOf(call)
+                                : user->hasTrait<OpTrait::IsTerminator>() ? runs.size()
+                                                                          : level.lookup(user));
     }
     level[&op] = std::max(level[&op], latest);
   }
@@ -363,7 +386,8 @@ double Bridge::workspace(const std::vector<Operation *> &ops, const KernelBuilde
 }
 
 /// Gradients that products of the weight gradient read, and that the input gradient made or was given.
-double Bridge::pending(const std::vector<Operation *> &weightOps, const llvm::SmallPtrSetImpl<Operation *> &inputOps, ArrayRef<Value> given) const {
+double Bridge::pending(const std::vector<Operation *> &weightOps, const llvm::SmallPtrSetImpl<Operation *> &inputOps,
+                       ArrayRef<Value> given) const {
   llvm::SmallPtrSet<void *, 8> seen;
   double bytes = 0;
   for (Operation *op : weightOps)
@@ -378,7 +402,8 @@ double Bridge::pending(const std::vector<Operation *> &weightOps, const llvm::Sm
 }
 
 /// Splits backward ops: those that the result `wanted` needs, and the rest (of parameters' gradients).
-void split(ArrayRef<Operation *> ops, llvm::function_ref<bool(OpOperand &)> wanted, std::vector<Operation *> &input, std::vector<Operation *> &weight) {
+void split(ArrayRef<Operation *> ops, llvm::function_ref<bool(OpOperand &)> wanted, std::vector<Operation *> &input,
+           std::vector<Operation *> &weight) {
   llvm::SmallPtrSet<Operation *, 32> needed;
   for (Operation *op : llvm::reverse(ops)) {
     bool isNeeded = false;
@@ -448,12 +473,53 @@ void Bridge::savedOfMain(size_t l, Segment &segment, const std::vector<Operation
     segment.saved.push_back(saved[value]);
 }
 
-void Bridge::savedOfLayer(Run &run, Segment &segment, KernelBuilder &, const std::vector<Operation *> &weightOps) {
+/// What the layer leaves for its backward: its own stream, and what it computed. What all layers share is kept once,
+/// with what makes it.
+std::vector<Bridge::Handed> Bridge::handed(Run &run) {
+  std::vector<Handed> all;
+  Operation *returned = run.layer.front().getTerminator();
+  for (auto [outer, inner] : llvm::zip(run.backward.getInputs(), run.layerBackward.getArguments())) {
+    Operation *from = outer.getDefiningOp();
+    if (from == run.first.getOperation()) {
+      all.push_back({behindViews(returned->getOperand(cast<OpResult>(outer).getResultNumber())), inner});
+    } else if (from && !isBackward(from)) {
+      auto at = llvm::find(run.first.getInputs(), outer);
+      if (at != run.first.getInputs().end() && outer.getType() == run.first.getResult(0).getType())
+        all.push_back({run.layer.getArgument(at - run.first.getInputs().begin()), inner});
+    }
+  }
+  return all;
+}
+
+/// What a pointwise op makes of values that are kept as well, and only pointwise kernels of the backward read, is
+/// computed there again: fused activations keep their inputs alone (SwiGLU: gate and up, not the activated gate).
+llvm::DenseSet<Value> Bridge::madeAgain(const std::vector<Handed> &all) const {
+  auto isPointwise = [](Operation *op) {
+    auto its = dyn_cast<WorkOpInterface>(op);
+    return its && its.getKernelClass() == KernelClass::Pointwise && !KernelBuilder::isVirtual(op);
+  };
+  llvm::DenseSet<Value> kept, again;
+  for (const Handed &one : all)
+    kept.insert(one.made);
+  for (const Handed &one : all) {
+    Operation *maker = one.made.getDefiningOp();
+    bool cheap = maker && isPointwise(maker) && llvm::all_of(maker->getOperands(), [&](Value operand) {
+                   Operation *from = behindViews(operand).getDefiningOp();
+                   return kept.contains(behindViews(operand)) || (from && isa<ConstantOp, BroadcastInDimOp>(from));
+                 });
+    if (!cheap || !llvm::all_of(one.inner.getUsers(), isPointwise))
+      continue;
+    again.insert(one.made);
+    again.insert(one.inner);
+  }
+  return again;
+}
+
+void Bridge::savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::DenseSet<Value> &again,
+                          Segment &segment, const std::vector<Operation *> &weightOps) {
   llvm::SmallPtrSet<Operation *, 8> weights(weightOps.begin(), weightOps.end());
-  std::set<std::pair<void *, unsigned>> seen;
-  bool drops = false;
+  llvm::DenseSet<Value> seen;
   for (auto attention : run.layer.getOps<AttentionOp>()) {
-    drops |= attention->hasAttr(KerfDialect::kDropoutAttr);
     if (options.fusedAttention)
       continue;
     Shape lse = localOf(attention.getLse());
@@ -465,27 +531,11 @@ void Bridge::savedOfLayer(Run &run, Segment &segment, KernelBuilder &, const std
       segment.saved.push_back({name + " dropped", types.bytes * scores, Kept::Selective, false});
     }
   }
-  Operation *returned = run.layer.front().getTerminator();
-  for (auto [outer, inner] : llvm::zip(run.backward.getInputs(), run.layerBackward.getArguments())) {
-    Value made;
-    if (outer.getDefiningOp() == run.first.getOperation()) {
-      made = returned->getOperand(cast<OpResult>(outer).getResultNumber());
-    } else if (outer.getDefiningOp() && !isBackward(outer.getDefiningOp())) {
-      // The layer's own argument: the stream. What all layers share is kept once, with what makes it.
-      auto at = llvm::find(run.first.getInputs(), outer);
-      if (at == run.first.getInputs().end() || outer.getType() != run.first.getResult(0).getType())
-        continue;
-      made = run.layer.getArgument(at - run.first.getInputs().begin());
-    } else {
-      continue;
-    }
-    Value root = behindViews(made);
-    auto result = dyn_cast<OpResult>(root);
+  for (const Handed &one : all) {
+    auto result = dyn_cast<OpResult>(one.made);
     auto attention = result ? dyn_cast<AttentionOp>(result.getOwner()) : AttentionOp();
     bool lse = attention && result.getResultNumber() == 1;
-    if (lse && !options.fusedAttention)
-      continue;
-    if (!seen.insert({root.getAsOpaquePointer(), 0}).second)
+    if ((lse && !options.fusedAttention) || again.contains(one.made) || !seen.insert(one.made).second)
       continue;
     bool forWeights = false;
     std::function<void(Value)> follow = [&](Value value) {
@@ -495,9 +545,11 @@ void Bridge::savedOfLayer(Run &run, Segment &segment, KernelBuilder &, const std
           follow(user->getResult(0));
       }
     };
-    follow(inner);
-    std::string name = root.getDefiningOp() ? fmt::format("{} {}", nodeName(root.getLoc()), root.getDefiningOp()->getName().stripDialect().str()) : "stream";
-    segment.saved.push_back({name, localBytes(root), lse ? Kept::Selective : Kept::Always, forWeights});
+    follow(one.inner);
+    std::string name =
+        result ? fmt::format("{} {}", nodeName(one.made.getLoc()), result.getOwner()->getName().stripDialect().str())
+               : "stream";
+    segment.saved.push_back({name, localBytes(one.made), lse ? Kept::Selective : Kept::Always, forWeights});
   }
 }
 
@@ -512,12 +564,20 @@ void Bridge::layer(Run &run, ChainLink &link) {
   for (Operation &op : run.layerBackward.front().without_terminator())
     backward.push_back(&op);
   KernelBuilder forwardKernels(types, localShapes()), kernels(types, localShapes());
+  std::vector<Handed> all = handed(run);
+  llvm::DenseSet<Value> again = madeAgain(all);
+  forwardKernels.setMadeAgain(again);
+  kernels.setMadeAgain(again);
   addOps(forwardKernels, forward, segment.forward, nullptr, false);
   for (Operation *op : forward)
     dropouts(op, segment);
-  split(backward, [&](OpOperand &use) {
-    return use.getOwner()->hasTrait<OpTrait::IsTerminator>() && !isParameterGradient(run.backward.getResult(use.getOperandNumber()));
-  }, input, weight);
+  split(
+      backward,
+      [&](OpOperand &use) {
+        return use.getOwner()->hasTrait<OpTrait::IsTerminator>() &&
+               !isParameterGradient(run.backward.getResult(use.getOperandNumber()));
+      },
+      input, weight);
   addOps(kernels, input, segment.inputGradient, &segment.weightGradient, true);
   addOps(kernels, weight, segment.weightGradient, nullptr, true);
   // What leaves the layer lies as the next one takes it.
@@ -547,7 +607,7 @@ void Bridge::layer(Run &run, ChainLink &link) {
     for (auto attention : run.layer.getOps<AttentionOp>()) // the scores' gradient, before and after softmax
       segment.workspaceBytes += 2 * types.bytes * static_cast<double>(elementsOf(localOf(attention.getLse()))) *
                                 static_cast<double>(shapeOf(attention.getKey())[1]);
-  savedOfLayer(run, segment, kernels, weight);
+  savedOfLayer(run, all, again, segment, weight);
 }
 
 void Bridge::parameters() {
@@ -581,7 +641,8 @@ void Bridge::parameters() {
         work.chain[2 * r + 1].segment.parameters.push_back(group(cast<BlockArgument>(operand)));
 }
 
-/// Products and attention of the forward three times, attention as if nothing were masked (Chowdhery et al. 2022, appendix B).
+/// Products and attention of the forward three times, attention as if nothing were masked (Chowdhery et al. 2022,
+/// appendix B).
 void Bridge::totals() {
   auto flopsOf = [](func::FuncOp function) {
     double flops = 0;
@@ -592,8 +653,8 @@ void Bridge::totals() {
         flops += dot.getFlops();
       if (auto attention = dyn_cast<AttentionOp>(op)) {
         Shape query = shapeOf(attention.getQuery()), value = shapeOf(attention.getValue());
-        flops += 2.0 * static_cast<double>(elementsOf(query)) / static_cast<double>(query[3]) * static_cast<double>(value[1]) *
-                 static_cast<double>(query[3] + value[3]);
+        flops += 2.0 * static_cast<double>(elementsOf(query)) / static_cast<double>(query[3]) *
+                 static_cast<double>(value[1]) * static_cast<double>(query[3] + value[3]);
       }
     }
     return flops;
@@ -619,7 +680,9 @@ Result<ModelWork> Bridge::run() {
   work.chain.resize(2 * runs.size() + 1);
   placeMainOps();
   for (size_t l = 0; l <= runs.size(); ++l)
-    work.chain[2 * l].segment.name = l == runs.size() ? (runs.empty() ? "model" : "head") : l == 0 ? "embedding" : "between";
+    work.chain[2 * l].segment.name = l == runs.size() ? (runs.empty() ? "model" : "head")
+                                     : l == 0         ? "embedding"
+                                                      : "between";
   for (size_t r = 0; r < runs.size(); ++r)
     layer(runs[r], work.chain[2 * r + 1]);
   forwardOfMain();

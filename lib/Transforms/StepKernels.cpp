@@ -44,8 +44,9 @@ double elementBytes(Value value, const KernelTypes &types) {
   if (!isa<FloatType>(element))
     return static_cast<double>(bytesPerElement(value.getType()));
   auto result = dyn_cast<OpResult>(value);
-  bool statistic = result && (isa<CrossEntropyOp>(result.getOwner()) ||
-                              (result.getResultNumber() > 0 && isa<LayerNormOp, RmsNormOp, AttentionOp>(result.getOwner())));
+  bool statistic =
+      result && (isa<CrossEntropyOp>(result.getOwner()) ||
+                 (result.getResultNumber() > 0 && isa<LayerNormOp, RmsNormOp, AttentionOp>(result.getOwner())));
   return statistic ? std::max(types.bytes, kStatisticBytes) : types.bytes;
 }
 
@@ -87,7 +88,7 @@ int KernelBuilder::slotOf(Value value) const {
 
 bool KernelBuilder::usedOutside(Value value, int slot, int orSlot, Operation *orOp) const {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
-    if (user == orOp)
+    if (user == orOp || (user->hasTrait<OpTrait::IsTerminator>() && madeAgain.contains(value)))
       return false;
     if (isVirtual(user))
       return llvm::any_of(user->getResults(), [&](Value view) { return usedOutside(view, slot, orSlot, orOp); });
@@ -136,7 +137,7 @@ void KernelBuilder::addPointwise(Operation *op) {
   slotOfOp[op] = last;
   for (unsigned i = 0; i < op->getNumOperands(); ++i) {
     Value operand = op->getOperand(i);
-    if (slotOf(operand) == last)
+    if (slotOf(operand) == last || madeAgain.contains(operand))
       continue;
     double bytes = operandBytes(op, i);
     if (auto broadcast = operand.getDefiningOp<BroadcastInDimOp>()) { // read once, used many times
@@ -164,16 +165,26 @@ Kernel KernelBuilder::kernel(Operation *op, const char *what, KernelClass kernel
 Kernel KernelBuilder::product(Operation *op, const char *what, double m, double n, double k, double batch) const {
   Kernel kernel;
   kernel.name = nameOf(op) + what;
-  kernel.work = {KernelClass::Product, 2 * batch * m * n * k, types.bytes * batch * (m * k + k * n + m * n), types.product, 1, m, n, k, batch};
+  kernel.work = {KernelClass::Product,
+                 2 * batch * m * n * k,
+                 types.bytes * batch * (m * k + k * n + m * n),
+                 types.product,
+                 1,
+                 m,
+                 n,
+                 k,
+                 batch};
   return kernel;
 }
 
-/// Attention and its backward. Unfused: scores and context are products, with a masked softmax (and dropout) between that passes through
-/// memory; the backward has four products. All but what lays heads side by side again is what selective recomputation drops.
+/// Attention and its backward. Unfused: scores and context are products, with a masked softmax (and dropout) between
+/// that passes through memory; the backward has four products. All but what lays heads side by side again is what
+/// selective recomputation drops.
 std::vector<Kernel> KernelBuilder::attention(Operation *op) const {
   bool backward = isa<AttentionBackwardOp>(op), causal = op->hasAttr("causal");
   Shape query = localShape(op, false, 0), key = localShape(op, false, 1), value = localShape(op, false, 2);
-  double samples = static_cast<double>(query[0] * query[2]), s = static_cast<double>(query[1]), t = static_cast<double>(key[1]);
+  double samples = static_cast<double>(query[0] * query[2]), s = static_cast<double>(query[1]),
+         t = static_cast<double>(key[1]);
   double d = static_cast<double>(query[3]), e = static_cast<double>(value[3]);
   std::vector<Kernel> kernels;
   if (types.fusedAttention) {
@@ -184,13 +195,15 @@ std::vector<Kernel> KernelBuilder::attention(Operation *op) const {
       bytes += resultBytes(op, i);
     double flops = 2 * samples * s * t * (d + e) * (causal ? 0.5 : 1) * (backward ? kAttentionBackwardFlops : 1);
     Kernel fused = kernel(op, "", KernelClass::Attention, bytes);
-    fused.work = {KernelClass::Attention, flops, bytes, types.product == "f8" ? types.other : types.product, 1, s, t, d, samples};
+    fused.work = {
+        KernelClass::Attention, flops, bytes, types.product == "f8" ? types.other : types.product, 1, s, t, d, samples};
     kernels.push_back(fused);
   } else {
     double scores = samples * s * t;
-    auto forward = op->getParentOfType<ModuleOp>().walk([](AttentionOp one) { // a layer's backward drops what its forward drops
-      return one->hasAttr(KerfDialect::kDropoutAttr) ? WalkResult::interrupt() : WalkResult::advance();
-    });
+    auto forward =
+        op->getParentOfType<ModuleOp>().walk([](AttentionOp one) { // a layer's backward drops what its forward drops
+          return one->hasAttr(KerfDialect::kDropoutAttr) ? WalkResult::interrupt() : WalkResult::advance();
+        });
     bool drops = forward.wasInterrupted();
     Kernel dropout = kernel(op, " dropout", KernelClass::Pointwise, (2 * types.bytes + kMaskBytes) * scores);
     double merged = samples * s * e;
@@ -201,7 +214,8 @@ std::vector<Kernel> KernelBuilder::attention(Operation *op) const {
         kernels.push_back(dropout);
       kernels.push_back(product(op, " context", s, e, t, samples));
     } else {
-      kernels = {product(op, " probabilities' gradient", s, t, e, samples), product(op, " values' gradient", t, e, s, samples)};
+      kernels = {product(op, " probabilities' gradient", s, t, e, samples),
+                 product(op, " values' gradient", t, e, s, samples)};
       if (drops)
         kernels.push_back(dropout);
       kernels.push_back(kernel(op, " softmax's gradient", KernelClass::Reduction, 3 * types.bytes * scores));

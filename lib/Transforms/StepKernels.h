@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops of one pass become kernels as frameworks launch them: chains of pointwise ops are one kernel, a bias is the epilogue of its
-// product, views are free. Private to the bridge from IR to work (ModelWork.cpp).
+// Ops of one pass become kernels as frameworks launch them: chains of pointwise ops are one kernel, a bias is the
+// epilogue of its product, views are free. Private to the bridge from IR to work (ModelWork.cpp).
 #pragma once
 
 #include "kerf/CostModel/StepWork.h"
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 #include <functional>
 
@@ -28,6 +29,9 @@ class KernelBuilder {
 public:
   KernelBuilder(const KernelTypes &types, LocalShape localShape) : types(types), localShape(std::move(localShape)) {}
 
+  /// Values that no kernel writes for the backward, and the arguments by which the backward knows them: its kernels
+  /// compute them again.
+  void setMadeAgain(const llvm::DenseSet<mlir::Value> &values) { madeAgain = values; }
   /// Kernels of the ops added from here on. Ops of different passes are not fused.
   void beginPass() { passBegin = slots.size(); }
   void add(mlir::Operation *op);
@@ -48,7 +52,7 @@ private:
     bool pointwise = false;
     llvm::SetVector<mlir::Operation *> members;
     llvm::MapVector<mlir::Value, double> reads; // from outside: bytes
-    double extraBytes = 0;                     // masks of dropout
+    double extraBytes = 0;                      // masks of dropout
     int mergedInto = -1;
   };
   int resolve(int slot) const;
@@ -63,6 +67,7 @@ private:
 
   KernelTypes types;
   LocalShape localShape;
+  llvm::DenseSet<mlir::Value> madeAgain;
   std::vector<Slot> slots;
   size_t passBegin = 0;
   llvm::DenseMap<mlir::Operation *, int> slotOfOp;

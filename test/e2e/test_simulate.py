@@ -140,6 +140,27 @@ class Simulate(KerfTest):
         self.succeed("simulate", file_of("gpt2"), "--cluster", CLUSTER, "--plan",
                      self.write("plan.json", {"kerf": 1, "mesh": {"data": 2, "model": 2}, "microbatch": 2}))
 
+    def test_an_export_is_its_configuration(self):
+        config = {"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 4, "n_inner": 256, "vocab_size": 97, "n_positions": 64,
+                  "attn_pdrop": 0, "resid_pdrop": 0, "embd_pdrop": 0}
+        for more in ({}, {"attention": "unfused", "recompute": "full"}, {"sequence_parallel": True}):
+            plan = plan_of(data=2, model=2, batch=8, **more)
+            wanted = self.simulate(plan, config, CLUSTER, "--sequence", "32")
+            done = self.succeed("simulate", file_of("gpt2"), "--cluster", CLUSTER, "--plan", self.write("plan.json", plan), "--json")
+            given = json.loads(done.stdout)
+            for key in KEYS | {"model_flops"}:
+                self.assertEqual(given[key], wanted[key], f"{key} with {more}")
+
+    def test_swiglu_keeps_what_megatron_keeps(self):
+        # Of a gated MLP of width f: gate, up and their product, not the activated gate; of the rest of a LLaMA layer the inputs of two
+        # norms, of the projections and of the MLP (4 h), queries, keys and values (h + 2 g d), and what attention gives (h).
+        h, f, s, b = LLAMA["hidden_size"], LLAMA["intermediate_size"], LLAMA["max_position_embeddings"], 2
+        grouped = 2 * h * LLAMA["num_key_value_heads"] / LLAMA["num_attention_heads"]
+        eight, four = (self.simulate(plan_of(batch=b, micro=b), dict(LLAMA, num_hidden_layers=layers), CLUSTER, "--dtype", "bf16")
+                       for layers in (8, 4))
+        kept = (eight["memory"][0]["activations"] - four["memory"][0]["activations"]) / 4
+        self.assertAlmostEqual(kept / (2 * s * b * (3 * f + 4 * h + h + grouped + h)), 1, delta=0.02)
+
     def test_does_not_fit(self):
         config = dict(GPT, n_embd=8192, n_head=64, n_inner=32768, n_layer=48)
         result = self.simulate(plan_of(), config, CLUSTER, "--dtype", "bf16", "--optimizer", "adamw")

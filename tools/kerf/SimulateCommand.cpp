@@ -43,9 +43,12 @@ Json toJson(const Simulated &simulated) {
   root["step_seconds"] = s.stepSeconds;
   root["peak_bytes"] = peak;
   root["fits"] = s.fits;
-  root["breakdown"] = {{"forward", b.forward},           {"backward", b.backward},
-                       {"recompute", b.recompute},       {"optimizer", b.optimizer},
-                       {"collectives", secondsJson(b.collectives)}, {"exposed", secondsJson(b.exposed)},
+  root["breakdown"] = {{"forward", b.forward},
+                       {"backward", b.backward},
+                       {"recompute", b.recompute},
+                       {"optimizer", b.optimizer},
+                       {"collectives", secondsJson(b.collectives)},
+                       {"exposed", secondsJson(b.exposed)},
                        {"bubble", b.bubble}};
   root["tokens_per_second"] = s.tokensPerSecond;
   root["model_flops_utilization"] = s.modelFlopsUtilization;
@@ -59,11 +62,14 @@ std::string toText(const Simulated &simulated, const Cluster &cluster) {
   const Simulation &s = simulated.simulation;
   const Breakdown &b = s.breakdown;
   std::string text = fmt::format("{} ranks of {}\n", simulated.mesh.ranks(), cluster.name);
-  text += fmt::format("  step         {:.4g} s, {:.4g} tokens/s, {:.1f} % of peak\n", s.stepSeconds, s.tokensPerSecond, 100 * s.modelFlopsUtilization);
-  text += fmt::format("  compute      forward {:.4g} s, backward {:.4g} s, recomputed {:.4g} s, optimizer {:.4g} s\n", b.forward, b.backward, b.recompute, b.optimizer);
+  text += fmt::format("  step         {:.4g} s, {:.4g} tokens/s, {:.1f} % of peak\n", s.stepSeconds, s.tokensPerSecond,
+                      100 * s.modelFlopsUtilization);
+  text += fmt::format("  compute      forward {:.4g} s, backward {:.4g} s, recomputed {:.4g} s, optimizer {:.4g} s\n",
+                      b.forward, b.backward, b.recompute, b.optimizer);
   for (const auto &[axis, seconds] : b.collectives) {
     auto exposed = b.exposed.find(axis);
-    text += fmt::format("  collectives  {}: {:.4g} s, {:.4g} s of them waited for\n", axis, seconds, exposed == b.exposed.end() ? 0.0 : exposed->second);
+    text += fmt::format("  collectives  {}: {:.4g} s, {:.4g} s of them waited for\n", axis, seconds,
+                        exposed == b.exposed.end() ? 0.0 : exposed->second);
   }
   text += fmt::format("  bubble       {:.4g} s\n", b.bubble);
   const StageMemory *most = &s.memory.front();
@@ -73,7 +79,8 @@ std::string toText(const Simulated &simulated, const Cluster &cluster) {
       most = &s.memory[i];
       stage = i;
     }
-  text += fmt::format("  memory       {:.2f} GiB allocated, {:.2f} GiB on the device, of {:.2f} GiB: {}\n", most->peakBytes / kGiB, most->deviceBytes / kGiB,
+  text += fmt::format("  memory       {:.2f} GiB allocated, {:.2f} GiB on the device, of {:.2f} GiB: {}\n",
+                      most->peakBytes / kGiB, most->deviceBytes / kGiB,
                       static_cast<double>(cluster.device.memoryBytes) / kGiB, s.fits ? "fits" : "does not fit");
   text += fmt::format("               the most is on stage {}, in the {}\n", stage, most->moment);
   for (const auto &[name, bytes] : most->largest)
@@ -108,7 +115,8 @@ struct SimulateCommand {
       options.ranks = ranks;
     options.trace = trace.empty() ? Trace::No : Trace::Yes;
     auto context = createContext();
-    auto simulated = simulatePlan(*context, model.model, given, plan.empty() ? "the empty plan" : plan, *machine, options);
+    auto simulated =
+        simulatePlan(*context, model.model, given, plan.empty() ? "the empty plan" : plan, *machine, options);
     if (!simulated)
       return fail(simulated.error());
     for (const std::string &warning : simulated->warnings)
@@ -127,16 +135,19 @@ struct SimulateCommand {
 } // namespace
 
 void addSimulate(CLI::App &app, int &status) {
-  auto [sub, command] = addCommand<SimulateCommand>(app, "simulate",
-                                                    "Predict one plan without searching: seconds of a step, where they go, memory of each stage.\n"
-                                                    "What the plan leaves out has a default (docs/plan.md); layouts are Megatron-LM's.\n"
-                                                    "Example: kerf simulate config.json --cluster clusters/selene.json --plan plan.json --dtype bf16 "
-                                                    "--optimizer adamw --sequence 2048",
-                                                    status);
+  auto [sub, command] = addCommand<SimulateCommand>(
+      app, "simulate",
+      "Predict one plan without searching: seconds of a step, where they go, memory of each stage.\n"
+      "What the plan leaves out has a default (docs/plan.md); layouts are Megatron-LM's.\n"
+      "Example: kerf simulate config.json --cluster clusters/selene.json --plan plan.json --dtype bf16 "
+      "--optimizer adamw --sequence 2048",
+      status);
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"});
-  sub->add_option("--cluster", command->cluster, "cluster.json (ready ones stand in clusters/); default: CPU ranks of this machine");
+  sub->add_option("--cluster", command->cluster,
+                  "cluster.json (ready ones stand in clusters/); default: CPU ranks of this machine");
   sub->add_option("--plan", command->plan, "plan.json, complete or partial; default: the data axis over all ranks");
-  sub->add_option("--ranks", command->ranks, "use the first N ranks (default: as many as the plan's mesh has)")->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+  sub->add_option("--ranks", command->ranks, "use the first N ranks (default: as many as the plan's mesh has)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   sub->add_option("--trace", command->trace, "write the timeline for chrome://tracing or Perfetto: T.json");
   sub->add_flag("--json", command->json, "everything as JSON on standard output");
 }

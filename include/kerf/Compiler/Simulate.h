@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan would take on a cluster, predicted without a search and without lowering: `kerf simulate` as a call (docs/cost-model.md).
+// What a plan would take on a cluster, predicted without a search and without lowering: `kerf simulate` as a call
+// (docs/cost-model.md).
 #pragma once
 
 #include "kerf/Compiler/Compiler.h"
@@ -22,9 +23,9 @@ struct Simulated {
   std::vector<std::string> warnings;
 };
 
-/// Completes a partial plan as docs/plan.md says and predicts its step. A plan that does not fit is no error (Simulation::fits).
-/// `planFile` names the plan in messages.
-Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &modelPath, const Plan &plan, const std::string &planFile,
-                               const Cluster &cluster, const SimulateOptions &options);
+/// Completes a partial plan as docs/plan.md says and predicts its step. A plan that does not fit is no error
+/// (Simulation::fits). `planFile` names the plan in messages.
+Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &modelPath, const Plan &plan,
+                               const std::string &planFile, const Cluster &cluster, const SimulateOptions &options);
 
 } // namespace kerf
