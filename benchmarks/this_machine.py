@@ -5,8 +5,8 @@ the profile and trained for a few steps, on 1, 2 and 4 ranks that are threads.
 
     benchmarks/this_machine.py [--kerf build/bin/kerf] [--cluster here.json] [--quick] [--json rows.json]
 
-Prints a row a plan and the median errors. Step time is the median of the steps after the warm-up; its spread, (p90 - p10) / median of a
-run's steps, says how much else the machine did. Only Python's standard library.
+Prints a row a plan and the median errors. Step time is the median of the steps after the warm-up, in the quicker of
+two runs; its spread, (p90 - p10) / median of a run's steps, says how much else the machine did. Only Python's standard library.
 """
 import argparse
 import json
@@ -74,7 +74,8 @@ def measure(arguments, folder, cluster, model, ranks, mesh):
         with open(constraints, "w") as file:
             json.dump({"kerf": 1, "mesh": mesh}, file)
         command += ["--constraints", constraints]
-    output = json.loads(run(*command))
+    outputs = [json.loads(run(*command)) for _ in range(arguments.runs)]
+    output = min(outputs, key=lambda output: statistics.median(output["step_seconds"][WARM_UP:]))
     seconds = output["step_seconds"][WARM_UP:]
     middle = statistics.median(seconds)
     report, measured = output["report"], output["measured"]
@@ -89,14 +90,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kerf", default=os.path.join(ROOT, "build", "bin", "kerf"))
     parser.add_argument("--cluster", help="of an earlier kerf profile of this machine; default: profile now")
-    parser.add_argument("--steps", type=int, default=15, help="measured steps of each plan")
+    parser.add_argument("--steps", type=int, default=10, help="measured steps of each run")
+    parser.add_argument("--runs", type=int, default=2, help="runs of each plan")
     parser.add_argument("--widths", type=int, nargs="*", default=list(WIDTHS))
     parser.add_argument("--families", nargs="*", default=["gpt2", "llama"])
-    parser.add_argument("--quick", action="store_true", help="widths 64 and 256, five steps, a quick profile")
+    parser.add_argument("--quick", action="store_true", help="widths 64 and 256, one run of five steps, a quick profile")
     parser.add_argument("--json", help="write every row, with kernels and collectives")
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.widths, arguments.steps = [64, 256], 5
+        arguments.widths, arguments.steps, arguments.runs = [64, 256], 5, 1
     rows = []
     with tempfile.TemporaryDirectory(prefix="kerf-machine-") as folder:
         cluster = arguments.cluster

@@ -18,7 +18,7 @@ double secondsSince(Clock::time_point start) { return std::chrono::duration<doub
 
 // A step comes back to a place in memory after having used the rest of what it needs: copies of the tensors that a
 // kernel goes round are as large together as the needs of a small step.
-constexpr int64_t kFootprintBytes = int64_t(24) << 20;
+constexpr int64_t kFootprintBytes = int64_t(12) << 20;
 constexpr int64_t kLeastCopies = 3, kMostCopies = 128;
 constexpr size_t kMostCalls = 20000;
 
