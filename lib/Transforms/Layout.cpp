@@ -225,7 +225,9 @@ StrategyRank megatronLayout(ModuleOp module, const Mesh &mesh, SequenceParallel 
       return rank + (shouldCut ? kWhole : kPreferred);
     if (rule.factors[cut].kind == FactorKind::PartialSum || tags[cut] == 0)
       return rank + (shouldCut && rule.factors[cut].kind == FactorKind::PartialSum ? kWhole : kPreferred);
-    if (shouldCut && (tags[cut] & kSequence))
+    // What a layer leaves for its backward lies as the layer made it: a number for each token too.
+    bool handed = alongSequence && node.argument && !isParameter && onBatch && onSequence;
+    if ((shouldCut || handed) && (tags[cut] & kSequence))
       return rank;
     return std::nullopt;
   };

@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kerf/Transforms/ModelWork.h"
+#include "ModelBridge.h"
 
-#include "StepKernels.h"
-#include "kerf/Package/Package.h"
 #include "kerf/Transforms/Work.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/SmallPtrSet.h"
 #include <algorithm>
 #include <fmt/format.h>
-#include <set>
-
-using namespace mlir;
-using namespace kerf::ir;
 
 namespace kerf {
 
@@ -23,111 +14,7 @@ int64_t ModelWork::layers() const {
   return count;
 }
 
-namespace {
-
-constexpr double kMaskBytes = 1;
-constexpr double kForwardAndBackward = 3; // products of the backward: twice those of the forward
-
-bool isUpdate(Operation *op) { return isa<SyncGradientOp, SgdOp, AdamwOp>(op); }
-bool isBackward(Operation *op) { return op->hasAttr(KerfDialect::kBackwardAttr); }
-
-/// Only the optimizer reads it: the gradient of a parameter.
-bool isParameterGradient(Value value) {
-  return !value.use_empty() && llvm::all_of(value.getUsers(), [](Operation *user) {
-    return isUpdate(user) || (isa<AddOp>(user) && isParameterGradient(user->getResult(0)));
-  });
-}
-
-/// The value in memory that a view shows.
-Value behindViews(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<ReshapeOp>(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
-}
-
-/// A run of calls of one layer, forward and backward.
-struct Run {
-  CallOp first, last, backward; // backward: of `first`, or null
-  func::FuncOp layer, layerBackward;
-  int64_t count = 0;
-};
-
-class Bridge {
-public:
-  Bridge(ModuleOp module, const Placement &placement, const std::vector<int> &choice,
-         const CollectiveModel &collectives, const WorkOptions &options)
-      : symbols(module), placement(placement), collectives(collectives), options(options),
-        main(symbols.lookup<func::FuncOp>(KerfDialect::kEntryName)) {
-    types.bytes = options.dtype == "f64" ? 8 : options.dtype == "f32" ? 4 : 2;
-    types.product = options.dtype;
-    types.other = options.dtype == "f8" ? "bf16" : options.dtype;
-    types.fusedAttention = options.fusedAttention;
-    for (size_t i = 0; i < placement.nodes.size(); ++i) {
-      const PlacementNode &node = placement.nodes[i];
-      const OpSharding &sharding = node.shardings[choice[i]];
-      if (node.op)
-        ofOp[node.op] = &sharding;
-      else if (node.argument)
-        ofArgument[node.argument] = &sharding;
-    }
-  }
-
-  Result<ModelWork> run();
-
-private:
-  Status findRuns();
-  void placeMainOps();
-  void forwardOfMain();
-  void backwardOfMain();
-  void layer(Run &run, ChainLink &link);
-  struct Handed {
-    Value made, inner; // in the layer, and as its backward knows it
-  };
-  std::vector<Handed> handed(Run &run);
-  llvm::DenseSet<Value> madeAgain(const std::vector<Handed> &all) const;
-  void savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::DenseSet<Value> &again, Segment &segment,
-                    const std::vector<Operation *> &weightOps);
-  void savedOfMain(size_t level, Segment &segment, const std::vector<Operation *> &weightOps);
-  void parameters();
-  void totals();
-
-  const Sharding &lies(Value value) const;
-  Shape localOf(Value value) const { return localShape(shapeOf(value), lies(value)); }
-  double localBytes(Value value) const {
-    return static_cast<double>(elementsOf(localOf(value))) * elementBytes(value, types);
-  }
-  void need(Value value, const Sharding &wanted, PassWork *pass, bool independent);
-  void needOperands(Operation *op, PassWork &pass, bool inBackward);
-  LocalShape localShapes() const {
-    return [this](Operation *op, bool isResult, unsigned i) {
-      const OpSharding &sharding = *ofOp.lookup(op);
-      return isResult ? localShape(shapeOf(op->getResult(i)), sharding.results[i])
-                      : localShape(shapeOf(op->getOperand(i)), sharding.operands[i]);
-    };
-  }
-  void addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops, PassWork &pass, PassWork *weights,
-              bool inBackward);
-  void dropouts(Operation *op, Segment &segment) const;
-  double workspace(const std::vector<Operation *> &ops, const KernelBuilder &kernels) const;
-  double pending(const std::vector<Operation *> &weightOps, const llvm::SmallPtrSetImpl<Operation *> &inputOps,
-                 ArrayRef<Value> given) const;
-
-  SymbolTable symbols;
-  const Placement &placement;
-  const CollectiveModel &collectives;
-  const WorkOptions &options;
-  func::FuncOp main;
-  KernelTypes types;
-  DenseMap<Operation *, const OpSharding *> ofOp;
-  DenseMap<BlockArgument, const OpSharding *> ofArgument;
-  DenseMap<Value, std::vector<Sharding>> versions; // besides the one that its producer leaves
-  std::vector<Run> runs;
-  DenseMap<Operation *, size_t> level; // of @main's ops: how many runs come before
-  ModelWork work;
-};
+namespace bridge {
 
 /// How the value lies where it is made.
 const Sharding &Bridge::lies(Value value) const {
@@ -221,7 +108,8 @@ void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool inde
 void Bridge::needOperands(Operation *op, PassWork &pass, bool inBackward) {
   const OpSharding &sharding = *ofOp.lookup(op);
   for (auto [i, value] : llvm::enumerate(op->getOperands()))
-    need(value, sharding.operands[i], &pass, inBackward);
+    // What is left of a parameter's gradient to be summed is summed once a step, not here.
+    need(value, sharding.operands[i], forWeights.contains(value.getDefiningOp()) ? nullptr : &pass, inBackward);
   // A loss over a cut vocabulary: its maximum, its sum and the picked logit are summed over the ranks.
   if (!isa<CrossEntropyOp>(op))
     return;
@@ -242,6 +130,8 @@ void Bridge::needOperands(Operation *op, PassWork &pass, bool inBackward) {
 
 void Bridge::addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops, PassWork &pass, PassWork *weights,
                     bool inBackward) {
+  if (inBackward && !weights)
+    forWeights.insert(ops.begin(), ops.end());
   kernels.beginPass();
   for (Operation *op : ops) {
     needOperands(op, pass, inBackward);
@@ -354,56 +244,9 @@ void Bridge::forwardOfMain() {
   }
 }
 
-/// Bytes of what lives at once among the results of these ops (those of parameters' gradients aside).
-double Bridge::workspace(const std::vector<Operation *> &ops, const KernelBuilder &kernels) const {
-  DenseMap<Operation *, size_t> index;
-  for (size_t i = 0; i < ops.size(); ++i)
-    index[ops[i]] = i;
-  std::vector<double> change(ops.size() + 2, 0);
-  for (size_t i = 0; i < ops.size(); ++i)
-    for (Value result : ops[i]->getResults()) {
-      if (!kernels.isStored(result) || isa<TransposeOp>(ops[i]))
-        continue;
-      size_t last = i;
-      std::function<void(Value)> follow = [&](Value value) {
-        for (Operation *user : value.getUsers()) {
-          auto found = index.find(user);
-          last = std::max(last, found == index.end() ? i : found->second);
-          if (KernelBuilder::isVirtual(user))
-            follow(user->getResult(0));
-        }
-      };
-      follow(result);
-      if (last == i) // leaves the segment: a parameter's gradient, or the segment's own
-        continue;
-      change[i] += localBytes(result);
-      change[last + 1] -= localBytes(result);
-    }
-  double now = 0, most = 0;
-  for (double bytes : change)
-    most = std::max(most, now += bytes);
-  return most;
-}
-
-/// Gradients that products of the weight gradient read, and that the input gradient made or was given.
-double Bridge::pending(const std::vector<Operation *> &weightOps, const llvm::SmallPtrSetImpl<Operation *> &inputOps,
-                       ArrayRef<Value> given) const {
-  llvm::SmallPtrSet<void *, 8> seen;
-  double bytes = 0;
-  for (Operation *op : weightOps)
-    if (isa<DotGeneralOp, EmbeddingBackwardOp>(op))
-      for (Value operand : op->getOperands()) {
-        Value root = behindViews(operand);
-        bool made = root.getDefiningOp() ? inputOps.contains(root.getDefiningOp()) : llvm::is_contained(given, root);
-        if (made && seen.insert(root.getAsOpaquePointer()).second)
-          bytes += localBytes(root);
-      }
-  return bytes;
-}
-
 /// Splits backward ops: those that the result `wanted` needs, and the rest (of parameters' gradients).
-void split(ArrayRef<Operation *> ops, llvm::function_ref<bool(OpOperand &)> wanted, std::vector<Operation *> &input,
-           std::vector<Operation *> &weight) {
+static void split(ArrayRef<Operation *> ops, llvm::function_ref<bool(OpOperand &)> wanted,
+                  std::vector<Operation *> &input, std::vector<Operation *> &weight) {
   llvm::SmallPtrSet<Operation *, 32> needed;
   for (Operation *op : llvm::reverse(ops)) {
     bool isNeeded = false;
@@ -443,113 +286,6 @@ void Bridge::backwardOfMain() {
         continue;
       need(outer, lies(inner), gradient ? &segment.inputGradient : &link.segment.weightGradient, true);
     }
-  }
-}
-
-/// What backward ops of this link read and forward ops made: between the layers, and before the loss.
-void Bridge::savedOfMain(size_t l, Segment &segment, const std::vector<Operation *> &weightOps) {
-  llvm::SmallPtrSet<Operation *, 8> weights(weightOps.begin(), weightOps.end());
-  std::vector<Value> order;
-  DenseMap<Value, SavedTensor> saved;
-  for (Operation &op : main.front().without_terminator()) {
-    if (!isBackward(&op) || isa<CallOp>(op) || level[&op] != l)
-      continue;
-    for (Value operand : op.getOperands()) {
-      Value root = behindViews(operand);
-      Operation *from = root.getDefiningOp();
-      if (!from || isBackward(from) || isa<ConstantOp, BroadcastInDimOp>(from))
-        continue;
-      auto [found, isNew] = saved.try_emplace(root);
-      if (isNew) {
-        order.push_back(root);
-        found->second = {nodeName(root.getLoc()), localBytes(root), Kept::Always, false};
-        if (isa<CrossEntropyBackwardOp>(op) && operand == op.getOperand(0)) // the loss is computed in f32 at least
-          found->second.bytes *= std::max(1.0, 4 / types.bytes);
-      }
-      found->second.forWeights |= weights.contains(&op) && isa<DotGeneralOp>(op);
-    }
-  }
-  for (Value value : order)
-    segment.saved.push_back(saved[value]);
-}
-
-/// What the layer leaves for its backward: its own stream, and what it computed. What all layers share is kept once,
-/// with what makes it.
-std::vector<Bridge::Handed> Bridge::handed(Run &run) {
-  std::vector<Handed> all;
-  Operation *returned = run.layer.front().getTerminator();
-  for (auto [outer, inner] : llvm::zip(run.backward.getInputs(), run.layerBackward.getArguments())) {
-    Operation *from = outer.getDefiningOp();
-    if (from == run.first.getOperation()) {
-      all.push_back({behindViews(returned->getOperand(cast<OpResult>(outer).getResultNumber())), inner});
-    } else if (from && !isBackward(from)) {
-      auto at = llvm::find(run.first.getInputs(), outer);
-      if (at != run.first.getInputs().end() && outer.getType() == run.first.getResult(0).getType())
-        all.push_back({run.layer.getArgument(at - run.first.getInputs().begin()), inner});
-    }
-  }
-  return all;
-}
-
-/// What a pointwise op makes of values that are kept as well, and only pointwise kernels of the backward read, is
-/// computed there again: fused activations keep their inputs alone (SwiGLU: gate and up, not the activated gate).
-llvm::DenseSet<Value> Bridge::madeAgain(const std::vector<Handed> &all) const {
-  auto isPointwise = [](Operation *op) {
-    auto its = dyn_cast<WorkOpInterface>(op);
-    return its && its.getKernelClass() == KernelClass::Pointwise && !KernelBuilder::isVirtual(op);
-  };
-  llvm::DenseSet<Value> kept, again;
-  for (const Handed &one : all)
-    kept.insert(one.made);
-  for (const Handed &one : all) {
-    Operation *maker = one.made.getDefiningOp();
-    bool cheap = maker && isPointwise(maker) && llvm::all_of(maker->getOperands(), [&](Value operand) {
-                   Operation *from = behindViews(operand).getDefiningOp();
-                   return kept.contains(behindViews(operand)) || (from && isa<ConstantOp, BroadcastInDimOp>(from));
-                 });
-    if (!cheap || !llvm::all_of(one.inner.getUsers(), isPointwise))
-      continue;
-    again.insert(one.made);
-    again.insert(one.inner);
-  }
-  return again;
-}
-
-void Bridge::savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::DenseSet<Value> &again,
-                          Segment &segment, const std::vector<Operation *> &weightOps) {
-  llvm::SmallPtrSet<Operation *, 8> weights(weightOps.begin(), weightOps.end());
-  llvm::DenseSet<Value> seen;
-  for (auto attention : run.layer.getOps<AttentionOp>()) {
-    if (options.fusedAttention)
-      continue;
-    Shape lse = localOf(attention.getLse());
-    double scores = static_cast<double>(elementsOf(lse)) * static_cast<double>(shapeOf(attention.getKey())[1]);
-    std::string name = nodeName(attention->getLoc());
-    segment.saved.push_back({name + " probabilities", types.bytes * scores, Kept::Selective, false});
-    if (attention->hasAttr(KerfDialect::kDropoutAttr)) {
-      segment.saved.push_back({name + " mask", kMaskBytes * scores, Kept::Selective, false});
-      segment.saved.push_back({name + " dropped", types.bytes * scores, Kept::Selective, false});
-    }
-  }
-  for (const Handed &one : all) {
-    auto result = dyn_cast<OpResult>(one.made);
-    auto attention = result ? dyn_cast<AttentionOp>(result.getOwner()) : AttentionOp();
-    bool lse = attention && result.getResultNumber() == 1;
-    if ((lse && !options.fusedAttention) || again.contains(one.made) || !seen.insert(one.made).second)
-      continue;
-    bool forWeights = false;
-    std::function<void(Value)> follow = [&](Value value) {
-      for (Operation *user : value.getUsers()) {
-        forWeights |= weights.contains(user) && isa<DotGeneralOp>(user);
-        if (KernelBuilder::isVirtual(user) || isa<TransposeOp>(user))
-          follow(user->getResult(0));
-      }
-    };
-    follow(one.inner);
-    std::string name =
-        result ? fmt::format("{} {}", nodeName(one.made.getLoc()), result.getOwner()->getName().stripDialect().str())
-               : "stream";
-    segment.saved.push_back({name, localBytes(one.made), lse ? Kept::Selective : Kept::Always, forWeights});
   }
 }
 
@@ -610,70 +346,6 @@ void Bridge::layer(Run &run, ChainLink &link) {
   savedOfLayer(run, all, again, segment, weight);
 }
 
-void Bridge::parameters() {
-  DenseMap<Value, std::set<size_t>> links;
-  auto trainable = [&](Value value) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    return argument && main.getArgAttr(argument.getArgNumber(), KerfDialect::kTrainableAttr);
-  };
-  auto group = [&](BlockArgument argument) {
-    auto name = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kNameAttr);
-    return ParameterGroup{name ? name.str() : "", static_cast<double>(elementsOf(localOf(argument))), {}};
-  };
-  for (Operation &op : main.front().without_terminator()) {
-    if (isBackward(&op) || isUpdate(&op) || isa<CallOp>(op))
-      continue;
-    for (Value operand : op.getOperands())
-      if (trainable(operand))
-        links[operand].insert(2 * level[&op]);
-  }
-  for (BlockArgument argument : main.getArguments()) {
-    auto found = links.find(argument);
-    if (found == links.end())
-      continue;
-    work.chain[*found->second.begin()].segment.parameters.push_back(group(argument));
-    for (auto link = std::next(found->second.begin()); link != found->second.end(); ++link)
-      work.tied.emplace_back(*link, group(argument));
-  }
-  for (size_t r = 0; r < runs.size(); ++r)
-    for (Value operand : runs[r].first.getInputs())
-      if (trainable(operand))
-        work.chain[2 * r + 1].segment.parameters.push_back(group(cast<BlockArgument>(operand)));
-}
-
-/// Products and attention of the forward three times, attention as if nothing were masked (Chowdhery et al. 2022,
-/// appendix B).
-void Bridge::totals() {
-  auto flopsOf = [](func::FuncOp function) {
-    double flops = 0;
-    for (Operation &op : function.getOps()) {
-      if (isBackward(&op))
-        continue;
-      if (auto dot = dyn_cast<DotGeneralOp>(op))
-        flops += dot.getFlops();
-      if (auto attention = dyn_cast<AttentionOp>(op)) {
-        Shape query = shapeOf(attention.getQuery()), value = shapeOf(attention.getValue());
-        flops += 2.0 * static_cast<double>(elementsOf(query)) / static_cast<double>(query[3]) *
-                 static_cast<double>(value[1]) * static_cast<double>(query[3] + value[3]);
-      }
-    }
-    return flops;
-  };
-  work.modelFlops = flopsOf(main);
-  for (Run &run : runs)
-    work.modelFlops += static_cast<double>(run.count) * flopsOf(run.layer);
-  work.modelFlops *= kForwardAndBackward;
-  for (BlockArgument argument : main.getArguments()) {
-    auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
-    if (!kind || kind.getValue() != "input" || tensorType(argument).getRank() == 0)
-      continue;
-    Shape shape = shapeOf(argument);
-    bool tokens = shape.size() == 2 && isa<IntegerType>(tensorType(argument).getElementType());
-    work.tokens = static_cast<double>(shape[0]) * static_cast<double>(tokens ? shape[1] : 1);
-    break;
-  }
-}
-
 Result<ModelWork> Bridge::run() {
   if (Status status = findRuns(); !status)
     return status.error();
@@ -692,11 +364,11 @@ Result<ModelWork> Bridge::run() {
   return std::move(work);
 }
 
-} // namespace
+} // namespace bridge
 
-Result<ModelWork> modelWork(ModuleOp module, const Placement &placement, const std::vector<int> &choice,
+Result<ModelWork> modelWork(mlir::ModuleOp module, const Placement &placement, const std::vector<int> &choice,
                             const CollectiveModel &collectives, const WorkOptions &options) {
-  return Bridge(module, placement, choice, collectives, options).run();
+  return bridge::Bridge(module, placement, choice, collectives, options).run();
 }
 
 } // namespace kerf

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ModelBridge.h"
+
+#include <fmt/format.h>
+#include <map>
+#include <set>
+
+namespace kerf::bridge {
+
+/// Bytes of what lives at once among the results of these ops (those of parameters' gradients aside).
+double Bridge::workspace(const std::vector<Operation *> &ops, const KernelBuilder &kernels) const {
+  DenseMap<Operation *, size_t> index;
+  for (size_t i = 0; i < ops.size(); ++i)
+    index[ops[i]] = i;
+  std::vector<double> change(ops.size() + 2, 0);
+  for (size_t i = 0; i < ops.size(); ++i)
+    for (Value result : ops[i]->getResults()) {
+      if (!kernels.isStored(result) || isa<TransposeOp>(ops[i]))
+        continue;
+      size_t last = i;
+      std::function<void(Value)> follow = [&](Value value) {
+        for (Operation *user : value.getUsers()) {
+          auto found = index.find(user);
+          last = std::max(last, found == index.end() ? i : found->second);
+          if (KernelBuilder::isVirtual(user))
+            follow(user->getResult(0));
+        }
+      };
+      follow(result);
+      if (last == i) // leaves the segment: a parameter's gradient, or the segment's own
+        continue;
+      change[i] += localBytes(result);
+      change[last + 1] -= localBytes(result);
+    }
+  double now = 0, most = 0;
+  for (double bytes : change)
+    most = std::max(most, now += bytes);
+  return most;
+}
+
+/// Gradients that products of the weight gradient read, and that the input gradient made or was given.
+double Bridge::pending(const std::vector<Operation *> &weightOps, const llvm::SmallPtrSetImpl<Operation *> &inputOps,
+                       ArrayRef<Value> given) const {
+  llvm::SmallPtrSet<void *, 8> seen;
+  double bytes = 0;
+  for (Operation *op : weightOps)
+    if (isa<DotGeneralOp, EmbeddingBackwardOp>(op))
+      for (Value operand : op->getOperands()) {
+        Value root = behindViews(operand);
+        bool made = root.getDefiningOp() ? inputOps.contains(root.getDefiningOp()) : llvm::is_contained(given, root);
+        if (made && seen.insert(root.getAsOpaquePointer()).second)
+          bytes += localBytes(root);
+      }
+  return bytes;
+}
+
+/// What backward ops of this link read and forward ops made: between the layers, and before the loss.
+void Bridge::savedOfMain(size_t l, Segment &segment, const std::vector<Operation *> &weightOps) {
+  llvm::SmallPtrSet<Operation *, 8> weights(weightOps.begin(), weightOps.end());
+  std::vector<Value> order;
+  DenseMap<Value, SavedTensor> saved;
+  for (Operation &op : main.front().without_terminator()) {
+    if (!isBackward(&op) || isa<CallOp>(op) || level[&op] != l)
+      continue;
+    for (Value operand : op.getOperands()) {
+      Value root = behindViews(operand);
+      Operation *from = root.getDefiningOp();
+      if (!from || isBackward(from) || isa<ConstantOp, BroadcastInDimOp>(from))
+        continue;
+      auto [found, isNew] = saved.try_emplace(root);
+      if (isNew) {
+        order.push_back(root);
+        found->second = {nodeName(root.getLoc()), localBytes(root), Kept::Always, false};
+        if (isa<CrossEntropyBackwardOp>(op) && operand == op.getOperand(0)) // the loss is computed in f32 at least
+          found->second.bytes *= std::max(1.0, 4 / types.bytes);
+      }
+      found->second.forWeights |= weights.contains(&op) && isa<DotGeneralOp>(op);
+    }
+  }
+  for (Value value : order)
+    segment.saved.push_back(saved[value]);
+}
+
+/// What the layer leaves for its backward: its own stream, and what it computed. What all layers share is kept once,
+/// with what makes it.
+std::vector<Bridge::Handed> Bridge::handed(Run &run) {
+  std::vector<Handed> all;
+  Operation *returned = run.layer.front().getTerminator();
+  for (auto [outer, inner] : llvm::zip(run.backward.getInputs(), run.layerBackward.getArguments())) {
+    Operation *from = outer.getDefiningOp();
+    if (from == run.first.getOperation()) {
+      all.push_back({behindViews(returned->getOperand(cast<OpResult>(outer).getResultNumber())), inner});
+    } else if (from && !isBackward(from)) {
+      auto at = llvm::find(run.first.getInputs(), outer);
+      if (at != run.first.getInputs().end() && outer.getType() == run.first.getResult(0).getType())
+        all.push_back({run.layer.getArgument(at - run.first.getInputs().begin()), inner});
+    }
+  }
+  return all;
+}
+
+/// What a pointwise op makes of values that are kept as well, and only pointwise kernels of the backward read, is
+/// computed there again: fused activations keep their inputs alone (SwiGLU: gate and up, not the activated gate).
+llvm::DenseSet<Value> Bridge::madeAgain(const std::vector<Handed> &all) const {
+  auto isPointwise = [](Operation *op) {
+    auto its = dyn_cast<WorkOpInterface>(op);
+    return its && its.getKernelClass() == KernelClass::Pointwise && !KernelBuilder::isVirtual(op);
+  };
+  llvm::DenseSet<Value> kept, again;
+  for (const Handed &one : all)
+    kept.insert(one.made);
+  for (const Handed &one : all) {
+    Operation *maker = one.made.getDefiningOp();
+    bool cheap = maker && isPointwise(maker) && llvm::all_of(maker->getOperands(), [&](Value operand) {
+                   Operation *from = behindViews(operand).getDefiningOp();
+                   return kept.contains(behindViews(operand)) || (from && isa<ConstantOp, BroadcastInDimOp>(from));
+                 });
+    if (!cheap || !llvm::all_of(one.inner.getUsers(), isPointwise))
+      continue;
+    again.insert(one.made);
+    again.insert(one.inner);
+  }
+  return again;
+}
+
+void Bridge::savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::DenseSet<Value> &again,
+                          Segment &segment, const std::vector<Operation *> &weightOps) {
+  llvm::SmallPtrSet<Operation *, 8> weights(weightOps.begin(), weightOps.end());
+  llvm::DenseSet<Value> seen;
+  for (auto attention : run.layer.getOps<AttentionOp>()) {
+    if (options.fusedAttention)
+      continue;
+    Shape lse = localOf(attention.getLse());
+    double scores = static_cast<double>(elementsOf(lse)) * static_cast<double>(shapeOf(attention.getKey())[1]);
+    std::string name = nodeName(attention->getLoc());
+    segment.saved.push_back({name + " probabilities", types.bytes * scores, Kept::Selective, false});
+    if (attention->hasAttr(KerfDialect::kDropoutAttr)) {
+      segment.saved.push_back({name + " mask", kMaskBytes * scores, Kept::Selective, false});
+      segment.saved.push_back({name + " dropped", types.bytes * scores, Kept::Selective, false});
+    }
+  }
+  for (const Handed &one : all) {
+    auto result = dyn_cast<OpResult>(one.made);
+    auto attention = result ? dyn_cast<AttentionOp>(result.getOwner()) : AttentionOp();
+    bool lse = attention && result.getResultNumber() == 1;
+    if ((lse && !options.fusedAttention) || again.contains(one.made) || !seen.insert(one.made).second)
+      continue;
+    bool forWeights = false;
+    std::function<void(Value)> follow = [&](Value value) {
+      for (Operation *user : value.getUsers()) {
+        forWeights |= weights.contains(user) && isa<DotGeneralOp>(user);
+        if (KernelBuilder::isVirtual(user) || isa<TransposeOp>(user))
+          follow(user->getResult(0));
+      }
+    };
+    follow(one.inner);
+    std::string name =
+        result ? fmt::format("{} {}", nodeName(one.made.getLoc()), result.getOwner()->getName().stripDialect().str())
+               : "stream";
+    segment.saved.push_back({name, localBytes(one.made), lse ? Kept::Selective : Kept::Always, forWeights});
+  }
+}
+
+void Bridge::parameters() {
+  DenseMap<Value, std::set<size_t>> links;
+  auto trainable = [&](Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    return argument && main.getArgAttr(argument.getArgNumber(), KerfDialect::kTrainableAttr);
+  };
+  auto group = [&](BlockArgument argument) {
+    auto name = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kNameAttr);
+    return ParameterGroup{name ? name.str() : "", static_cast<double>(elementsOf(localOf(argument))), {}};
+  };
+  for (Operation &op : main.front().without_terminator()) {
+    if (isBackward(&op) || isUpdate(&op) || isa<CallOp>(op))
+      continue;
+    for (Value operand : op.getOperands())
+      if (trainable(operand))
+        links[operand].insert(2 * level[&op]);
+  }
+  for (BlockArgument argument : main.getArguments()) {
+    auto found = links.find(argument);
+    if (found == links.end())
+      continue;
+    work.chain[*found->second.begin()].segment.parameters.push_back(group(argument));
+    for (auto link = std::next(found->second.begin()); link != found->second.end(); ++link)
+      work.tied.emplace_back(*link, group(argument));
+  }
+  for (size_t r = 0; r < runs.size(); ++r)
+    for (Value operand : runs[r].first.getInputs())
+      if (trainable(operand))
+        work.chain[2 * r + 1].segment.parameters.push_back(group(cast<BlockArgument>(operand)));
+}
+
+/// Products and attention of the forward three times, attention as if nothing were masked (Chowdhery et al. 2022,
+/// appendix B).
+void Bridge::totals() {
+  auto flopsOf = [](func::FuncOp function) {
+    double flops = 0;
+    for (Operation &op : function.getOps()) {
+      if (isBackward(&op))
+        continue;
+      if (auto dot = dyn_cast<DotGeneralOp>(op))
+        flops += dot.getFlops();
+      if (auto attention = dyn_cast<AttentionOp>(op)) {
+        Shape query = shapeOf(attention.getQuery()), value = shapeOf(attention.getValue());
+        flops += 2.0 * static_cast<double>(elementsOf(query)) / static_cast<double>(query[3]) *
+                 static_cast<double>(value[1]) * static_cast<double>(query[3] + value[3]);
+      }
+    }
+    return flops;
+  };
+  work.modelFlops = flopsOf(main);
+  for (Run &run : runs)
+    work.modelFlops += static_cast<double>(run.count) * flopsOf(run.layer);
+  work.modelFlops *= kForwardAndBackward;
+  for (BlockArgument argument : main.getArguments()) {
+    auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
+    if (!kind || kind.getValue() != "input" || tensorType(argument).getRank() == 0)
+      continue;
+    Shape shape = shapeOf(argument);
+    bool tokens = shape.size() == 2 && isa<IntegerType>(tensorType(argument).getElementType());
+    work.tokens = static_cast<double>(shape[0]) * static_cast<double>(tokens ? shape[1] : 1);
+    break;
+  }
+}
+
+} // namespace kerf::bridge
