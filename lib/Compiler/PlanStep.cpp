@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search over meshes: for each way to factor the ranks into data x model (and what the constraints name), the placement problem is
-// built, solved and lowered; the fastest that really fits wins.
+// The search over meshes: for each way to factor the ranks into data x model (and what the constraints name), the
+// placement problem is built, solved and lowered; the fastest that really fits wins.
 #include "kerf/Compiler/Compiler.h"
 
 #include "kerf/Search/Explain.h"
@@ -24,7 +24,8 @@ constexpr int kMemoryRounds = 4;
 /// Where nothing fits: shares of the way from the least estimate to the unlimited plan's that are tried besides.
 constexpr double kOtherTries[] = {0.25, 0.5, 1.0};
 
-/// Every plan frame that the constraints leave open: sizes of "data" and "model" whose product, with the pinned axes, is the ranks.
+/// Every plan frame that the constraints leave open: sizes of "data" and "model" whose product, with the pinned axes,
+/// is the ranks.
 Result<std::vector<Plan>> frames(const Plan &constraints, const std::string &where, int64_t ranks) {
   int64_t fixed = 1;
   for (const auto &[axis, size] : constraints.meshSizes)
@@ -34,7 +35,8 @@ Result<std::vector<Plan>> frames(const Plan &constraints, const std::string &whe
   for (const auto &[axis, size] : constraints.meshSizes)
     sizes.push_back(fmt::format("{} = {}", axis, size));
   if (ranks % fixed != 0 || (!freeData && !freeModel && fixed != ranks))
-    return Error{fmt::format("{}: the mesh ({}) has {} ranks, which does not make {}; change a size or --ranks", where, fmt::join(sizes, ", "), fixed, ranks)};
+    return Error{fmt::format("{}: the mesh ({}) has {} ranks, which does not make {}; change a size or --ranks", where,
+                             fmt::join(sizes, ", "), fixed, ranks)};
   int64_t open = ranks / fixed;
   std::vector<Plan> list;
   for (int64_t model = 1; model <= open; ++model) {
@@ -60,16 +62,6 @@ Result<std::vector<Plan>> frames(const Plan &constraints, const std::string &whe
   return list;
 }
 
-int64_t globalBatch(ModuleOp module) {
-  auto main = SymbolTable(module).lookup<func::FuncOp>(KerfDialect::kEntryName);
-  for (BlockArgument argument : main.getArguments()) {
-    auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
-    if (kind && kind.getValue() == "input" && tensorType(argument).getRank() > 0)
-      return tensorType(argument).getDimSize(0);
-  }
-  return 1;
-}
-
 struct Candidate {
   Plan plan;
   Compiled compiled;
@@ -83,13 +75,14 @@ struct Candidate {
 /// Thorough: where no mesh has a plan that fits, more estimates are tried before the user is told so.
 enum class Effort { Normal, Thorough };
 
-/// One mesh. The problem's memory leaves out the buffers of reshards and kernels; the program's real plan decides, and what it needs
-/// beyond the problem's estimate is taken off the limit of the next round. Nothing when no plan of this mesh fits; `leastBytes` then tells
-/// what one needs.
+/// One mesh. The problem's memory leaves out the buffers of reshards and kernels; the program's real plan decides, and
+/// what it needs beyond the problem's estimate is taken off the limit of the next round. Nothing when no plan of this
+/// mesh fits; `leastBytes` then tells what one needs.
 class MeshSearch {
 public:
   MeshSearch(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options, Plan frame, int64_t limit)
-      : step(step), cluster(cluster), options(options), frame(std::move(frame)), limit(limit), collectives(this->frame.mesh(), cluster) {}
+      : step(step), cluster(cluster), options(options), frame(std::move(frame)), limit(limit),
+        collectives(this->frame.mesh(), cluster) {}
 
   Result<std::optional<Candidate>> run(Effort effort, int64_t &leastBytes);
 
@@ -107,7 +100,7 @@ private:
 Result<Candidate> MeshSearch::lower(Placement placement, Solution solution) {
   Candidate candidate{frame, {}, std::move(placement), std::move(solution)};
   Plan &plan = candidate.plan;
-  plan.globalBatch = globalBatch(*step.module);
+  plan.globalBatch = batchOf(*step.module);
   int64_t data = plan.meshSizes.at("data");
   plan.microbatch = (plan.globalBatch + data - 1) / data;
   plan.recompute = {"none"};
@@ -138,7 +131,8 @@ Result<Candidate> MeshSearch::attempt(Placement &placement, std::optional<int64_
   if (!solution)
     return solution.error();
   if (solution->choice.empty())
-    return Error{fmt::format("mesh {}: the pins contradict each other: no strategies go together", meshText(placement.mesh))};
+    return Error{
+        fmt::format("mesh {}: the pins contradict each other: no strategies go together", meshText(placement.mesh))};
   auto candidate = lower(placement, std::move(*solution));
   if (candidate)
     leastBytes = std::min(leastBytes, candidate->bytes());
@@ -183,7 +177,8 @@ Result<std::optional<Candidate>> MeshSearch::run(Effort effort, int64_t &leastBy
   if (free->bytes() <= limit)
     return settled(*free);
   for (double share : kOtherTries) {
-    int64_t between = leastEstimate + static_cast<int64_t>(share * static_cast<double>(std::max<int64_t>(0, free->solution.peakBytes - leastEstimate)));
+    int64_t between = leastEstimate + static_cast<int64_t>(share * static_cast<double>(std::max<int64_t>(
+                                                                       0, free->solution.peakBytes - leastEstimate)));
     auto candidate = attempt(*placement, between, leastBytes);
     if (!candidate)
       return candidate.error();
@@ -199,7 +194,8 @@ std::optional<Report::Alternative> decisionRunnerUp(const Candidate &best, const
   int dearest = -1;
   for (size_t i = 0; i < problem.nodes.size(); ++i)
     if (best.placement.nodes[i].op && best.placement.nodes[i].strategies.size() > 1 &&
-        (dearest < 0 || problem.nodes[i].costs[best.solution.choice[i]] > problem.nodes[dearest].costs[best.solution.choice[dearest]]))
+        (dearest < 0 ||
+         problem.nodes[i].costs[best.solution.choice[i]] > problem.nodes[dearest].costs[best.solution.choice[dearest]]))
       dearest = static_cast<int>(i);
   if (dearest < 0)
     return std::nullopt;
@@ -211,8 +207,9 @@ std::optional<Report::Alternative> decisionRunnerUp(const Candidate &best, const
   double seconds = best.placement.seconds(other->cost);
   const PlacementNode &node = best.placement.nodes[dearest];
   std::string strategy = strategyText(best.placement.mesh, node.rule, node.strategies[other->choice[dearest]]);
-  return Report::Alternative{fmt::format("{} with {}", problem.nodes[dearest].name, strategy.empty() ? "not cut" : strategy),
-                             fmt::format("{:+.1f} % step time", 100 * (seconds / best.seconds() - 1)), seconds, other->peakBytes};
+  return Report::Alternative{
+      fmt::format("{} with {}", problem.nodes[dearest].name, strategy.empty() ? "not cut" : strategy),
+      fmt::format("{:+.1f} % step time", 100 * (seconds / best.seconds() - 1)), seconds, other->peakBytes};
 }
 
 /// What every op's other strategies would cost at least, and what memory is worth.
@@ -231,7 +228,8 @@ void explainChoice(const Candidate &best, Report &report) {
     const std::vector<TotalCost> &atLeast = explanation.atLeast[found->second];
     int other = -1;
     for (int s = 0; s < static_cast<int>(atLeast.size()); ++s)
-      if (s != best.solution.choice[found->second] && atLeast[s] < kUnboundedTotal && (other < 0 || atLeast[s] < atLeast[other]))
+      if (s != best.solution.choice[found->second] && atLeast[s] < kUnboundedTotal &&
+          (other < 0 || atLeast[s] < atLeast[other]))
         other = s;
     if (other < 0 || atLeast[other] <= best.solution.cost)
       continue;
@@ -246,9 +244,10 @@ void explainChoice(const Candidate &best, Report &report) {
 Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options) {
   if (Status status = checkLowerable(options.constraints, options.constraintsFile); !status)
     return status.error();
-  int64_t batch = globalBatch(*step.module);
+  int64_t batch = batchOf(*step.module);
   if (options.constraints.globalBatch && options.constraints.globalBatch != batch)
-    return Error{fmt::format("{}: global_batch is {}; the model was exported with a batch of {}", options.constraintsFile, options.constraints.globalBatch, batch)};
+    return Error{fmt::format("{}: global_batch is {}; the model was exported with a batch of {}",
+                             options.constraintsFile, options.constraints.globalBatch, batch)};
   auto open = frames(options.constraints, options.constraintsFile, cluster.ranks());
   if (!open)
     return open.error();
@@ -277,7 +276,8 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
       }
       leastBytes = std::min(leastBytes, leastOfMesh);
       if (!*candidate) {
-        rejected.push_back({meshText(frame.mesh()), fmt::format("needs {} of memory, {} are there", leastOfMesh, limit), 0, leastOfMesh});
+        rejected.push_back({meshText(frame.mesh()), fmt::format("needs {} of memory, {} are there", leastOfMesh, limit),
+                            0, leastOfMesh});
         continue;
       }
       bound = std::min(bound, (*candidate)->boundSeconds());
@@ -285,17 +285,21 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
     }
   }
   if (fitting.empty() && !rejected.empty())
-    return Error{fmt::format("no plan for {} ranks fits into {} bytes of memory per rank: the smallest found needs {} bytes; give --memory {} or more, "
-                             "or more ranks", cluster.ranks(), limit, leastBytes, leastBytes),
+    return Error{fmt::format("no plan for {} ranks fits into {} bytes of memory per rank: the smallest found needs {} "
+                             "bytes; give --memory {} or more, "
+                             "or more ranks",
+                             cluster.ranks(), limit, leastBytes, leastBytes),
                  ExitStatus::Infeasible};
   if (fitting.empty())
     return lastError ? *lastError : Error{"no mesh is left to try", ExitStatus::InternalCheck};
 
-  std::stable_sort(fitting.begin(), fitting.end(), [](const Candidate &a, const Candidate &b) { return a.seconds() < b.seconds(); });
+  std::stable_sort(fitting.begin(), fitting.end(),
+                   [](const Candidate &a, const Candidate &b) { return a.seconds() < b.seconds(); });
   Candidate &best = fitting.front();
   best.plan.predicted->lowerBoundSeconds = bound;
   Planned planned{best.plan, best.compiled, best.placement.problem};
-  planned.problem.name = fmt::format("mesh {}, costs in 2^{} s", meshText(best.placement.mesh), std::ilogb(best.placement.secondsPerCost));
+  planned.problem.name =
+      fmt::format("mesh {}, costs in 2^{} s", meshText(best.placement.mesh), std::ilogb(best.placement.secondsPerCost));
   planned.problem.memoryLimitBytes = limit;
   Report &report = planned.compiled.report;
   report.stepSeconds = best.plan.predicted->stepSeconds;
@@ -305,9 +309,10 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
   if (auto other = decisionRunnerUp(best, options))
     report.alternatives.push_back(std::move(*other));
   for (size_t i = 1; i < fitting.size() && static_cast<int>(i) <= options.alternatives; ++i)
-    report.alternatives.push_back({"mesh " + meshText(fitting[i].placement.mesh),
-                                   fmt::format("{:+.1f} % step time", 100 * (fitting[i].seconds() / best.seconds() - 1)),
-                                   fitting[i].seconds(), fitting[i].bytes()});
+    report.alternatives.push_back(
+        {"mesh " + meshText(fitting[i].placement.mesh),
+         fmt::format("{:+.1f} % step time", 100 * (fitting[i].seconds() / best.seconds() - 1)), fitting[i].seconds(),
+         fitting[i].bytes()});
   for (Report::Alternative &other : rejected) {
     other.what = "mesh " + other.what;
     report.alternatives.push_back(std::move(other));

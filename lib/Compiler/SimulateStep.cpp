@@ -187,16 +187,6 @@ Status PlanSimulation::completeExecution() {
   return ok();
 }
 
-int64_t batchOf(ModuleOp module) {
-  auto main = SymbolTable(module).lookup<func::FuncOp>(KerfDialect::kEntryName);
-  for (BlockArgument argument : main.getArguments()) {
-    auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
-    if (kind && kind.getValue() == "input" && tensorType(argument).getRank() > 0)
-      return tensorType(argument).getDimSize(0);
-  }
-  return 1;
-}
-
 Result<ModelWork> PlanSimulation::workOfModel() {
   StepOptions step = options.step;
   step.import.floatType = DType::F32; // types are options.dtype's from here on

@@ -4,6 +4,7 @@
 
 #include "Diagnostics.h"
 #include "kerf/Transforms/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SHA256.h"
@@ -25,11 +26,22 @@ std::string sha256(std::string_view bytes) {
   return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }
 
+int64_t batchOf(ModuleOp module) {
+  auto main = SymbolTable(module).lookup<func::FuncOp>(ir::KerfDialect::kEntryName);
+  for (BlockArgument argument : main.getArguments()) {
+    auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ir::KerfDialect::kKindAttr);
+    if (kind && kind.getValue() == "input" && ir::tensorType(argument).getRank() > 0)
+      return ir::tensorType(argument).getDimSize(0);
+  }
+  return 1;
+}
+
 Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string &path, const StepOptions &options) {
   auto model = importModel(context, path, options.import);
   if (!model)
     return model.error();
-  TrainingStep step{std::move(model->module), std::move(model->weights), std::move(model->warnings), "", std::move(model->missingFiles)};
+  TrainingStep step{std::move(model->module), std::move(model->weights), std::move(model->warnings), "",
+                    std::move(model->missingFiles)};
 
   std::string text;
   llvm::raw_string_ostream stream(text);

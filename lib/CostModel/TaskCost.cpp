@@ -210,20 +210,24 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
   return cost;
 }
 
+/// Elements of all parameters whose gradients are summed over the same ranks: they share one buffer.
+static std::map<std::vector<AxisRef>, double> elementsByAxes(const Part &part) {
+  std::map<std::vector<AxisRef>, double> elements;
+  for (const Segment &segment : part.segments)
+    for (const ParameterGroup &group : segment.parameters)
+      if (!group.reduceAxes.empty())
+        elements[group.reduceAxes] += group.elements * static_cast<double>(segment.repeat);
+  return elements;
+}
+
 std::map<std::string, double> TaskPricer::reduction(int part) const {
   std::map<std::string, double> seconds;
   if (plan.overlap.gradients || plan.optimizerSharding >= 2)
     return seconds;
-  // One buffer for all gradients that are summed over the same ranks.
-  std::map<std::vector<AxisRef>, double> elements;
-  for (const Segment &segment : work.parts[part].segments)
-    for (const ParameterGroup &group : segment.parameters)
-      elements[group.reduceAxes] += group.elements * static_cast<double>(segment.repeat);
-  for (const auto &[axes, count] : elements)
-    if (!axes.empty())
-      seconds[axisNames(axes)] +=
-          collectives.seconds(plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce, axes,
-                              count * plan.bytes.gradient);
+  for (const auto &[axes, count] : elementsByAxes(work.parts[part]))
+    seconds[axisNames(axes)] +=
+        collectives.seconds(plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce, axes,
+                            count * plan.bytes.gradient);
   return seconds;
 }
 
@@ -231,13 +235,8 @@ std::map<std::string, double> TaskPricer::gatherAfterStep(int part) const {
   std::map<std::string, double> seconds;
   if (plan.optimizerSharding != 1 && plan.optimizerSharding != 2)
     return seconds;
-  std::map<std::vector<AxisRef>, double> elements;
-  for (const Segment &segment : work.parts[part].segments)
-    for (const ParameterGroup &group : segment.parameters)
-      elements[group.reduceAxes] += group.elements * static_cast<double>(segment.repeat);
-  for (const auto &[axes, count] : elements)
-    if (!axes.empty())
-      seconds[axisNames(axes)] += collectives.seconds(Collective::AllGather, axes, count * plan.bytes.weight);
+  for (const auto &[axes, count] : elementsByAxes(work.parts[part]))
+    seconds[axisNames(axes)] += collectives.seconds(Collective::AllGather, axes, count * plan.bytes.weight);
   return seconds;
 }
 

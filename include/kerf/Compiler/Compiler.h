@@ -64,6 +64,9 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
 /// Writes the package of all ranks: program.json and weights.safetensors in `folder`, each whole or not at all.
 Status writePackage(const Compiled &compiled, const TensorMap &weights, const std::string &folder);
 
+/// Samples of the module's inputs: the first dimension of the first one that has any, or 1.
+int64_t batchOf(mlir::ModuleOp module);
+
 /// SHA-256 in hexadecimal.
 std::string sha256(std::string_view bytes);
 
