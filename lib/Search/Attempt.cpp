@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kRoundEvery = 10;          // passes of the dual between two roundings
 constexpr double kPrimalShare = 0.2;     // of the steps of an ascent may go into rounding
+constexpr double kPruneLeast = 0.03;     // of the labels: a pruning that takes out fewer waits for a smaller gap
 constexpr double kPruneAt = 0.6;         // of the gap at the last pruning
 constexpr double kWorthwhile = 0.9;      // a reduction that leaves fewer of the labels is followed by another ascent
 constexpr int kReplayPasses = 2;         // of the dual at least, where an earlier search pruned
@@ -143,8 +144,13 @@ private:
               primal += now - hunt.steps;
             }
             double gap = hunt.cutoff - sofar.bound;
-            shrunk = hunt.found && ((pass > 30 && gap < kPruneAt * gapBefore) ||
-                                    (waypoint && pass >= kReplayPasses && gap < kReplayGap * waypoint->gap));
+            bool again = waypoint && pass >= kReplayPasses && gap < kReplayGap * waypoint->gap;
+            shrunk = hunt.found && (again || (pass > 30 && gap < kPruneAt * gapBefore));
+            if (shrunk && !again) {
+              hunt.steps -= 4 * core.cells();
+              shrunk = dual.hopelessShare(gap) > kPruneLeast;
+              gapBefore = gap;
+            }
             return !shrunk && !hunt.over();
           });
       raiseBound(ascent.bound);

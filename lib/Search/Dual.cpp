@@ -361,6 +361,14 @@ std::vector<std::vector<double>> Dual::reducedCosts() const {
   return raise;
 }
 
+double Dual::hopelessShare(double gap) const {
+  int64_t hopeless = 0;
+  for (const std::vector<double> &raises : reducedCosts())
+    for (double raise : raises)
+      hopeless += raise > gap;
+  return static_cast<double>(hopeless) / static_cast<double>(std::max<int64_t>(core.allLabels(), 1));
+}
+
 Core Dual::prune(double gap) const {
   Core pruned = core;
   for (CoreTable &table : pruned.tables)

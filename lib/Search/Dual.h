@@ -32,6 +32,9 @@ public:
   /// By how much each label raises the bound of the last pass at least.
   std::vector<std::vector<double>> reducedCosts() const;
 
+  /// The share of the labels that raise it by more than `gap`.
+  double hopelessShare(double gap) const;
+
   /// The core with what was moved so far, where labels and pairs of labels that raise the bound of the last pass by
   /// more than `gap` are infinite.
   Core prune(double gap) const;
