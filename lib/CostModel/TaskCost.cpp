@@ -8,6 +8,8 @@ using namespace kerf::cost;
 
 namespace {
 
+constexpr double kRounding = 1e-12; // share of a task: less is what sums of doubles leave
+
 void add(std::map<std::string, double> &to, const std::map<std::string, double> &from, double times = 1) {
   for (const auto &[name, seconds] : from)
     to[name] += times * seconds;
@@ -201,7 +203,7 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
     cost.seconds = std::max(cost.seconds, beside);
   cost.tail = last ? std::max(0.0, streams.communication - streams.compute) : 0;
   double exposedBeside = std::max(0.0, cost.seconds - cost.compute() - waited);
-  if (beside > 0 && exposedBeside > 0) // all of it is of the parameters' axes
+  if (beside > 0 && exposedBeside > kRounding * cost.seconds) // all of it is of the parameters' axes
     for (const Segment *segment : segments)
       if (!segment->parameters.empty()) {
         cost.exposed[axisNames(segment->parameters.front().reduceAxes)] += exposedBeside;

@@ -43,9 +43,13 @@ private:
   std::vector<std::vector<double>> times;
 };
 
-/// Calls `run(stage, index)` for every task in an order in which its input is there, as reported by `ready`. Returns
-/// how many tasks of each stage ran: fewer than all, where the stages wait for each other.
-template <typename Ready, typename Run> std::vector<size_t> walk(const Schedule &schedule, Ready ready, Run run) {
+/// Calls `run(stage, index)` for every task in an order in which its input has arrived; `run` notes what it sends.
+/// Returns how many tasks of each stage ran: fewer than all, where the stages wait for each other.
+template <typename Run> std::vector<size_t> walk(const Schedule &schedule, Arrivals &arrivals, Run run) {
+  auto ready = [&](int64_t stage, const Task &task) {
+    std::optional<StageChunk> from = inputFrom(schedule, {stage, task.chunk}, task);
+    return !from || arrivals.of(isForward(task), *from, task.microbatch) >= 0;
+  };
   std::vector<size_t> next(schedule.stages, 0);
   std::vector<int64_t> work; // stages that may go on
   for (int64_t s = schedule.stages - 1; s >= 0; --s)
@@ -115,17 +119,11 @@ Result<ScheduleCheck> kerf::check(const Schedule &schedule) {
     return tasks.error();
 
   Arrivals arrivals(schedule);
-  std::vector<size_t> done = walk(
-      schedule,
-      [&](int64_t stage, const Task &task) {
-        std::optional<StageChunk> from = inputFrom(schedule, {stage, task.chunk}, task);
-        return !from || arrivals.of(isForward(task), *from, task.microbatch) >= 0;
-      },
-      [&](int64_t stage, size_t index) {
-        const Task &task = schedule.order[stage][index];
-        if (sends(task))
-          arrivals.of(isForward(task), {stage, task.chunk}, task.microbatch) = 0;
-      });
+  std::vector<size_t> done = walk(schedule, arrivals, [&](int64_t stage, size_t index) {
+    const Task &task = schedule.order[stage][index];
+    if (sends(task))
+      arrivals.of(isForward(task), {stage, task.chunk}, task.microbatch) = 0;
+  });
   for (int64_t s = 0; s < schedule.stages; ++s)
     if (done[s] < schedule.order[s].size())
       return Error{fmt::format("deadlock: stage {} waits at task {} ({}) for an input that never comes", s, done[s],
@@ -163,29 +161,23 @@ ScheduleTimes kerf::runSchedule(const Schedule &schedule, const TaskSeconds &sec
   std::vector<double> free(schedule.stages, 0);
   double firstStart = 0;
   bool any = false;
-  walk(
-      schedule,
-      [&](int64_t stage, const Task &task) {
-        std::optional<StageChunk> from = inputFrom(schedule, {stage, task.chunk}, task);
-        return !from || arrivals.of(isForward(task), *from, task.microbatch) >= 0;
-      },
-      [&](int64_t stage, size_t index) {
-        const Task &task = schedule.order[stage][index];
-        StageChunk part{stage, task.chunk};
-        double start = free[stage];
-        if (std::optional<StageChunk> from = inputFrom(schedule, part, task))
-          start = std::max(start, arrivals.of(isForward(task), *from, task.microbatch));
-        double end = start + seconds(stage, task);
-        free[stage] = end;
-        times.tasks[stage].push_back({start, end});
-        if (sends(task)) {
-          std::optional<StageChunk> to = isForward(task) ? partAfter(schedule, part) : partBefore(schedule, part);
-          bool leaves = to && to->stage != stage;
-          arrivals.of(isForward(task), part, task.microbatch) = end + (leaves ? sendSeconds(part, task) : 0);
-        }
-        firstStart = any ? std::min(firstStart, start) : start;
-        any = true;
-      });
+  walk(schedule, arrivals, [&](int64_t stage, size_t index) {
+    const Task &task = schedule.order[stage][index];
+    StageChunk part{stage, task.chunk};
+    double start = free[stage];
+    if (std::optional<StageChunk> from = inputFrom(schedule, part, task))
+      start = std::max(start, arrivals.of(isForward(task), *from, task.microbatch));
+    double end = start + seconds(stage, task);
+    free[stage] = end;
+    times.tasks[stage].push_back({start, end});
+    if (sends(task)) {
+      std::optional<StageChunk> to = isForward(task) ? partAfter(schedule, part) : partBefore(schedule, part);
+      bool leaves = to && to->stage != stage;
+      arrivals.of(isForward(task), part, task.microbatch) = end + (leaves ? sendSeconds(part, task) : 0);
+    }
+    firstStart = any ? std::min(firstStart, start) : start;
+    any = true;
+  });
   for (const std::vector<TaskTime> &stage : times.tasks)
     if (!stage.empty()) {
       times.makespan = std::max(times.makespan, stage.back().end - firstStart);
