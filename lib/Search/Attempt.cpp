@@ -15,6 +15,7 @@ namespace {
 constexpr int kRoundEvery = 10;          // passes of the dual between two roundings
 constexpr double kPrimalShare = 0.2;     // of the steps of an ascent may go into rounding
 constexpr double kPruneLeast = 0.03;     // of the labels: a pruning that takes out fewer waits for a smaller gap
+constexpr int kPrunePasses = 30;         // of the dual at least, before its labels are pruned
 constexpr double kPruneAt = 0.6;         // of the gap at the last pruning
 constexpr double kWorthwhile = 0.9;      // a reduction that leaves fewer of the labels is followed by another ascent
 constexpr int kReplayPasses = 2;         // of the dual at least, where an earlier search pruned
@@ -145,7 +146,7 @@ private:
             }
             double gap = hunt.cutoff - sofar.bound;
             bool again = waypoint && pass >= kReplayPasses && gap < kReplayGap * waypoint->gap;
-            shrunk = hunt.found && (again || (pass > 30 && gap < kPruneAt * gapBefore));
+            shrunk = hunt.found && (again || (pass > kPrunePasses && gap < kPruneAt * gapBefore));
             if (shrunk && !again) {
               hunt.steps -= 4 * core.cells();
               shrunk = dual.hopelessShare(gap) > kPruneLeast;
