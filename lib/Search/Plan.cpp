@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Search/Plan.h"
 
+#include "kerf/Support/Nesting.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -304,6 +305,8 @@ Mesh Plan::mesh() const {
 }
 
 Result<Plan> parsePlan(std::string_view json, const std::string &where) {
+  if (int levels = nestingOf(json); levels > kMostNesting)
+    return Error{fmt::format("{}: nests {} levels deep; no plan has more than {}", where, levels, kMostNesting)};
   Json root = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded() || !root.is_object())
     return Error{

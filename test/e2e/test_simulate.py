@@ -200,6 +200,14 @@ class Simulate(KerfTest):
         self.refuse_plan(["16", "--ranks", "8"], plan_of(2, 1, 8), "--ranks", "8")
         self.refuse_plan(["gradient_dtype", "f16"], plan_of(gradient_dtype="f16"))
 
+    def test_nesting_without_end_is_refused(self):
+        deep = []
+        for _ in range(150):
+            deep = [deep]
+        self.refuse_plan(["nests", "152", "100"], plan_of(something=deep))
+        config = self.write("deep.json", dict(GPT, n_layer=deep))
+        self.refuse(1, ["nests", "152", "100"], "simulate", config, "--cluster", CLUSTER)
+
     def test_what_passes_cannot_lower_is_refused_by_them(self):
         config = self.write("config.json", GPT)
         for more, words in (({"recompute": "full"}, ["recompute"]), ({"optimizer_sharding": 1}, ["optimizer_sharding"]),
