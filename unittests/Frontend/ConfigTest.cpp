@@ -333,9 +333,12 @@ TEST_F(Configuration, RefusesFilesThatAreNoConfiguration) {
   for (const char *text : {"", "{", "null", "[]", "\"gpt2\"", "{\"model_type\": \"gpt2\"", "\xff\xfe"})
     EXPECT_NE(message(text).find("config.json"), std::string::npos) << text;
   EXPECT_NE(message("{\"model_type\": \"gpt2\", \"n_layer\": 1e400}").find("config.json"), std::string::npos);
-  EXPECT_NE(message(std::string(200000, '[')).find("not JSON"), std::string::npos);
-  std::string deep = "{\"model_type\": \"gpt2\", \"x\": " + std::string(100000, '[') + std::string(100000, ']') + "}";
-  EXPECT_NE(message(deep + ",").find("not JSON"), std::string::npos);
+  auto nested = [](int levels) {
+    return "{\"model_type\": \"gpt2\", \"x\": " + std::string(levels, '[') + std::string(levels, ']') + "}";
+  };
+  EXPECT_NE(message(nested(50) + ",").find("not JSON"), std::string::npos);
+  for (const std::string &endless : {nested(100000), std::string(200000, '[')})
+    EXPECT_NE(message(endless).find("levels deep"), std::string::npos);
 }
 
 /// Where T5's buckets of distances begin, as Transformers' _relative_position_bucket has them for 32 buckets up to 128.
