@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The solver's time to a gap of 1 %, its last gap and its memory on one transformer-like problem, as a line of JSON. One problem a process,
-// so that its peak of memory is its own; benchmarks/search_scaling.py calls it for a table. Seconds are of CPU time and the budget is work, so
-// that what else runs on the machine counts little.
+// The solver's time to a gap of 1 %, its last gap and its memory on one transformer-like problem, as a line of JSON.
+// One problem a process, so that its peak of memory is its own; benchmarks/search_scaling.py calls it for a table.
+// Seconds are of CPU time and the budget is work, so that what else runs on the machine counts little.
 #include "TransformerProblem.h"
 #include "kerf/Search/ProblemFile.h"
 #include "kerf/Search/Solver.h"
@@ -61,7 +61,8 @@ int main(int count, char **words) {
     if (onePercent < 0 && (*progress.cost - progress.lowerBound) * kOnePercent <= progress.lowerBound)
       onePercent = now;
   };
-  auto solution = solve(problem, {.workBudget = static_cast<int64_t>(std::atof(words[3])), .threads = std::atoi(words[4])}, note);
+  auto solution =
+      solve(problem, {.workBudget = static_cast<int64_t>(std::atof(words[3])), .threads = std::atoi(words[4])}, note);
   double seconds = cpuSeconds() - start;
   if (!solution)
     return failed(solution.error());
@@ -70,12 +71,16 @@ int main(int count, char **words) {
   size_t labels = 0;
   for (const ProblemNode &node : problem.nodes)
     labels += node.costs.size();
-  double gap = solution->feasible ? static_cast<double>(solution->cost - solution->lowerBound) / static_cast<double>(solution->cost) : 1;
+  double gap = solution->feasible
+                   ? static_cast<double>(solution->cost - solution->lowerBound) / static_cast<double>(solution->cost)
+                   : 1;
   fmt::print("{{\"nodes\": {}, \"strategies\": {}, \"edges\": {}, \"tables\": {}, \"first_answer_seconds\": {:.4f}, "
-             "\"one_percent_seconds\": {:.4f}, \"last_better_seconds\": {:.4f}, \"seconds\": {:.3f}, \"cost\": {}, \"bound\": {}, "
-             "\"gap\": {:.6f}, \"proven\": {}, \"peak_bytes\": {}, \"limit_bytes\": {}, \"problem_mib\": {:.0f}, \"peak_mib\": {:.0f}}}\n",
-             problem.nodes.size(), labels, problem.edges.size(), problem.tables.size(), firstAnswer, onePercent, lastBetter, seconds,
-             toString(solution->cost), toString(solution->lowerBound), gap, solution->proven, solution->peakBytes, *problem.memoryLimitBytes,
-             before, mebibytes());
+             "\"one_percent_seconds\": {:.4f}, \"last_better_seconds\": {:.4f}, \"seconds\": {:.3f}, \"cost\": {}, "
+             "\"bound\": {}, "
+             "\"gap\": {:.6f}, \"proven\": {}, \"peak_bytes\": {}, \"limit_bytes\": {}, \"problem_mib\": {:.0f}, "
+             "\"peak_mib\": {:.0f}}}\n",
+             problem.nodes.size(), labels, problem.edges.size(), problem.tables.size(), firstAnswer, onePercent,
+             lastBetter, seconds, toString(solution->cost), toString(solution->lowerBound), gap, solution->proven,
+             solution->peakBytes, *problem.memoryLimitBytes, before, mebibytes());
   return 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer is 34 nodes: 12 forward ops, 6 weights, 16 backward ops. A strategy says for each of the two axes what it cuts; costs are
-// seconds by flops and by bytes over links, in picoseconds. Weights and their optimizer states live always, activations from forward to backward.
+// A layer is 34 nodes: 12 forward ops, 6 weights, 16 backward ops. A strategy says for each of the two axes what it
+// cuts; costs are seconds by flops and by bytes over links, in picoseconds. Weights and their optimizer states live
+// always, activations from forward to backward.
 #include "TransformerProblem.h"
 #include <algorithm>
 #include <array>
@@ -79,7 +80,7 @@ private:
   };
 
   std::vector<std::array<Cut, kAxes>> cutsOf(Kind kind) const {
-    std::vector<Cut> each = kind == Kind::Product ? std::vector{None, Tokens, Out, In}
+    std::vector<Cut> each = kind == Kind::Product  ? std::vector{None, Tokens, Out, In}
                             : kind == Kind::Weight ? std::vector{None, Out, In}
                                                    : std::vector{None, Tokens, Out};
     std::vector<std::array<Cut, kAxes>> all;
@@ -89,7 +90,9 @@ private:
     return all;
   }
 
-  static Layout layoutOf(const View &view, const std::array<Cut, kAxes> &cuts) { return {view[cuts[0]], view[cuts[1]]}; }
+  static Layout layoutOf(const View &view, const std::array<Cut, kAxes> &cuts) {
+    return {view[cuts[0]], view[cuts[1]]};
+  }
 
   static double shards(const Layout &layout) {
     double shards = 1;
@@ -127,7 +130,8 @@ private:
         seconds = jitter * (flops / kFlopsPerSecond + 3 * resultBytes / kMemoryBytesPerSecond) / parts;
       for (int axis = 0; axis < kAxes && kind == Kind::Product; ++axis)
         if (cuts[axis] == contracted) // the parts of the sum come together: an all-reduce
-          seconds += kLinkLatencySeconds + 2 * resultBytes / resultParts * (1 - 1 / kAxisSize[axis]) / kLinkBytesPerSecond[axis];
+          seconds += kLinkLatencySeconds +
+                     2 * resultBytes / resultParts * (1 - 1 / kAxisSize[axis]) / kLinkBytesPerSecond[axis];
       made.costs.push_back(static_cast<Cost>(std::llround(seconds * kPicosecondsPerSecond)));
     }
     kinds.push_back(kind);
@@ -142,8 +146,8 @@ private:
     std::vector<Cost> table;
     for (const auto &from : cutsOf(kinds[tensor.node]))
       for (const auto &to : cutsOf(kinds[node]))
-        table.push_back(static_cast<Cost>(
-            std::llround(kPicosecondsPerSecond * reshardSeconds(tensor.bytes, layoutOf(tensor.view, from), layoutOf(view, to)))));
+        table.push_back(static_cast<Cost>(std::llround(
+            kPicosecondsPerSecond * reshardSeconds(tensor.bytes, layoutOf(tensor.view, from), layoutOf(view, to)))));
     problem.edges.push_back({tensor.node, node, tables.add(table)});
   }
 
@@ -200,7 +204,8 @@ private:
   }
 
   /// Gradients of a product's operand and of its weight, which is brought to where the weight lies.
-  Tensor productBackward(const std::string &name, const Layer &layer, int weight, const Tensor &gradient, const Tensor &input, double in, double out) {
+  Tensor productBackward(const std::string &name, const Layer &layer, int weight, const Tensor &gradient,
+                         const Tensor &input, double in, double out) {
     int ofOperand = node(name + ".dx", Kind::Product, 2 * kTokens * in * out, kTokens * in * kActivationBytes);
     read(gradient, ofOperand, kOperand);
     read(layer.weights[weight], ofOperand, kWeightOfBackward);
@@ -212,7 +217,8 @@ private:
     ++moment;
     return result;
   }
-  Tensor pointwiseBackward(const std::string &name, const std::vector<Tensor> &inputs, double features, double flops = 0) {
+  Tensor pointwiseBackward(const std::string &name, const std::vector<Tensor> &inputs, double features,
+                           double flops = 0) {
     int made = node(name, Kind::Pointwise, flops, kTokens * features * kActivationBytes);
     for (const Tensor &input : inputs)
       read(input, made, kPointwise);
@@ -228,7 +234,8 @@ private:
     Tensor norm2 = pointwiseBackward("norm2.dx", {up, layer.add1}, kHidden);
     Tensor sum1 = pointwiseBackward("sum1", {norm2, gradient}, kHidden);
     Tensor o = productBackward("o", layer, 3, sum1, layer.attention, kHidden, kHidden);
-    Tensor attention = pointwiseBackward("attention.dx", {o, layer.q, layer.k, layer.v}, kHidden, 8 * kTokens * kSequence * kHidden);
+    Tensor attention =
+        pointwiseBackward("attention.dx", {o, layer.q, layer.k, layer.v}, kHidden, 8 * kTokens * kSequence * kHidden);
     Tensor q = productBackward("q", layer, 0, attention, layer.norm1, kHidden, kHidden);
     Tensor k = productBackward("k", layer, 1, attention, layer.norm1, kHidden, kHidden);
     Tensor v = productBackward("v", layer, 2, attention, layer.norm1, kHidden, kHidden);
@@ -261,4 +268,6 @@ private:
 
 } // namespace
 
-Problem kerf::benchmarks::transformerProblem(int nodes, double limitOverLeast, uint64_t seed) { return Builder(nodes, seed).run(limitOverLeast); }
+Problem kerf::benchmarks::transformerProblem(int nodes, double limitOverLeast, uint64_t seed) {
+  return Builder(nodes, seed).run(limitOverLeast);
+}

@@ -4,8 +4,8 @@
 
 #include "Diagnostics.h"
 #include "kerf/Runtime/Executor.h"
-#include "kerf/Transforms/EmitPackage.h"
 #include "kerf/Transforms/DeviceAxes.h"
+#include "kerf/Transforms/EmitPackage.h"
 #include "kerf/Transforms/OpKeys.h"
 #include "kerf/Transforms/Passes.h"
 #include "kerf/Transforms/Placement.h"
@@ -34,12 +34,14 @@ void reportOps(ModuleOp module, const CollectiveModel &collectives, Report &repo
   for (auto &[op, key] : opKeys(module)) {
     auto attr = op->getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr);
     Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
-    auto strategy = attr ? parseStrategyAttr(attr, collectives.mesh(), rule) : Result<Strategy>(Strategy{std::vector<int>(collectives.mesh().axes.size(), -1)});
+    auto strategy = attr ? parseStrategyAttr(attr, collectives.mesh(), rule)
+                         : Result<Strategy>(Strategy{std::vector<int>(collectives.mesh().axes.size(), -1)});
     auto sharding = strategy ? project(rule, collectives.mesh(), *strategy) : std::nullopt;
     if (!sharding || cast<WorkOpInterface>(op).getKernelClass() == KernelClass::Nothing)
       continue;
     int64_t count = calls[op->getParentOfType<func::FuncOp>().getName().str()];
-    report.ops.push_back({key.key, strategyText(collectives.mesh(), rule, *strategy), count, static_cast<double>(count) * opSeconds(op, rule, *strategy, *sharding, collectives)});
+    report.ops.push_back({key.key, strategyText(collectives.mesh(), rule, *strategy), count,
+                          static_cast<double>(count) * opSeconds(op, rule, *strategy, *sharding, collectives)});
   }
 }
 
@@ -69,8 +71,9 @@ void reportCollectives(ModuleOp module, const CollectiveModel &collectives, Repo
       auto axes = op.getAttrOfType<DenseI64ArrayAttr>("axes");
       auto cause = op.getAttrOfType<StringAttr>("cause"), stream = op.getAttrOfType<StringAttr>("stream");
       Shape shape = shapeOf(op.getOperand(0));
-      report.collectives.push_back({op.getName().stripDialect().str(), axesText(collectives.mesh(), axes.asArrayRef()), cause.str(), stream.str(),
-                                    count, elementsOf(shape) * bytesPerElement(op.getOperand(0).getType()), seconds});
+      report.collectives.push_back({op.getName().stripDialect().str(), axesText(collectives.mesh(), axes.asArrayRef()),
+                                    cause.str(), stream.str(), count,
+                                    elementsOf(shape) * bytesPerElement(op.getOperand(0).getType()), seconds});
     }
   }
 }
@@ -88,11 +91,13 @@ Report::Memory memoryOf(const runtime::MemoryReport &memory) {
 
 Status checkBelongs(const TrainingStep &step, const Plan &plan, const std::string &file, const Cluster &cluster) {
   if (!plan.modelHash.empty() && plan.modelHash != step.modelHash)
-    return Error{fmt::format("{} was made for another model: its inputs.model_sha256 is {:.16}..., this model's is {:.16}...; plan again", file,
-                             plan.modelHash, step.modelHash)};
+    return Error{fmt::format(
+        "{} was made for another model: its inputs.model_sha256 is {:.16}..., this model's is {:.16}...; plan again",
+        file, plan.modelHash, step.modelHash)};
   std::string hash = sha256(toJson(cluster));
   if (!plan.clusterHash.empty() && plan.clusterHash != hash)
-    return Error{fmt::format("{} was made for another cluster: its inputs.cluster_sha256 is {:.16}..., that of {} with {} ranks is {:.16}...; plan again",
+    return Error{fmt::format("{} was made for another cluster: its inputs.cluster_sha256 is {:.16}..., that of {} with "
+                             "{} ranks is {:.16}...; plan again",
                              file, plan.clusterHash, cluster.name, cluster.ranks(), hash)};
   int64_t ranks = 1;
   for (const auto &[axis, size] : plan.meshSizes)
@@ -104,7 +109,8 @@ Status checkBelongs(const TrainingStep &step, const Plan &plan, const std::strin
 
 } // namespace
 
-Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile, const Cluster &cluster) {
+Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile,
+                             const Cluster &cluster) {
   if (Status status = checkBelongs(step, plan, planFile, cluster); !status)
     return status.error();
   ModuleOp whole = step.module.get();

@@ -8,8 +8,7 @@ namespace {
 
 constexpr double kMaskedAtMost = -1e9; // a score this low has no weight after softmax in any floating type
 
-template <typename T>
-bool isLowerTriangle(const T *data, int64_t size, T below, T above) {
+template <typename T> bool isLowerTriangle(const T *data, int64_t size, T below, T above) {
   for (int64_t row = 0; row < size; ++row)
     for (int64_t column = 0; column < size; ++column)
       if (data[row * size + column] != (column <= row ? below : above))
@@ -17,8 +16,7 @@ bool isLowerTriangle(const T *data, int64_t size, T below, T above) {
   return true;
 }
 
-template <typename T>
-std::optional<CausalMask> findFloat(const Literal &literal, int64_t size) {
+template <typename T> std::optional<CausalMask> findFloat(const Literal &literal, int64_t size) {
   const T *data = literal.as<T>();
   T masked = data[1];
   if (!(masked <= T(kMaskedAtMost)) || !isLowerTriangle<T>(data, size, T(0), masked))
@@ -63,7 +61,8 @@ mlir::Value TermBuilder::emitCausalMask(int64_t size, DType dtype, double masked
   mlir::RankedTensorType maskType = type(dtype, {size, size});
   auto everywhere = [&](double number) -> mlir::Value {
     mlir::Value one = ir::ConstantOp::create(
-        builder, at, mlir::DenseElementsAttr::get(type(dtype, {}), builder.getFloatAttr(maskType.getElementType(), number)));
+        builder, at,
+        mlir::DenseElementsAttr::get(type(dtype, {}), builder.getFloatAttr(maskType.getElementType(), number)));
     return ir::BroadcastInDimOp::create(builder, at, maskType, one, builder.getDenseI64ArrayAttr({}));
   };
   mlir::Value zero = everywhere(0), hidden = everywhere(masked);

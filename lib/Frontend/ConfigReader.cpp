@@ -34,7 +34,8 @@ Result<ConfigReader> ConfigReader::open(const std::string &path) {
   if (!text)
     return text.error();
   if (int levels = nestingOf(*text); levels > kMostNesting)
-    return Error{fmt::format("'{}' nests {} levels deep: no configuration has more than {}", path, levels, kMostNesting)};
+    return Error{
+        fmt::format("'{}' nests {} levels deep: no configuration has more than {}", path, levels, kMostNesting)};
   auto whole = std::make_shared<json>(json::parse(*text, nullptr, /*allow_exceptions=*/false));
   if (whole->is_discarded())
     return Error{fmt::format("'{}' is not JSON", path)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a constant enters the IR: as a scalar or small constant, as the indices of a causal mask, or as an argument of the function whose
-// data stays outside; then broadcast, never as copies.
+// How a constant enters the IR: as a scalar or small constant, as the indices of a causal mask, or as an argument of
+// the function whose data stays outside; then broadcast, never as copies.
 #include "TermBuilder.h"
 #include "mlir/IR/BuiltinAttributes.h"
 
@@ -28,11 +28,13 @@ mlir::Value TermBuilder::constantArgument(const Literal &literal, const std::str
       return known.argument;
   std::string unique = name.empty() ? std::string("constant") : name;
   auto taken = [&](const std::string &candidate) {
-    return std::any_of(constants.begin(), constants.end(), [&](const ConstantArgument &c) { return c.name == candidate; });
+    return std::any_of(constants.begin(), constants.end(),
+                       [&](const ConstantArgument &c) { return c.name == candidate; });
   };
   for (int copy = 1; taken(unique); ++copy)
     unique = fmt::format("{}#{}", name, copy);
-  mlir::BlockArgument argument = block->addArgument(type(literal.dtype(), literal.shape), mlir::NameLoc::get(builder.getStringAttr(unique)));
+  mlir::BlockArgument argument =
+      block->addArgument(type(literal.dtype(), literal.shape), mlir::NameLoc::get(builder.getStringAttr(unique)));
   constants.push_back({unique, kind, literal, argument});
   return argument;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dialect's ops on constants, with NumPy's semantics: what the importer computes instead of emitting. Shapes have been checked by
-// the caller where it says so (TermBuilder); values that have no result (an integer division by zero) are errors.
+// The dialect's ops on constants, with NumPy's semantics: what the importer computes instead of emitting. Shapes have
+// been checked by the caller where it says so (TermBuilder); values that have no result (an integer division by zero)
+// are errors.
 #pragma once
 
 #include "Literal.h"
@@ -26,10 +27,12 @@ Result<Literal> foldReshape(const Literal &x, const Shape &shape);
 /// A permutation.
 Result<Literal> foldTranspose(const Literal &x, const std::vector<int64_t> &permutation);
 /// Inside the shape; strides may be negative: count elements from start on.
-Result<Literal> foldSlice(const Literal &x, const std::vector<int64_t> &start, const Shape &count, const std::vector<int64_t> &strides);
+Result<Literal> foldSlice(const Literal &x, const std::vector<int64_t> &start, const Shape &count,
+                          const std::vector<int64_t> &strides);
 /// Of shapes that fit.
 Result<Literal> foldConcatenate(const std::vector<Literal> &inputs, int64_t dim);
-Result<Literal> foldPad(const Literal &x, const Literal &value, const std::vector<int64_t> &low, const std::vector<int64_t> &high);
+Result<Literal> foldPad(const Literal &x, const Literal &value, const std::vector<int64_t> &low,
+                        const std::vector<int64_t> &high);
 /// Indices of I64; negative ones count from the end.
 Result<Literal> foldGather(const Literal &x, const Literal &indices, int64_t axis);
 Result<Literal> foldGatherNd(const Literal &x, const Literal &indices, int64_t batchDims);

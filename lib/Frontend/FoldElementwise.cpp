@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops on constants. Loops run over stored elements only: where all operands hold one slice for many, so does the result.
+// Elementwise ops on constants. Loops run over stored elements only: where all operands hold one slice for many, so
+// does the result.
 #include "Fold.h"
 
 #include <cmath>
@@ -11,7 +12,8 @@ namespace kerf::frontend {
 
 namespace {
 
-/// The result's shape and stored shape, and each operand's step in elements along each result dimension (0: one slice for all).
+/// The result's shape and stored shape, and each operand's step in elements along each result dimension (0: one slice
+/// for all).
 struct Broadcast {
   Shape shape, stored;
   std::vector<std::vector<int64_t>> steps;
@@ -51,8 +53,7 @@ Result<Broadcast> planBroadcast(std::vector<Literal> &operands) {
 }
 
 /// Calls row(result offset, operand offsets) for the start of each run along the last stored dimension.
-template <typename Row>
-void forEachRow(const Broadcast &plan, Row row) {
+template <typename Row> void forEachRow(const Broadcast &plan, Row row) {
   size_t rank = plan.stored.size();
   int64_t elements = elementsOf(plan.stored);
   if (elements == 0)
@@ -73,8 +74,7 @@ void forEachRow(const Broadcast &plan, Row row) {
   }
 }
 
-template <typename In, typename Out, typename F>
-Result<Literal> map1(const Literal &x, DType result, F f) {
+template <typename In, typename Out, typename F> Result<Literal> map1(const Literal &x, DType result, F f) {
   Result<FreshLiteral> fresh = allocateLiteral(result, x.stored.shape);
   if (!fresh)
     return fresh.error();
@@ -98,7 +98,8 @@ Result<Literal> map2(const Literal &x, const Literal &y, DType result, F f) {
   const In *a = operands[0].as<In>(), *b = operands[1].as<In>();
   Out *out = fresh->as<Out>();
   bool scalar = plan->stored.empty();
-  int64_t length = scalar ? 1 : plan->stored.back(), stepA = scalar ? 0 : plan->steps[0].back(), stepB = scalar ? 0 : plan->steps[1].back();
+  int64_t length = scalar ? 1 : plan->stored.back(), stepA = scalar ? 0 : plan->steps[0].back(),
+          stepB = scalar ? 0 : plan->steps[1].back();
   forEachRow(*plan, [&](int64_t o, const std::vector<int64_t> &at) {
     const In *p = a + at[0], *q = b + at[1];
     // The steps are 0 or 1; each case apart, the compiler makes vector code.
@@ -116,34 +117,43 @@ Result<Literal> map2(const Literal &x, const Literal &y, DType result, F f) {
   return fresh->literal;
 }
 
-template <typename T>
-T applyFloat(Unary op, T x) {
+template <typename T> T applyFloat(Unary op, T x) {
   switch (op) {
-  case Unary::Negate: return -x;
-  case Unary::Abs: return std::abs(x);
-  case Unary::Sign: return T(x > 0) - T(x < 0);
-  case Unary::Exponential: return std::exp(x);
-  case Unary::Log: return std::log(x);
-  case Unary::Sqrt: return std::sqrt(x);
-  case Unary::Tanh: return std::tanh(x);
-  case Unary::Logistic: return T(1) / (T(1) + std::exp(-x));
-  case Unary::Erf: return std::erf(x);
-  case Unary::Sine: return std::sin(x);
-  case Unary::Cosine: return std::cos(x);
-  case Unary::Not: break;
+  case Unary::Negate:
+    return -x;
+  case Unary::Abs:
+    return std::abs(x);
+  case Unary::Sign:
+    return T(x > 0) - T(x < 0);
+  case Unary::Exponential:
+    return std::exp(x);
+  case Unary::Log:
+    return std::log(x);
+  case Unary::Sqrt:
+    return std::sqrt(x);
+  case Unary::Tanh:
+    return std::tanh(x);
+  case Unary::Logistic:
+    return T(1) / (T(1) + std::exp(-x));
+  case Unary::Erf:
+    return std::erf(x);
+  case Unary::Sine:
+    return std::sin(x);
+  case Unary::Cosine:
+    return std::cos(x);
+  case Unary::Not:
+    break;
   }
   return x;
 }
 
 /// Integer arithmetic wraps around, as NumPy's does; unsigned arithmetic says so in C++.
-template <typename T, typename F>
-T wrap(T x, T y, F f) {
+template <typename T, typename F> T wrap(T x, T y, F f) {
   using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
   return T(f(U(x), U(y)));
 }
 
-template <typename T>
-T integerPower(T base, T exponent) {
+template <typename T> T integerPower(T base, T exponent) {
   T result = 1;
   for (uint64_t left = uint64_t(exponent); left; left >>= 1) {
     if (left & 1)
@@ -153,14 +163,15 @@ T integerPower(T base, T exponent) {
   return result;
 }
 
-template <typename T>
-Result<Literal> integerDivision(Binary op, const Literal &x, const Literal &y) {
+template <typename T> Result<Literal> integerDivision(Binary op, const Literal &x, const Literal &y) {
   const T *divisors = y.as<T>();
   for (int64_t i = 0, n = y.storedElements(); i < n; ++i)
     if (divisors[i] == 0)
       return Error{"an integer constant is divided by zero"};
   if (op == Binary::Divide)
-    return map2<T, T>(x, y, x.dtype(), [](T a, T b) { return b == T(-1) ? wrap(T(0), a, [](auto p, auto q) { return p - q; }) : T(a / b); });
+    return map2<T, T>(x, y, x.dtype(), [](T a, T b) {
+      return b == T(-1) ? wrap(T(0), a, [](auto p, auto q) { return p - q; }) : T(a / b);
+    });
   return map2<T, T>(x, y, x.dtype(), [](T a, T b) {
     if (b == T(-1))
       return T(0);
@@ -169,15 +180,18 @@ Result<Literal> integerDivision(Binary op, const Literal &x, const Literal &y) {
   });
 }
 
-template <typename T>
-Result<Literal> foldInteger(Binary op, const Literal &x, const Literal &y) {
+template <typename T> Result<Literal> foldInteger(Binary op, const Literal &x, const Literal &y) {
   DType dtype = x.dtype();
   switch (op) {
-  case Binary::Add: return map2<T, T>(x, y, dtype, [](T a, T b) { return wrap(a, b, [](auto p, auto q) { return p + q; }); });
-  case Binary::Subtract: return map2<T, T>(x, y, dtype, [](T a, T b) { return wrap(a, b, [](auto p, auto q) { return p - q; }); });
-  case Binary::Multiply: return map2<T, T>(x, y, dtype, [](T a, T b) { return wrap(a, b, [](auto p, auto q) { return p * q; }); });
+  case Binary::Add:
+    return map2<T, T>(x, y, dtype, [](T a, T b) { return wrap(a, b, [](auto p, auto q) { return p + q; }); });
+  case Binary::Subtract:
+    return map2<T, T>(x, y, dtype, [](T a, T b) { return wrap(a, b, [](auto p, auto q) { return p - q; }); });
+  case Binary::Multiply:
+    return map2<T, T>(x, y, dtype, [](T a, T b) { return wrap(a, b, [](auto p, auto q) { return p * q; }); });
   case Binary::Divide:
-  case Binary::Remainder: return integerDivision<T>(op, x, y);
+  case Binary::Remainder:
+    return integerDivision<T>(op, x, y);
   case Binary::Power: {
     const T *exponents = y.as<T>();
     for (int64_t i = 0, n = y.storedElements(); i < n; ++i)
@@ -185,47 +199,63 @@ Result<Literal> foldInteger(Binary op, const Literal &x, const Literal &y) {
         return Error{fmt::format("an integer constant has the negative exponent {}", int64_t(exponents[i]))};
     return map2<T, T>(x, y, dtype, integerPower<T>);
   }
-  case Binary::Maximum: return map2<T, T>(x, y, dtype, [](T a, T b) { return a > b ? a : b; });
-  case Binary::Minimum: return map2<T, T>(x, y, dtype, [](T a, T b) { return a < b ? a : b; });
-  case Binary::And: return map2<T, T>(x, y, dtype, [](T a, T b) { return T(a & b); });
-  case Binary::Or: return map2<T, T>(x, y, dtype, [](T a, T b) { return T(a | b); });
+  case Binary::Maximum:
+    return map2<T, T>(x, y, dtype, [](T a, T b) { return a > b ? a : b; });
+  case Binary::Minimum:
+    return map2<T, T>(x, y, dtype, [](T a, T b) { return a < b ? a : b; });
+  case Binary::And:
+    return map2<T, T>(x, y, dtype, [](T a, T b) { return T(a & b); });
+  case Binary::Or:
+    return map2<T, T>(x, y, dtype, [](T a, T b) { return T(a | b); });
   }
   return Error{"unreachable", ExitStatus::InternalCheck};
 }
 
-template <typename T>
-Result<Literal> foldFloat(Binary op, const Literal &x, const Literal &y) {
+template <typename T> Result<Literal> foldFloat(Binary op, const Literal &x, const Literal &y) {
   DType dtype = x.dtype();
   switch (op) {
-  case Binary::Add: return map2<T, T>(x, y, dtype, [](T a, T b) { return a + b; });
-  case Binary::Subtract: return map2<T, T>(x, y, dtype, [](T a, T b) { return a - b; });
-  case Binary::Multiply: return map2<T, T>(x, y, dtype, [](T a, T b) { return a * b; });
-  case Binary::Divide: return map2<T, T>(x, y, dtype, [](T a, T b) { return a / b; });
-  case Binary::Remainder: return map2<T, T>(x, y, dtype, [](T a, T b) { return std::fmod(a, b); });
-  case Binary::Power: return map2<T, T>(x, y, dtype, [](T a, T b) { return std::pow(a, b); });
+  case Binary::Add:
+    return map2<T, T>(x, y, dtype, [](T a, T b) { return a + b; });
+  case Binary::Subtract:
+    return map2<T, T>(x, y, dtype, [](T a, T b) { return a - b; });
+  case Binary::Multiply:
+    return map2<T, T>(x, y, dtype, [](T a, T b) { return a * b; });
+  case Binary::Divide:
+    return map2<T, T>(x, y, dtype, [](T a, T b) { return a / b; });
+  case Binary::Remainder:
+    return map2<T, T>(x, y, dtype, [](T a, T b) { return std::fmod(a, b); });
+  case Binary::Power:
+    return map2<T, T>(x, y, dtype, [](T a, T b) { return std::pow(a, b); });
   // NaN wins: both comparisons with it are false.
-  case Binary::Maximum: return map2<T, T>(x, y, dtype, [](T a, T b) { return a > b || a != a ? a : b; });
-  case Binary::Minimum: return map2<T, T>(x, y, dtype, [](T a, T b) { return a < b || a != a ? a : b; });
-  default: return Error{fmt::format("a logical operation on constants of {}", toString(dtype))};
+  case Binary::Maximum:
+    return map2<T, T>(x, y, dtype, [](T a, T b) { return a > b || a != a ? a : b; });
+  case Binary::Minimum:
+    return map2<T, T>(x, y, dtype, [](T a, T b) { return a < b || a != a ? a : b; });
+  default:
+    return Error{fmt::format("a logical operation on constants of {}", toString(dtype))};
   }
 }
 
-template <typename T>
-Result<Literal> compareAs(Order order, const Literal &x, const Literal &y) {
+template <typename T> Result<Literal> compareAs(Order order, const Literal &x, const Literal &y) {
   switch (order) {
-  case Order::Equal: return map2<T, uint8_t>(x, y, DType::Bool, [](T a, T b) { return uint8_t(a == b); });
-  case Order::NotEqual: return map2<T, uint8_t>(x, y, DType::Bool, [](T a, T b) { return uint8_t(a != b); });
-  case Order::Less: return map2<T, uint8_t>(x, y, DType::Bool, [](T a, T b) { return uint8_t(a < b); });
-  case Order::LessOrEqual: return map2<T, uint8_t>(x, y, DType::Bool, [](T a, T b) { return uint8_t(a <= b); });
-  case Order::Greater: return map2<T, uint8_t>(x, y, DType::Bool, [](T a, T b) { return uint8_t(a > b); });
-  case Order::GreaterOrEqual: return map2<T, uint8_t>(x, y, DType::Bool, [](T a, T b) { return uint8_t(a >= b); });
+  case Order::Equal:
+    return map2<T, uint8_t>(x, y, DType::Bool, [](T a, T b) { return uint8_t(a == b); });
+  case Order::NotEqual:
+    return map2<T, uint8_t>(x, y, DType::Bool, [](T a, T b) { return uint8_t(a != b); });
+  case Order::Less:
+    return map2<T, uint8_t>(x, y, DType::Bool, [](T a, T b) { return uint8_t(a < b); });
+  case Order::LessOrEqual:
+    return map2<T, uint8_t>(x, y, DType::Bool, [](T a, T b) { return uint8_t(a <= b); });
+  case Order::Greater:
+    return map2<T, uint8_t>(x, y, DType::Bool, [](T a, T b) { return uint8_t(a > b); });
+  case Order::GreaterOrEqual:
+    return map2<T, uint8_t>(x, y, DType::Bool, [](T a, T b) { return uint8_t(a >= b); });
   }
   return Error{"unreachable", ExitStatus::InternalCheck};
 }
 
 /// Float to integer truncates and keeps to the type's range, NaN is 0: C++ leaves both undefined.
-template <typename To, typename From>
-To convertNumber(From x) {
+template <typename To, typename From> To convertNumber(From x) {
   if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     if (x != x)
       return 0;
@@ -248,11 +278,17 @@ Result<Literal> foldUnary(Unary op, const Literal &x) {
       return map1<T, T>(x, x.dtype(), [op](T a) { return applyFloat(op, a); });
     } else {
       switch (op) {
-      case Unary::Negate: return map1<T, T>(x, x.dtype(), [](T a) { return wrap(T(0), a, [](auto p, auto q) { return p - q; }); });
-      case Unary::Abs: return map1<T, T>(x, x.dtype(), [](T a) { return a < T(0) ? wrap(T(0), a, [](auto p, auto q) { return p - q; }) : a; });
-      case Unary::Sign: return map1<T, T>(x, x.dtype(), [](T a) { return T(T(a > 0) - T(a < 0)); });
-      case Unary::Not: return map1<T, T>(x, x.dtype(), [](T a) { return T(~a); });
-      default: return Error{fmt::format("a floating-point function of constants of {}", toString(x.dtype()))};
+      case Unary::Negate:
+        return map1<T, T>(x, x.dtype(), [](T a) { return wrap(T(0), a, [](auto p, auto q) { return p - q; }); });
+      case Unary::Abs:
+        return map1<T, T>(x, x.dtype(),
+                          [](T a) { return a < T(0) ? wrap(T(0), a, [](auto p, auto q) { return p - q; }) : a; });
+      case Unary::Sign:
+        return map1<T, T>(x, x.dtype(), [](T a) { return T(T(a > 0) - T(a < 0)); });
+      case Unary::Not:
+        return map1<T, T>(x, x.dtype(), [](T a) { return T(~a); });
+      default:
+        return Error{fmt::format("a floating-point function of constants of {}", toString(x.dtype()))};
       }
     }
   });
@@ -286,8 +322,8 @@ Result<Literal> foldSelect(const Literal &predicate, const Literal &x, const Lit
     const T *a = operands[1].as<T>(), *b = operands[2].as<T>();
     T *out = fresh->as<T>();
     bool scalar = plan->stored.empty();
-    int64_t length = scalar ? 1 : plan->stored.back(), s0 = scalar ? 0 : plan->steps[0].back(), s1 = scalar ? 0 : plan->steps[1].back(),
-            s2 = scalar ? 0 : plan->steps[2].back();
+    int64_t length = scalar ? 1 : plan->stored.back(), s0 = scalar ? 0 : plan->steps[0].back(),
+            s1 = scalar ? 0 : plan->steps[1].back(), s2 = scalar ? 0 : plan->steps[2].back();
     forEachRow(*plan, [&](int64_t o, const std::vector<int64_t> &at) {
       for (int64_t i = 0; i < length; ++i)
         out[o + i] = p[at[0] + i * s0] ? a[at[1] + i * s1] : b[at[2] + i * s2];

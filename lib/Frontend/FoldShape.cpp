@@ -20,7 +20,8 @@ std::vector<int64_t> stepsOf(const Shape &shape) {
 }
 
 /// Copies `element`-sized elements into a dense block of `shape`, from `from` with `steps` elements between neighbours.
-void copyStrided(const std::byte *from, const std::vector<int64_t> &steps, const Shape &shape, int64_t element, std::byte *&to, size_t dim = 0) {
+void copyStrided(const std::byte *from, const std::vector<int64_t> &steps, const Shape &shape, int64_t element,
+                 std::byte *&to, size_t dim = 0) {
   if (dim == shape.size()) {
     std::memcpy(to, from, element);
     to += element;
@@ -35,7 +36,8 @@ void copyStrided(const std::byte *from, const std::vector<int64_t> &steps, const
     copyStrided(from + i * steps[dim] * element, steps, shape, element, to, dim + 1);
 }
 
-Result<Literal> gatherStrided(const Literal &x, int64_t offset, const std::vector<int64_t> &steps, const Shape &stored, const Shape &shape) {
+Result<Literal> gatherStrided(const Literal &x, int64_t offset, const std::vector<int64_t> &steps, const Shape &stored,
+                              const Shape &shape) {
   Result<FreshLiteral> fresh = allocateLiteral(x.dtype(), stored);
   if (!fresh)
     return fresh.error();
@@ -52,7 +54,8 @@ struct Split3 {
   int64_t outer = 1, size = 1, inner = 1;
 };
 Split3 splitAt(const Shape &shape, int64_t dim) {
-  return {elementsOf(Shape(shape.begin(), shape.begin() + dim)), shape[dim], elementsOf(Shape(shape.begin() + dim + 1, shape.end()))};
+  return {elementsOf(Shape(shape.begin(), shape.begin() + dim)), shape[dim],
+          elementsOf(Shape(shape.begin() + dim + 1, shape.end()))};
 }
 
 } // namespace
@@ -100,7 +103,8 @@ Result<Literal> foldTranspose(const Literal &x, const std::vector<int64_t> &perm
   return gatherStrided(x, 0, steps, stored, shape);
 }
 
-Result<Literal> foldSlice(const Literal &x, const std::vector<int64_t> &start, const Shape &count, const std::vector<int64_t> &strides) {
+Result<Literal> foldSlice(const Literal &x, const std::vector<int64_t> &start, const Shape &count,
+                          const std::vector<int64_t> &strides) {
   std::vector<int64_t> steps = stepsOf(x.stored.shape);
   Shape stored = count;
   int64_t offset = 0;
@@ -142,7 +146,8 @@ Result<Literal> foldConcatenate(const std::vector<Literal> &inputs, int64_t dim)
   return fresh->literal;
 }
 
-Result<Literal> foldPad(const Literal &x, const Literal &value, const std::vector<int64_t> &low, const std::vector<int64_t> &high) {
+Result<Literal> foldPad(const Literal &x, const Literal &value, const std::vector<int64_t> &low,
+                        const std::vector<int64_t> &high) {
   // A border is a concatenation with copies of the value.
   Literal result = x;
   for (size_t d = 0; d < low.size(); ++d) {
@@ -205,9 +210,10 @@ Result<Literal> foldGatherNd(const Literal &x, const Literal &indices, int64_t b
     return at.error();
   int64_t rank = x.shape.size(), indexRank = indices.shape.size();
   if (indexRank == 0 || batchDims < 0 || batchDims >= std::min(rank, indexRank) || indices.shape.back() < 1 ||
-      indices.shape.back() > rank - batchDims || !std::equal(x.shape.begin(), x.shape.begin() + batchDims, indices.shape.begin()))
-    return Error{fmt::format("indices of shape {} do not fit data of shape {} with {} batch dimensions", shapeText(indices.shape),
-                             shapeText(x.shape), batchDims)};
+      indices.shape.back() > rank - batchDims ||
+      !std::equal(x.shape.begin(), x.shape.begin() + batchDims, indices.shape.begin()))
+    return Error{fmt::format("indices of shape {} do not fit data of shape {} with {} batch dimensions",
+                             shapeText(indices.shape), shapeText(x.shape), batchDims)};
   int64_t depth = indices.shape.back();
   Shape shape(indices.shape.begin(), indices.shape.end() - 1);
   shape.insert(shape.end(), x.shape.begin() + batchDims + depth, x.shape.end());
@@ -215,7 +221,8 @@ Result<Literal> foldGatherNd(const Literal &x, const Literal &indices, int64_t b
   if (!fresh)
     return fresh.error();
   std::vector<int64_t> steps = stepsOf(x.shape);
-  int64_t element = bytesOf(x.dtype()), slice = elementsOf(Shape(x.shape.begin() + batchDims + depth, x.shape.end())) * element;
+  int64_t element = bytesOf(x.dtype()),
+          slice = elementsOf(Shape(x.shape.begin() + batchDims + depth, x.shape.end())) * element;
   int64_t batches = elementsOf(Shape(x.shape.begin(), x.shape.begin() + batchDims)), tuples = at->size() / depth;
   int64_t batchStep = batchDims ? steps[batchDims - 1] : 0;
   std::byte *to = fresh->bytes;
@@ -286,7 +293,8 @@ Result<Literal> foldCumulativeSum(const Literal &x, int64_t axis, SumOf sumOf, D
       for (int64_t j = 0; j < parts.inner; ++j) {
         T sum = 0;
         for (int64_t k = 0; k < parts.size; ++k) {
-          int64_t at = direction == Direction::Forward ? k : parts.size - 1 - k, i = (o * parts.size + at) * parts.inner + j;
+          int64_t at = direction == Direction::Forward ? k : parts.size - 1 - k,
+                  i = (o * parts.size + at) * parts.inner + j;
           T next = T(sum + in[i]);
           out[i] = sumOf == SumOf::UpToHere ? next : sum;
           sum = next;

@@ -16,7 +16,8 @@ namespace kerf {
 using namespace frontend;
 
 /// The tensors of `--weights` that the model has, with a message about the others.
-static Result<TensorMap> replacements(const OnnxFile &file, const std::string &path, std::vector<std::string> &warnings) {
+static Result<TensorMap> replacements(const OnnxFile &file, const std::string &path,
+                                      std::vector<std::string> &warnings) {
   Result<TensorMap> given = readWeights(path);
   if (!given)
     return given.error();
@@ -25,16 +26,18 @@ static Result<TensorMap> replacements(const OnnxFile &file, const std::string &p
     if (!file.find(name))
       unknown.push_back(name);
   if (unknown.size() == given->size())
-    return Error{fmt::format("--weights '{}' holds none of the model's tensors; it has: {}", path, fmt::join(unknown, ", "))};
+    return Error{
+        fmt::format("--weights '{}' holds none of the model's tensors; it has: {}", path, fmt::join(unknown, ", "))};
   if (!unknown.empty())
-    warnings.push_back(fmt::format("--weights '{}': {} of its {} tensors are not in the model: {}", path, unknown.size(), given->size(),
-                                   fmt::join(unknown, ", ")));
+    warnings.push_back(fmt::format("--weights '{}': {} of its {} tensors are not in the model: {}", path,
+                                   unknown.size(), given->size(), fmt::join(unknown, ", ")));
   for (const std::string &name : unknown)
     given->erase(name);
   return given;
 }
 
-static Result<ImportedModel> importOnnxFile(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options) {
+static Result<ImportedModel> importOnnxFile(mlir::MLIRContext &context, const std::string &path,
+                                            const ImportOptions &options) {
   Result<OnnxFile> file = readOnnx(path);
   if (!file)
     return file.error();
@@ -51,7 +54,8 @@ static Result<ImportedModel> importOnnxFile(mlir::MLIRContext &context, const st
     return Error{fmt::format("'{}': {}", path, model.error().message), model.error().status};
   model->warnings.insert(model->warnings.begin(), warnings.begin(), warnings.end());
   if (Status status = verifyModule(*model->module); !status)
-    return Error{fmt::format("'{}': the imported program is not valid: {}", path, status.error().message), ExitStatus::InternalCheck};
+    return Error{fmt::format("'{}': the imported program is not valid: {}", path, status.error().message),
+                 ExitStatus::InternalCheck};
   return model;
 }
 
@@ -66,7 +70,8 @@ Result<ImportedModel> importModel(mlir::MLIRContext &context, const std::string 
     return readKerf(context, path, options);
   if (file.extension() == ".json")
     return importConfig(context, path, options);
-  return Error{fmt::format("'{}' is no model file that Kerf reads: .onnx, config.json, or .mlir as 'kerf import' writes it", path)};
+  return Error{fmt::format(
+      "'{}' is no model file that Kerf reads: .onnx, config.json, or .mlir as 'kerf import' writes it", path)};
 }
 
 } // namespace kerf

@@ -41,7 +41,9 @@ private:
   mlir::ScopedDiagnosticHandler handler;
 };
 
-mlir::func::FuncOp entryOf(mlir::ModuleOp module) { return module.lookupSymbol<mlir::func::FuncOp>(ir::KerfDialect::kEntryName); }
+mlir::func::FuncOp entryOf(mlir::ModuleOp module) {
+  return module.lookupSymbol<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
+}
 
 std::string textAttr(mlir::func::FuncOp function, unsigned argument, llvm::StringRef name) {
   auto attr = function.getArgAttrOfType<mlir::StringAttr>(argument, name);
@@ -50,7 +52,8 @@ std::string textAttr(mlir::func::FuncOp function, unsigned argument, llvm::Strin
 
 Status checkArguments(mlir::func::FuncOp function) {
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (textAttr(function, i, ir::KerfDialect::kNameAttr).empty() || textAttr(function, i, ir::KerfDialect::kKindAttr).empty())
+    if (textAttr(function, i, ir::KerfDialect::kNameAttr).empty() ||
+        textAttr(function, i, ir::KerfDialect::kKindAttr).empty())
       return Error{fmt::format("argument {} of @main has no kerf.name or no kerf.kind", i)};
   if (function.getNumResults() == 0)
     return Error{"@main returns nothing; its first result is the loss"};
@@ -78,7 +81,8 @@ void retype(mlir::ModuleOp module, DType floatType) {
         for (mlir::BlockArgument argument : block.getArguments())
           argument.setType(converted(argument.getType()));
     if (auto function = mlir::dyn_cast<mlir::func::FuncOp>(op))
-      function.setFunctionType(mlir::FunctionType::get(op->getContext(), convertAll(function.getArgumentTypes()), convertAll(function.getResultTypes())));
+      function.setFunctionType(mlir::FunctionType::get(op->getContext(), convertAll(function.getArgumentTypes()),
+                                                       convertAll(function.getResultTypes())));
     auto constant = mlir::dyn_cast<ir::ConstantOp>(op);
     auto dense = constant ? mlir::dyn_cast<mlir::DenseFPElementsAttr>(constant.getValue()) : nullptr;
     if (!dense)
@@ -118,8 +122,10 @@ Status loadWeights(ImportedModel &model, mlir::func::FuncOp function, const std:
       ++found;
       if (it->second.shape == wanted)
         model.weights[it->first] = it->second;
-      else if (textAttr(function, i, ir::KerfDialect::kKindAttr) != "constant") // a constant was cut down when it was imported
-        return Error{fmt::format("'{}' in '{}' has the shape {}, the model's has {}", it->first, file, shapeText(it->second.shape), shapeText(wanted))};
+      else if (textAttr(function, i, ir::KerfDialect::kKindAttr) !=
+               "constant") // a constant was cut down when it was imported
+        return Error{fmt::format("'{}' in '{}' has the shape {}, the model's has {}", it->first, file,
+                                 shapeText(it->second.shape), shapeText(wanted))};
     }
     if (found == 0)
       return Error{fmt::format("'{}' holds none of the model's tensors", file)};
@@ -134,7 +140,8 @@ Status applyGlobs(mlir::func::FuncOp function, const ImportOptions &options) {
     for (const std::string &glob : globs) {
       bool any = false;
       for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-        if (textAttr(function, i, ir::KerfDialect::kKindAttr) != "parameter" || !globMatch(glob, textAttr(function, i, ir::KerfDialect::kNameAttr)))
+        if (textAttr(function, i, ir::KerfDialect::kKindAttr) != "parameter" ||
+            !globMatch(glob, textAttr(function, i, ir::KerfDialect::kNameAttr)))
           continue;
         any = true;
         function.removeArgAttr(i, ir::KerfDialect::kTrainableAttr);
@@ -191,7 +198,8 @@ Result<ImportedModel> readKerf(mlir::MLIRContext &context, const std::string &pa
     return Error{fmt::format("'{}': {}", path, status.error().message)};
   auto resultName = function.getResultAttrOfType<mlir::StringAttr>(0, ir::KerfDialect::kNameAttr);
   if (!options.loss.empty() && (!resultName || resultName.str() != options.loss))
-    return Error{fmt::format("'{}' has the loss '{}' already; --loss is chosen when a model is imported", path, resultName ? resultName.str() : "")};
+    return Error{fmt::format("'{}' has the loss '{}' already; --loss is chosen when a model is imported", path,
+                             resultName ? resultName.str() : "")};
   retype(*model.module, options.floatType);
   dropIdleConversions(*model.module);
   KERF_CHECK(applyGlobs(function, options));

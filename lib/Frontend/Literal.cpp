@@ -10,7 +10,8 @@
 namespace kerf::frontend {
 
 namespace {
-constexpr int64_t kMostBytes = int64_t(8) << 30; // of one folded constant: the widest mask of the models read so far has 0.13 GiB
+constexpr int64_t kMostBytes = int64_t(8)
+                               << 30; // of one folded constant: the widest mask of the models read so far has 0.13 GiB
 // No machine holds as many, and their bytes and a few sums of them fit 64 bits.
 constexpr __int128 kMostElements = __int128(1) << 56;
 } // namespace
@@ -34,8 +35,8 @@ Result<FreshLiteral> allocateLiteral(DType dtype, const Shape &shape) {
       return Error{fmt::format("a constant has the shape {}", shapeText(shape))};
     bytes *= size;
     if (bytes > kMostBytes)
-      return Error{fmt::format("a constant of shape {} and type {} would take more than {} bytes at import", shapeText(shape), toString(dtype),
-                               kMostBytes)};
+      return Error{fmt::format("a constant of shape {} and type {} would take more than {} bytes at import",
+                               shapeText(shape), toString(dtype), kMostBytes)};
   }
   auto [tensor, memory] = allocateTensor(dtype, shape);
   return FreshLiteral{Literal{tensor, shape}, memory};
@@ -62,8 +63,7 @@ Result<Literal> literalFromTensor(const Tensor &tensor, DType floatType) {
   return Literal{wanted, wanted.shape};
 }
 
-template <typename Number>
-static Literal makeScalar(DType dtype, Number value) {
+template <typename Number> static Literal makeScalar(DType dtype, Number value) {
   auto [tensor, memory] = allocateTensor(dtype, {});
   dispatch(dtype, [&, bytes = memory](auto zero) {
     *reinterpret_cast<decltype(zero) *>(bytes) = static_cast<decltype(zero)>(dtype == DType::Bool ? value != 0 : value);

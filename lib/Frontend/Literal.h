@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constant tensors that the importer computes with. Masks of big models are copies of one slice along the batch: copies are not
-// stored, so that folding a mask of 8 x 1 x 2048 x 2048 touches 2048 x 2048 elements.
+// Constant tensors that the importer computes with. Masks of big models are copies of one slice along the batch: copies
+// are not stored, so that folding a mask of 8 x 1 x 2048 x 2048 touches 2048 x 2048 elements.
 //
 //   shape [8, 1, 4, 4], stored [1, 1, 4, 4]: element (b, 0, i, j) is stored element (0, 0, i, j) for every b.
 #pragma once
@@ -14,10 +14,7 @@ struct Literal {
   Shape shape;   // of stored's rank; stored.shape[d] is shape[d] or 1
 
   DType dtype() const { return stored.dtype; }
-  template <typename T>
-  const T *as() const {
-    return reinterpret_cast<const T *>(stored.data);
-  }
+  template <typename T> const T *as() const { return reinterpret_cast<const T *>(stored.data); }
   int64_t storedElements() const { return elementsOf(stored.shape); }
   bool isSplat() const { return storedElements() == 1; }
 };
@@ -26,10 +23,7 @@ struct Literal {
 struct FreshLiteral {
   Literal literal;
   std::byte *bytes = nullptr;
-  template <typename T>
-  T *as() const {
-    return reinterpret_cast<T *>(bytes);
-  }
+  template <typename T> T *as() const { return reinterpret_cast<T *>(bytes); }
 };
 Result<FreshLiteral> allocateLiteral(DType dtype, const Shape &shape);
 
@@ -64,15 +58,20 @@ bool isFloat(DType dtype);
 Result<int64_t> normalizeAxis(int64_t axis, int64_t rank);
 
 /// f(T{}) with the C++ type that holds an element; Bool and U8 are uint8_t.
-template <typename F>
-auto dispatch(DType dtype, F f) {
+template <typename F> auto dispatch(DType dtype, F f) {
   switch (dtype) {
-  case DType::F64: return f(double{});
-  case DType::F32: return f(float{});
-  case DType::I64: return f(int64_t{});
-  case DType::I32: return f(int32_t{});
-  case DType::I8: return f(int8_t{});
-  default: return f(uint8_t{});
+  case DType::F64:
+    return f(double{});
+  case DType::F32:
+    return f(float{});
+  case DType::I64:
+    return f(int64_t{});
+  case DType::I32:
+    return f(int32_t{});
+  case DType::I8:
+    return f(int8_t{});
+  default:
+    return f(uint8_t{});
   }
 }
 

@@ -30,7 +30,8 @@ Status importGelu(OnnxNode &node) {
     return Error{fmt::format("approximate '{}' is not supported, only 'none' and 'tanh'", approximate)};
   KERF_TRY(operand, floating(node.b, x, x.shape));
   mlir::UnitAttr byTanh = approximate == "tanh" ? node.b.builder.getUnitAttr() : mlir::UnitAttr();
-  return node.set(0, node.b.fromValue(ir::GeluOp::create(node.b.builder, node.b.loc, operand.getType(), operand, byTanh)));
+  return node.set(0,
+                  node.b.fromValue(ir::GeluOp::create(node.b.builder, node.b.loc, operand.getType(), operand, byTanh)));
 }
 
 namespace {
@@ -74,8 +75,9 @@ Status importLayerNormalization(OnnxNode &node) {
   Shape rows = ir::shapeOf(from.operand);
   rows.pop_back();
   mlir::RankedTensorType statistic = b.type(x.dtype, rows);
-  auto op = ir::LayerNormOp::create(b.builder, b.loc, mlir::TypeRange{from.operand.getType(), statistic, statistic}, from.operand, from.scale,
-                                    from.bias, b.builder.getF64FloatAttr(node.number("epsilon", 1e-5f)));
+  auto op = ir::LayerNormOp::create(b.builder, b.loc, mlir::TypeRange{from.operand.getType(), statistic, statistic},
+                                    from.operand, from.scale, from.bias,
+                                    b.builder.getF64FloatAttr(node.number("epsilon", 1e-5f)));
   KERF_CHECK(node.set(0, b.reshape(b.fromValue(op.getResult()), x.shape)));
   if (node.wants(1))
     KERF_CHECK(node.set(1, b.reshape(b.fromValue(op.getMean()), from.statistics)));
@@ -90,8 +92,8 @@ Status importRmsNormalization(OnnxNode &node) {
   TermBuilder &b = node.b;
   Shape rows = ir::shapeOf(from.operand);
   rows.pop_back();
-  auto op = ir::RmsNormOp::create(b.builder, b.loc, mlir::TypeRange{from.operand.getType(), b.type(x.dtype, rows)}, from.operand, from.scale,
-                                  b.builder.getF64FloatAttr(node.number("epsilon", 1e-5f)));
+  auto op = ir::RmsNormOp::create(b.builder, b.loc, mlir::TypeRange{from.operand.getType(), b.type(x.dtype, rows)},
+                                  from.operand, from.scale, b.builder.getF64FloatAttr(node.number("epsilon", 1e-5f)));
   return node.set(0, b.reshape(b.fromValue(op.getResult()), x.shape));
 }
 
@@ -121,7 +123,8 @@ Result<AttentionMask> attentionMask(OnnxNode &node, const Shape &scores) {
   const Term &mask = node.input(3);
   KERF_TRY(fits, broadcastShapes(mask.shape, scores));
   if (fits != scores || (mask.dtype != DType::Bool && !isFloat(mask.dtype)))
-    return Error{fmt::format("a mask of {} {} on scores of shape {}", toString(mask.dtype), shapeText(mask.shape), shapeText(scores))};
+    return Error{fmt::format("a mask of {} {} on scores of shape {}", toString(mask.dtype), shapeText(mask.shape),
+                             shapeText(scores))};
   if (mask.isConstant()) {
     if (isAll(*mask.literal, mask.dtype == DType::Bool ? 1 : 0))
       return result;
@@ -149,15 +152,16 @@ Result<AttentionMask> attentionMask(OnnxNode &node, const Shape &scores) {
 
 Status importAttention(OnnxNode &node) {
   TermBuilder &b = node.b;
-  if (node.hasInput(4) || node.hasInput(5) || node.wants(1) || node.wants(2) || node.wants(3) || node.number("softcap", 0) != 0)
+  if (node.hasInput(4) || node.hasInput(5) || node.wants(1) || node.wants(2) || node.wants(3) ||
+      node.number("softcap", 0) != 0)
     return Error{"past keys and values, their outputs, the scores' output and softcap are not supported"};
   KERF_TRY(query, attentionOperand(node, 0, "q_num_heads"));
   KERF_TRY(key, attentionOperand(node, 1, "kv_num_heads"));
   KERF_TRY(value, attentionOperand(node, 2, "kv_num_heads"));
   const Shape &q = query.shape, &k = key.shape, &v = value.shape;
   if (k[0] != q[0] || v[0] != q[0] || v[1] != k[1] || v[2] != k[2] || k[3] != q[3] || k[2] == 0 || q[2] % k[2] != 0)
-    return Error{fmt::format("query, key and value of shapes {}, {} and {}", shapeText(node.input(0).shape), shapeText(node.input(1).shape),
-                             shapeText(node.input(2).shape))};
+    return Error{fmt::format("query, key and value of shapes {}, {} and {}", shapeText(node.input(0).shape),
+                             shapeText(node.input(1).shape), shapeText(node.input(2).shape))};
   KERF_TRY(mask, attentionMask(node, {q[0], q[2], q[1], k[1]}));
   if (mask.causal && q[1] != k[1])
     return Error{fmt::format("causal attention of {} queries on {} keys", q[1], k[1])};
@@ -166,29 +170,32 @@ Status importAttention(OnnxNode &node) {
   KERF_TRY(kValue, floating(b, key, k));
   KERF_TRY(vValue, floating(b, value, v));
   mlir::UnitAttr causal = mask.causal ? b.builder.getUnitAttr() : mlir::UnitAttr();
-  auto op = ir::AttentionOp::create(b.builder, b.loc,
-                                    mlir::TypeRange{b.type(query.dtype, {q[0], q[1], q[2], v[3]}), b.type(query.dtype, {q[0], q[2], q[1]})},
-                                    qValue, kValue, vValue, mask.mask, b.builder.getF64FloatAttr(scale), causal);
+  auto op = ir::AttentionOp::create(
+      b.builder, b.loc,
+      mlir::TypeRange{b.type(query.dtype, {q[0], q[1], q[2], v[3]}), b.type(query.dtype, {q[0], q[2], q[1]})}, qValue,
+      kValue, vValue, mask.mask, b.builder.getF64FloatAttr(scale), causal);
   Term result = b.fromValue(op.getResult());
   if (node.input(0).rank() == 4)
     return node.set(0, b.transpose(result, {0, 2, 1, 3}));
   return node.set(0, b.reshape(result, {q[0], q[1], q[2] * v[3]}));
 }
 
-Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels, std::optional<int64_t> ignored, std::string_view reduction) {
+Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels, std::optional<int64_t> ignored,
+                          std::string_view reduction) {
   Shape rows = logits.shape;
   if (rows.empty())
     return Error{"logits without a class dimension"};
   rows.pop_back();
   if (labels.shape != rows || (labels.dtype != DType::I64 && labels.dtype != DType::I32))
-    return Error{fmt::format("labels of {} {} for logits of shape {}: one integer for each row is needed", toString(labels.dtype),
-                             shapeText(labels.shape), shapeText(logits.shape))};
+    return Error{fmt::format("labels of {} {} for logits of shape {}: one integer for each row is needed",
+                             toString(labels.dtype), shapeText(labels.shape), shapeText(logits.shape))};
   // Without a label to ignore: one that no label is.
   int64_t ignore = ignored.value_or(std::numeric_limits<int64_t>::min());
   KERF_TRY(operand, floating(b, logits, logits.shape));
   mlir::Value classes = b.emit(labels);
   mlir::RankedTensorType type = b.type(logits.dtype, rows);
-  auto op = ir::CrossEntropyOp::create(b.builder, b.loc, mlir::TypeRange{type, type}, operand, classes, b.builder.getI64IntegerAttr(ignore));
+  auto op = ir::CrossEntropyOp::create(b.builder, b.loc, mlir::TypeRange{type, type}, operand, classes,
+                                       b.builder.getI64IntegerAttr(ignore));
   Term each = b.fromValue(op.getResult());
   if (reduction == "none")
     return each;
@@ -200,7 +207,8 @@ Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels
     return sum;
   if (!ignored)
     return b.binary(Binary::Divide, sum, b.integer(sum.dtype, elementsOf(rows)));
-  // The labels that count are counted in the graph, so that the denominator is that of the whole batch however it is cut.
+  // The labels that count are counted in the graph, so that the denominator is that of the whole batch however it is
+  // cut.
   KERF_TRY(counts, b.compare(Order::NotEqual, b.fromValue(classes), b.integer(labels.dtype, ignore)));
   KERF_TRY(ones, b.convert(counts, logits.dtype));
   KERF_TRY(count, b.reduce(Reduction::Sum, ones, all));

@@ -7,7 +7,8 @@
 namespace kerf::frontend {
 
 static Result<Literal> literalOf(const OnnxNode &node, const onnx::TensorProto &proto) {
-  Result<Tensor> tensor = tensorFromProto(proto, nullptr); // the file's protobuf outlives the import; what leaves it is copied below
+  Result<Tensor> tensor =
+      tensorFromProto(proto, nullptr); // the file's protobuf outlives the import; what leaves it is copied below
   if (!tensor)
     return tensor.error();
   if (!tensor->owner && tensor->bytes() > 0) {
@@ -79,7 +80,8 @@ static Status setFolded(OnnxNode &node, Result<Literal> literal) {
 Status importRange(OnnxNode &node) {
   const Term &start = node.input(0), &limit = node.input(1), &delta = node.input(2);
   if (start.dtype != limit.dtype || start.dtype != delta.dtype)
-    return Error{fmt::format("operands of {}, {} and {}", toString(start.dtype), toString(limit.dtype), toString(delta.dtype))};
+    return Error{
+        fmt::format("operands of {}, {} and {}", toString(start.dtype), toString(limit.dtype), toString(delta.dtype))};
   return setFolded(node, foldRange(*start.literal, *limit.literal, *delta.literal));
 }
 
@@ -89,7 +91,8 @@ Status importCumSum(OnnxNode &node) {
   if (axes.size() != 1)
     return Error{fmt::format("its axis is {}, one number is needed", shapeText(axes))};
   KERF_TRY(axis, normalizeAxis(axes[0], x.rank()));
-  return setFolded(node, foldCumulativeSum(*x.literal, axis, node.integer("exclusive", 0) ? SumOf::BeforeHere : SumOf::UpToHere,
+  return setFolded(node, foldCumulativeSum(*x.literal, axis,
+                                           node.integer("exclusive", 0) ? SumOf::BeforeHere : SumOf::UpToHere,
                                            node.integer("reverse", 0) ? Direction::Backward : Direction::Forward));
 }
 
@@ -108,7 +111,8 @@ Status importTrilu(OnnxNode &node) {
       return Error{fmt::format("its diagonal is {}, one number is needed", shapeText(k))};
     diagonal = k[0];
   }
-  return setFolded(node, foldTriangle(*x.literal, diagonal, node.integer("upper", 1) ? Triangle::Upper : Triangle::Lower));
+  return setFolded(node,
+                   foldTriangle(*x.literal, diagonal, node.integer("upper", 1) ? Triangle::Upper : Triangle::Lower));
 }
 
 Status importMod(OnnxNode &node) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the protobuf and finds every initializer's bytes: in the file, in its external data, or nowhere (a model without weights).
+// Reads the protobuf and finds every initializer's bytes: in the file, in its external data, or nowhere (a model
+// without weights).
 #include "OnnxFile.h"
 #include "Literal.h"
 
@@ -38,7 +39,8 @@ Result<Tensor> fromTypedFields(const onnx::TensorProto &proto, DType dtype, cons
   else
     given = proto.int32_data_size();
   if (given != elements)
-    return Error{fmt::format("tensor '{}' of shape {} needs {} elements, its data has {}", proto.name(), shapeText(shape), elements, given)};
+    return Error{fmt::format("tensor '{}' of shape {} needs {} elements, its data has {}", proto.name(),
+                             shapeText(shape), elements, given)};
   auto [tensor, memory] = allocateTensor(dtype, shape);
   auto copy = [&, to = memory](const auto &field, auto zero) {
     using T = decltype(zero);
@@ -78,15 +80,17 @@ Result<ExternalPlace> externalPlace(const onnx::TensorProto &proto) {
     const char *end = pair.value().data() + pair.value().size();
     auto [stop, status] = std::from_chars(pair.value().data(), end, number);
     if (status != std::errc() || stop != end || number < 0)
-      return Error{fmt::format("tensor '{}': its external data's {} is '{}', no number of bytes", proto.name(), pair.key(), pair.value())};
+      return Error{fmt::format("tensor '{}': its external data's {} is '{}', no number of bytes", proto.name(),
+                               pair.key(), pair.value())};
   }
   std::filesystem::path path(place.location);
   bool escapes = path.is_absolute();
   for (const auto &part : path)
     escapes |= part == "..";
   if (place.location.empty() || escapes || place.location.find('\0') != std::string::npos)
-    return Error{fmt::format("tensor '{}': its external data lies at '{}', which is not a file inside the model's folder", proto.name(),
-                             place.location)};
+    return Error{
+        fmt::format("tensor '{}': its external data lies at '{}', which is not a file inside the model's folder",
+                    proto.name(), place.location)};
   return place;
 }
 
@@ -113,14 +117,15 @@ private:
   std::map<std::string, std::shared_ptr<const MappedFile>> files;
 };
 
-Result<Tensor> externalTensor(const onnx::TensorProto &proto, DType dtype, const Shape &shape, ExternalFiles &files, OnnxFile &onnx) {
+Result<Tensor> externalTensor(const onnx::TensorProto &proto, DType dtype, const Shape &shape, ExternalFiles &files,
+                              OnnxFile &onnx) {
   Result<ExternalPlace> place = externalPlace(proto);
   if (!place)
     return place.error();
   Tensor tensor{dtype, shape, nullptr, nullptr};
   if (place->length >= 0 && place->length != tensor.bytes())
-    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} bytes, its external data has {}", proto.name(), shapeText(shape),
-                             toString(dtype), tensor.bytes(), place->length)};
+    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} bytes, its external data has {}",
+                             proto.name(), shapeText(shape), toString(dtype), tensor.bytes(), place->length)};
   Result<std::shared_ptr<const MappedFile>> file = files.open(place->location);
   if (!file)
     return file.error();
@@ -130,8 +135,8 @@ Result<Tensor> externalTensor(const onnx::TensorProto &proto, DType dtype, const
   }
   int64_t size = int64_t((*file)->bytes);
   if (place->offset > size || tensor.bytes() > size - place->offset)
-    return Error{fmt::format("tensor '{}' lies at bytes {} to {} of '{}', which has only {}: the file is cut off", proto.name(), place->offset,
-                             place->offset + tensor.bytes(), place->location, size)};
+    return Error{fmt::format("tensor '{}' lies at bytes {} to {} of '{}', which has only {}: the file is cut off",
+                             proto.name(), place->offset, place->offset + tensor.bytes(), place->location, size)};
   tensor.data = (*file)->data + place->offset;
   tensor.owner = *file;
   return tensor;
@@ -183,17 +188,27 @@ std::string metadata(const google::protobuf::RepeatedPtrField<onnx::StringPair> 
 Result<DType> dtypeFromOnnx(int32_t type) {
   using T = onnx::TensorProto;
   switch (type) {
-  case T::FLOAT: return DType::F32;
-  case T::DOUBLE: return DType::F64;
-  case T::FLOAT16: return DType::F16;
-  case T::BFLOAT16: return DType::BF16;
-  case T::INT64: return DType::I64;
-  case T::INT32: return DType::I32;
-  case T::INT8: return DType::I8;
-  case T::UINT8: return DType::U8;
-  case T::BOOL: return DType::Bool;
+  case T::FLOAT:
+    return DType::F32;
+  case T::DOUBLE:
+    return DType::F64;
+  case T::FLOAT16:
+    return DType::F16;
+  case T::BFLOAT16:
+    return DType::BF16;
+  case T::INT64:
+    return DType::I64;
+  case T::INT32:
+    return DType::I32;
+  case T::INT8:
+    return DType::I8;
+  case T::UINT8:
+    return DType::U8;
+  case T::BOOL:
+    return DType::Bool;
   }
-  return Error{fmt::format("element type {} of the format ({}) is not one of those that Kerf computes with (float, double, float16, bfloat16, "
+  return Error{fmt::format("element type {} of the format ({}) is not one of those that Kerf computes with (float, "
+                           "double, float16, bfloat16, "
                            "int64, int32, int8, uint8, bool)",
                            type, T::Type_IsValid(type) ? T::Type_Name(T::Type(type)) : std::string("unknown"))};
 }
@@ -211,8 +226,8 @@ Result<Tensor> tensorFromProto(const onnx::TensorProto &proto, std::shared_ptr<c
   if (proto.raw_data().empty() && tensor.bytes() > 0)
     return fromTypedFields(proto, *dtype, *shape);
   if (int64_t(proto.raw_data().size()) != tensor.bytes())
-    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} bytes, its data has {}", proto.name(), shapeText(*shape),
-                             toString(*dtype), tensor.bytes(), proto.raw_data().size())};
+    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} bytes, its data has {}", proto.name(),
+                             shapeText(*shape), toString(*dtype), tensor.bytes(), proto.raw_data().size())};
   tensor.data = reinterpret_cast<const std::byte *>(proto.raw_data().data());
   return tensor;
 }
@@ -222,21 +237,24 @@ Result<OnnxFile> readOnnx(const std::string &path) {
   if (!bytes)
     return bytes.error();
   if ((*bytes)->bytes > size_t(std::numeric_limits<int32_t>::max()))
-    return Error{fmt::format("'{}' has {} bytes; a protobuf file has at most 2147483647: export with external data", path, (*bytes)->bytes)};
+    return Error{fmt::format("'{}' has {} bytes; a protobuf file has at most 2147483647: export with external data",
+                             path, (*bytes)->bytes)};
   auto model = std::make_shared<onnx::ModelProto>();
   google::protobuf::io::ArrayInputStream array((*bytes)->data, int((*bytes)->bytes));
   google::protobuf::io::CodedInputStream stream(&array);
   stream.SetTotalBytesLimit(std::numeric_limits<int32_t>::max());
   if (!model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
-    return Error{fmt::format("'{}' is not a whole ONNX file: its {} bytes end in the middle of a field, or it is another format", path,
-                             (*bytes)->bytes)};
+    return Error{
+        fmt::format("'{}' is not a whole ONNX file: its {} bytes end in the middle of a field, or it is another format",
+                    path, (*bytes)->bytes)};
   OnnxFile file;
   file.model = model;
   for (const onnx::OperatorSetIdProto &set : model->opset_import())
     if (set.domain().empty() || set.domain() == "ai.onnx")
       file.opset = set.version();
   if (model->graph().node_size() == 0 || file.opset <= 0)
-    return Error{fmt::format("'{}' holds no ONNX model: {} nodes, opset {}", path, model->graph().node_size(), file.opset)};
+    return Error{
+        fmt::format("'{}' holds no ONNX model: {} nodes, opset {}", path, model->graph().node_size(), file.opset)};
   if (Status status = readInitializers(file, path); !status)
     return Error{fmt::format("'{}': {}", path, status.error().message)};
   return file;

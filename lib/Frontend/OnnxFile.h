@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ONNX file, parsed and checked: what a damaged or hostile file can get wrong about itself is found here, before any op is looked at.
+// An ONNX file, parsed and checked: what a damaged or hostile file can get wrong about itself is found here, before any
+// op is looked at.
 #pragma once
 
 #include "kerf/Package/TensorFile.h"
@@ -9,8 +10,8 @@ namespace kerf::frontend {
 
 struct Initializer {
   std::string name;
-  Tensor tensor;        // data is null where the file that should hold it does not exist
-  std::string kind;     // "PARAMETER", "BUFFER" or "": what the exporter says of it
+  Tensor tensor;          // data is null where the file that should hold it does not exist
+  std::string kind;       // "PARAMETER", "BUFFER" or "": what the exporter says of it
   std::string foldedFrom; // names that the exporter's optimizer folded into it, as its list text
   bool hasData() const { return tensor.data != nullptr; }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the nodes that the loss depends on, in the file's order, and hands each to its operator's handler. Names are checked on the way:
-// a graph that names a value twice, never, or before it is made is refused.
+// Walks the nodes that the loss depends on, in the file's order, and hands each to its operator's handler. Names are
+// checked on the way: a graph that names a value twice, never, or before it is made is refused.
 #include "OnnxGraph.h"
 #include "OnnxNode.h"
 #include "OnnxParameters.h"
@@ -26,7 +26,8 @@ class GraphImport {
 public:
   GraphImport(mlir::MLIRContext &context, OnnxFile file, const ImportOptions &options, const TensorMap &replaced)
       : file(std::move(file)), options(options), replaced(replaced), unknown(mlir::UnknownLoc::get(&context)),
-        module(mlir::ModuleOp::create(unknown)), function(emptyFunction()), block(&function.getBody().front()), b(block, options.floatType) {}
+        module(mlir::ModuleOp::create(unknown)), function(emptyFunction()), block(&function.getBody().front()),
+        b(block, options.floatType) {}
 
   Result<ImportedModel> run();
 
@@ -87,7 +88,8 @@ Status GraphImport::findProducers() {
         continue;
       auto [it, fresh] = producers.emplace(output, i);
       if (!fresh)
-        return Error{fmt::format("value '{}' is made by two nodes, '{}' and '{}'", output, nodeName(it->second), nodeName(i))};
+        return Error{
+            fmt::format("value '{}' is made by two nodes, '{}' and '{}'", output, nodeName(it->second), nodeName(i))};
       if (inputs.count(output) || file.find(output))
         return Error{fmt::format("value '{}' is made by node '{}' and is an {} as well", output, nodeName(i),
                                  inputs.count(output) ? "input" : "initializer")};
@@ -102,11 +104,11 @@ Status GraphImport::chooseLoss() {
   if (!options.loss.empty()) {
     KERF_TRY(request, parseLoss(options.loss));
     if (!producers.count(request.value))
-      return Error{fmt::format("the loss '{}' names '{}', which no node makes; the outputs are: {}", options.loss, request.value,
-                               fmt::join(outputs, ", "))};
+      return Error{fmt::format("the loss '{}' names '{}', which no node makes; the outputs are: {}", options.loss,
+                               request.value, fmt::join(outputs, ", "))};
     if (!request.labels.empty() && producers.count(request.labels))
-      return Error{fmt::format("the loss '{}' names the labels '{}', which are not an input: node '{}' makes them", options.loss, request.labels,
-                               nodeName(producers[request.labels]))};
+      return Error{fmt::format("the loss '{}' names the labels '{}', which are not an input: node '{}' makes them",
+                               options.loss, request.labels, nodeName(producers[request.labels]))};
     loss = request;
     return ok();
   }
@@ -118,9 +120,10 @@ Status GraphImport::chooseLoss() {
     loss.value = output.name();
     return producers.count(loss.value) ? ok() : Status(Error{fmt::format("no node makes the output '{}'", loss.value)});
   }
-  return Error{fmt::format("none of the outputs ({}) is a floating scalar: name the loss with --loss NAME, or build one with "
-                           "--loss \"cross_entropy(LOGITS, LABELS)\"",
-                           fmt::join(outputs, ", "))};
+  return Error{
+      fmt::format("none of the outputs ({}) is a floating scalar: name the loss with --loss NAME, or build one with "
+                  "--loss \"cross_entropy(LOGITS, LABELS)\"",
+                  fmt::join(outputs, ", "))};
 }
 
 Status GraphImport::findNeeded() {
@@ -183,9 +186,10 @@ Status GraphImport::checkOperators() {
   std::vector<std::string> items;
   for (const auto &[name, entry] : refused)
     items.push_back(fmt::format("{} (opset {}; node '{}'{}{}{})", name, file.opset, entry.node,
-                                entry.count > 1 ? fmt::format(" and {} more", entry.count - 1) : "", entry.why.empty() ? "" : "; ", entry.why));
-  return Error{fmt::format("{} operator{} of this model {} not supported: {}", items.size(), items.size() == 1 ? "" : "s",
-                           items.size() == 1 ? "is" : "are", fmt::join(items, ", "))};
+                                entry.count > 1 ? fmt::format(" and {} more", entry.count - 1) : "",
+                                entry.why.empty() ? "" : "; ", entry.why));
+  return Error{fmt::format("{} operator{} of this model {} not supported: {}", items.size(),
+                           items.size() == 1 ? "" : "s", items.size() == 1 ? "is" : "are", fmt::join(items, ", "))};
 }
 
 Status GraphImport::addInputs() {
@@ -199,8 +203,9 @@ Status GraphImport::addInputs() {
     Shape shape;
     for (const onnx::TensorShapeProto::Dimension &dim : type.shape().dim()) {
       if (dim.value_case() != onnx::TensorShapeProto::Dimension::kDimValue)
-        return Error{fmt::format("dimension {} of input '{}' has no size (it is called '{}'): export with static shapes", shape.size(),
-                                 input.name(), dim.dim_param())};
+        return Error{
+            fmt::format("dimension {} of input '{}' has no size (it is called '{}'): export with static shapes",
+                        shape.size(), input.name(), dim.dim_param())};
       shape.push_back(dim.dim_value());
     }
     if (Status status = checkShape(shape); !status)
@@ -227,12 +232,14 @@ Status GraphImport::addParameters() {
     }
     arguments.push_back({initializer.name, "parameter", roles[i] == InitializerRole::TrainedParameter});
     mlir::Location at = mlir::NameLoc::get(b.builder.getStringAttr(initializer.name));
-    values[initializer.name] = Entry{{b.fromValue(block->addArgument(b.type(options.floatType, initializer.tensor.shape), at))}};
+    values[initializer.name] =
+        Entry{{b.fromValue(block->addArgument(b.type(options.floatType, initializer.tensor.shape), at))}};
     if (initializer.hasData())
       weights[initializer.name] = initializer.tensor;
   }
   if (!unused.empty())
-    warnings.push_back(fmt::format("the loss does not depend on {} parameters, which are left out: {}", unused.size(), fmt::join(unused, ", ")));
+    warnings.push_back(fmt::format("the loss does not depend on {} parameters, which are left out: {}", unused.size(),
+                                   fmt::join(unused, ", ")));
   return ok();
 }
 
@@ -242,7 +249,8 @@ Result<const Entry *> GraphImport::lookup(const std::string &name) {
   const Initializer *initializer = file.find(name);
   if (!initializer) {
     if (auto it = producers.find(name); it != producers.end())
-      return Error{fmt::format("it reads '{}' before node '{}' makes it: the graph has a cycle or is not sorted", name, nodeName(it->second))};
+      return Error{fmt::format("it reads '{}' before node '{}' makes it: the graph has a cycle or is not sorted", name,
+                               nodeName(it->second))};
     return Error{fmt::format("it reads '{}', which nothing makes", name)};
   }
   bool buffer = roles[initializer - file.initializers.data()] == InitializerRole::Buffer;
@@ -251,7 +259,8 @@ Result<const Entry *> GraphImport::lookup(const std::string &name) {
       return Error{fmt::format("it needs the value of '{}', and its external data file does not exist", name)};
     mlir::Location at = mlir::NameLoc::get(b.builder.getStringAttr(name));
     arguments.push_back({name, buffer ? "buffer" : "constant"});
-    return &(values[name] = Entry{{b.fromValue(block->addArgument(b.type(options.floatType, initializer->tensor.shape), at))}});
+    return &(values[name] =
+                 Entry{{b.fromValue(block->addArgument(b.type(options.floatType, initializer->tensor.shape), at))}});
   }
   KERF_TRY(literal, literalFromTensor(initializer->tensor, options.floatType));
   Term term = b.fromLiteral(literal, name);
@@ -318,7 +327,8 @@ Result<Term> GraphImport::buildLoss() {
   const Term &value = values.at(loss.value).terms.front();
   if (loss.labels.empty()) {
     if (elementsOf(value.shape) != 1 || !isFloat(value.dtype))
-      return Error{fmt::format("the loss '{}' is {} {}, a floating scalar is needed", loss.value, toString(value.dtype), shapeText(value.shape))};
+      return Error{fmt::format("the loss '{}' is {} {}, a floating scalar is needed", loss.value, toString(value.dtype),
+                               shapeText(value.shape))};
     return b.reshape(value, {});
   }
   b.setLocation(mlir::NameLoc::get(b.builder.getStringAttr("loss")));
@@ -346,8 +356,8 @@ Result<ImportedModel> GraphImport::run() {
   for (Initializer &initializer : file.initializers)
     if (auto it = replaced.find(initializer.name); it != replaced.end()) {
       if (it->second.shape != initializer.tensor.shape)
-        return Error{fmt::format("--weights: '{}' has the shape {}, the model's has {}", initializer.name, shapeText(it->second.shape),
-                                 shapeText(initializer.tensor.shape))};
+        return Error{fmt::format("--weights: '{}' has the shape {}, the model's has {}", initializer.name,
+                                 shapeText(it->second.shape), shapeText(initializer.tensor.shape))};
       initializer.tensor = it->second;
     }
   KERF_CHECK(findProducers());
@@ -358,8 +368,9 @@ Result<ImportedModel> GraphImport::run() {
   KERF_CHECK(addParameters());
   for (int index : needed)
     if (Status status = importNode(index); !status)
-      return Error{fmt::format("node '{}' ({}): {}", nodeName(index), graph().node(index).op_type(), status.error().message),
-                   status.error().status};
+      return Error{
+          fmt::format("node '{}' ({}): {}", nodeName(index), graph().node(index).op_type(), status.error().message),
+          status.error().status};
   KERF_TRY(result, buildLoss());
   return finish(result);
 }
@@ -372,7 +383,8 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm) {
     if (!op.hasTrait<mlir::OpTrait::IsTerminator>() && op.use_empty())
       op.erase();
 
-  // Arguments of missing initializers and of folded constants came as they were needed; the block has them in that order.
+  // Arguments of missing initializers and of folded constants came as they were needed; the block has them in that
+  // order.
   std::vector<std::pair<mlir::BlockArgument, Argument>> described;
   std::vector<mlir::BlockArgument> folded;
   for (const ConstantArgument &constant : b.constantArguments())
@@ -447,7 +459,8 @@ Result<LossRequest> parseLoss(const std::string &text) {
   return request;
 }
 
-Result<ImportedModel> importOnnx(mlir::MLIRContext &context, OnnxFile file, const ImportOptions &options, const TensorMap &replaced) {
+Result<ImportedModel> importOnnx(mlir::MLIRContext &context, OnnxFile file, const ImportOptions &options,
+                                 const TensorMap &replaced) {
   return GraphImport(context, std::move(file), options, replaced).run();
 }
 

@@ -8,7 +8,8 @@
 namespace kerf::frontend {
 
 /// `replaced`: tensors that stand in for the file's own, by name.
-Result<ImportedModel> importOnnx(mlir::MLIRContext &context, OnnxFile file, const ImportOptions &options, const TensorMap &replaced);
+Result<ImportedModel> importOnnx(mlir::MLIRContext &context, OnnxFile file, const ImportOptions &options,
+                                 const TensorMap &replaced);
 
 /// What the user asked the loss to be.
 struct LossRequest {

@@ -108,7 +108,9 @@ Status importLayerNormalization(OnnxNode &node);
 Status importRmsNormalization(OnnxNode &node);
 Status importAttention(OnnxNode &node);
 Status importCrossEntropyLoss(OnnxNode &node);
-/// The mean (or sum, or each) of the cross entropy over the last dimension of `logits`; labels equal to `ignored` do not count.
-Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels, std::optional<int64_t> ignored, std::string_view reduction);
+/// The mean (or sum, or each) of the cross entropy over the last dimension of `logits`; labels equal to `ignored` do
+/// not count.
+Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels, std::optional<int64_t> ignored,
+                          std::string_view reduction);
 
 } // namespace kerf::frontend

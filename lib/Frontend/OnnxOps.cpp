@@ -10,19 +10,14 @@ namespace kerf::frontend {
 
 namespace {
 
-template <Unary op>
-Status unary(OnnxNode &node) {
-  return node.set(0, node.b.unary(op, node.input(0)));
-}
+template <Unary op> Status unary(OnnxNode &node) { return node.set(0, node.b.unary(op, node.input(0))); }
 
-template <Binary op>
-Status binary(OnnxNode &node) {
+template <Binary op> Status binary(OnnxNode &node) {
   return node.set(0, node.b.binary(op, node.input(0), node.input(1)));
 }
 
 /// Min, Max, Sum: of one operand or more.
-template <Binary op>
-Status variadic(OnnxNode &node) {
+template <Binary op> Status variadic(OnnxNode &node) {
   Term result = node.input(0);
   for (int i = 1; i < node.inputCount(); ++i) {
     KERF_TRY(next, node.b.binary(op, result, node.input(i)));
@@ -31,8 +26,7 @@ Status variadic(OnnxNode &node) {
   return node.set(0, result);
 }
 
-template <Order order>
-Status compare(OnnxNode &node) {
+template <Order order> Status compare(OnnxNode &node) {
   return node.set(0, node.b.compare(order, node.input(0), node.input(1)));
 }
 
@@ -175,7 +169,8 @@ constexpr std::array kOperators = {
 } // namespace
 
 const OnnxOperator *findOperator(std::string_view name) {
-  auto row = std::find_if(kOperators.begin(), kOperators.end(), [&](const OnnxOperator &op) { return op.name == name; });
+  auto row =
+      std::find_if(kOperators.begin(), kOperators.end(), [&](const OnnxOperator &op) { return op.name == name; });
   return row == kOperators.end() ? nullptr : &*row;
 }
 

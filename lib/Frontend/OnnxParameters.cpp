@@ -16,7 +16,9 @@ constexpr std::string_view kSignatureKey = "pkg.torch.export.ExportedProgram.gra
 constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
 constexpr std::string_view kNamespaceKey = "namespace";
 
-bool endsWith(std::string_view text, std::string_view end) { return text.size() >= end.size() && text.substr(text.size() - end.size()) == end; }
+bool endsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
 bool startsWith(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
 
 /// A name that an exporter made up: nobody's parameter.
@@ -85,7 +87,8 @@ std::string moduleOf(const onnx::NodeProto &node) {
 }
 
 Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, const ImportOptions &options) {
-  bool hasKinds = std::any_of(file.initializers.begin(), file.initializers.end(), [](const Initializer &i) { return !i.kind.empty(); });
+  bool hasKinds = std::any_of(file.initializers.begin(), file.initializers.end(),
+                              [](const Initializer &i) { return !i.kind.empty(); });
   std::vector<bool> trainableUsed(options.trainable.size()), frozenUsed(options.frozen.size());
   std::vector<InitializerRole> roles;
   for (const Initializer &initializer : file.initializers) {
@@ -93,11 +96,13 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
     bool floating = isFloat(initializer.tensor.dtype);
     bool parameter = initializer.kind == "PARAMETER";
     if (!hasKinds)
-      parameter = !isMadeUp(name) && !isNormStatistic(name) && initializer.foldedFrom.empty() && !initializer.tensor.shape.empty();
+      parameter = !isMadeUp(name) && !isNormStatistic(name) && initializer.foldedFrom.empty() &&
+                  !initializer.tensor.shape.empty();
     parameter &= floating;
     InitializerRole role = parameter ? InitializerRole::TrainedParameter
-                           : initializer.kind == "BUFFER" || (!hasKinds && isNormStatistic(name)) ? InitializerRole::Buffer
-                                                                                                  : InitializerRole::Constant;
+                           : initializer.kind == "BUFFER" || (!hasKinds && isNormStatistic(name))
+                               ? InitializerRole::Buffer
+                               : InitializerRole::Constant;
     for (size_t i = 0; i < options.frozen.size(); ++i)
       if (globMatch(options.frozen[i], name)) {
         role = parameter ? InitializerRole::FrozenParameter : role;
@@ -110,11 +115,12 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
       }
     roles.push_back(role);
   }
-  auto unused = [&](const std::vector<std::string> &globs, const std::vector<bool> &used, const char *option) -> Status {
+  auto unused = [&](const std::vector<std::string> &globs, const std::vector<bool> &used,
+                    const char *option) -> Status {
     for (size_t i = 0; i < globs.size(); ++i)
       if (!used[i])
-        return Error{fmt::format("{} '{}' matches none of the model's {} initializers; 'kerf import' lists them", option, globs[i],
-                                 file.initializers.size())};
+        return Error{fmt::format("{} '{}' matches none of the model's {} initializers; 'kerf import' lists them",
+                                 option, globs[i], file.initializers.size())};
     return ok();
   };
   if (Status status = unused(options.trainable, trainableUsed, "--trainable"); !status)
@@ -124,13 +130,15 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
   return roles;
 }
 
-/// Whether the missing parameter is tied to one that is there: an embedding whose table has another module's name (the exporter keeps the
-/// last of the names), or a module that holds its child's parameter as its own. Equal tensors of a fresh model look alike otherwise.
+/// Whether the missing parameter is tied to one that is there: an embedding whose table has another module's name (the
+/// exporter keeps the last of the names), or a module that holds its child's parameter as its own. Equal tensors of a
+/// fresh model look alike otherwise.
 static bool isTied(const OnnxFile &file, const std::vector<InitializerRole> &roles, const std::string &missing) {
   std::string module(allButLast(missing));
   auto isParameter = [&](const std::string &name) {
     auto it = file.initializerIndex.find(name);
-    return it != file.initializerIndex.end() && roles[it->second] >= InitializerRole::FrozenParameter && lastWord(name) == lastWord(missing);
+    return it != file.initializerIndex.end() && roles[it->second] >= InitializerRole::FrozenParameter &&
+           lastWord(name) == lastWord(missing);
   };
   for (const onnx::NodeProto &node : file.model->graph().node())
     if (node.op_type() == "Gather" && node.input_size() > 0 && isParameter(node.input(0)) && moduleOf(node) == module)
@@ -140,7 +148,8 @@ static bool isTied(const OnnxFile &file, const std::vector<InitializerRole> &rol
   });
 }
 
-std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vector<InitializerRole> &roles, const std::vector<int> &needed) {
+std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vector<InitializerRole> &roles,
+                                           const std::vector<int> &needed) {
   std::vector<std::string> warnings;
   if (!file.missingFiles.empty()) {
     std::vector<std::string> files;
@@ -162,17 +171,19 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
       if (std::find(from.begin(), from.end(), name) == from.end())
         continue;
       constantsSaid.insert(initializer.name);
-      now = fmt::format(" (now {} {} {})", roles[i] == InitializerRole::TrainedParameter ? "trained as" : "in the constant", initializer.name,
-                        shapeText(initializer.tensor.shape));
+      now = fmt::format(" (now {} {} {})",
+                        roles[i] == InitializerRole::TrainedParameter ? "trained as" : "in the constant",
+                        initializer.name, shapeText(initializer.tensor.shape));
     }
     if (now.empty() && isTied(file, roles, name))
       continue;
     lost.push_back(name + now);
   }
   if (!lost.empty())
-    warnings.push_back(fmt::format("the exporter folded {} of the model's {} parameters into constants or merged them with others; training this "
-                                   "graph is not training the model (export with the parameters kept; --trainable GLOB trains a constant): {}",
-                                   lost.size(), names.size(), fmt::join(lost, ", ")));
+    warnings.push_back(fmt::format(
+        "the exporter folded {} of the model's {} parameters into constants or merged them with others; training this "
+        "graph is not training the model (export with the parameters kept; --trainable GLOB trains a constant): {}",
+        lost.size(), names.size(), fmt::join(lost, ", ")));
 
   constexpr int64_t kLikeWeights = 1024; // elements: what is no table of a few scalars
   std::vector<std::string> large;
@@ -183,7 +194,8 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
       continue;
     for (const std::string &input : node.input()) {
       auto it = file.initializerIndex.find(input);
-      if (it == file.initializerIndex.end() || roles[it->second] != InitializerRole::Constant || constantsSaid.count(input))
+      if (it == file.initializerIndex.end() || roles[it->second] != InitializerRole::Constant ||
+          constantsSaid.count(input))
         continue;
       const Tensor &tensor = file.initializers[it->second].tensor;
       if (!isFloat(tensor.dtype) || elementsOf(tensor.shape) < kLikeWeights)
@@ -193,7 +205,9 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
     }
   }
   if (!large.empty())
-    warnings.push_back(fmt::format("constants that are used as weights are not trained (--trainable NAME trains them): {}", fmt::join(large, ", ")));
+    warnings.push_back(
+        fmt::format("constants that are used as weights are not trained (--trainable NAME trains them): {}",
+                    fmt::join(large, ", ")));
   return warnings;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which initializers of an ONNX graph are parameters, which of them are trained, and which parameters of the original module are not
-// in the graph any more.
+// Which initializers of an ONNX graph are parameters, which of them are trained, and which parameters of the original
+// module are not in the graph any more.
 #pragma once
 
 #include "OnnxFile.h"
@@ -14,9 +14,10 @@ enum class InitializerRole { Constant, Buffer, FrozenParameter, TrainedParameter
 /// One role for each initializer, in order. An error for a glob that matches none.
 Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, const ImportOptions &options);
 
-/// Messages that name parameters which an exporter folded, merged or transposed into constants, and large constants that look like
-/// weights. `needed`: the indices of the nodes that the loss depends on.
-std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vector<InitializerRole> &roles, const std::vector<int> &needed);
+/// Messages that name parameters which an exporter folded, merged or transposed into constants, and large constants
+/// that look like weights. `needed`: the indices of the nodes that the loss depends on.
+std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vector<InitializerRole> &roles,
+                                           const std::vector<int> &needed);
 
 /// The module path of a node ("transformer.h.0.attn.c_attn"), as the exporter recorded it, or "".
 std::string moduleOf(const onnx::NodeProto &node);

@@ -58,7 +58,8 @@ Status importMatMul(OnnxNode &node) {
 Status importGemm(OnnxNode &node) {
   const Term &x = node.input(0), &y = node.input(1);
   if (x.rank() != 2 || y.rank() != 2)
-    return Error{fmt::format("operands of shapes {} and {}, matrices are needed", shapeText(x.shape), shapeText(y.shape))};
+    return Error{
+        fmt::format("operands of shapes {} and {}, matrices are needed", shapeText(x.shape), shapeText(y.shape))};
   TermBuilder &b = node.b;
   int64_t inner = node.integer("transA", 0) ? 0 : 1, outer = node.integer("transB", 0) ? 1 : 0;
   KERF_TRY(product, b.dot(x, {{}, {inner}}, y, {{}, {outer}}));
@@ -72,7 +73,8 @@ Status importGemm(OnnxNode &node) {
   KERF_TRY(bias, scaled(node.input(2), beta));
   KERF_TRY(shape, broadcastShapes(bias.shape, result.shape));
   if (shape != result.shape)
-    return Error{fmt::format("a bias of shape {} on a product of shape {}", shapeText(bias.shape), shapeText(result.shape))};
+    return Error{
+        fmt::format("a bias of shape {} on a product of shape {}", shapeText(bias.shape), shapeText(result.shape))};
   return node.set(0, b.binary(Binary::Add, result, bias));
 }
 

@@ -31,7 +31,8 @@ Status importReshape(OnnxNode &node) {
   if (open >= 0) {
     int64_t elements = elementsOf(x.shape);
     if (known == 0 || elements % known != 0)
-      return Error{fmt::format("shape {} of {} elements cannot become {}", shapeText(x.shape), elements, shapeText(wanted))};
+      return Error{
+          fmt::format("shape {} of {} elements cannot become {}", shapeText(x.shape), elements, shapeText(wanted))};
     shape[open] = elements / known;
   }
   return node.set(0, node.b.reshape(x, shape));
@@ -112,7 +113,8 @@ Status importExpand(OnnxNode &node) {
 Status importTile(OnnxNode &node) {
   const Term &x = node.input(0);
   KERF_TRY(repeats, node.constantInput(1));
-  if (int64_t(repeats.size()) != x.rank() || std::any_of(repeats.begin(), repeats.end(), [](int64_t r) { return r < 1; }))
+  if (int64_t(repeats.size()) != x.rank() ||
+      std::any_of(repeats.begin(), repeats.end(), [](int64_t r) { return r < 1; }))
     return Error{fmt::format("repeats {} of a tensor of shape {}", shapeText(repeats), shapeText(x.shape))};
   // Copies along a new dimension before each one.
   Shape apart, copied, result;
@@ -150,7 +152,8 @@ Status importSlice(OnnxNode &node) {
     steps = given;
   }
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
-    return Error{fmt::format("{} starts, {} ends, {} axes and {} steps", starts.size(), ends.size(), axes.size(), steps.size())};
+    return Error{
+        fmt::format("{} starts, {} ends, {} axes and {} steps", starts.size(), ends.size(), axes.size(), steps.size())};
   KERF_CHECK(sortedAxes(axes, x.rank()));
   Shape start(x.rank(), 0), limit = x.shape, strides(x.rank(), 1), count = x.shape;
   bool backward = false;
@@ -158,7 +161,8 @@ Status importSlice(OnnxNode &node) {
     int64_t d = axes[i] < 0 ? axes[i] + x.rank() : axes[i], size = x.shape[d], step = steps[i];
     if (step == 0 || step == std::numeric_limits<int64_t>::min())
       return Error{fmt::format("step {} along dimension {}", step, d)};
-    // NumPy's rule: counted from the end where negative, then kept inside (before the first element when stepping backward).
+    // NumPy's rule: counted from the end where negative, then kept inside (before the first element when stepping
+    // backward).
     int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
     auto inside = [&](int64_t at) { return std::clamp(at < 0 ? at + size : at, low, high); };
     start[d] = inside(starts[i]);
@@ -178,7 +182,8 @@ Status importSlice(OnnxNode &node) {
 }
 
 /// The pieces of `x` along `axis` with these sizes.
-static Result<std::vector<Term>> pieces(OnnxNode &node, const Term &x, int64_t axis, const std::vector<int64_t> &sizes) {
+static Result<std::vector<Term>> pieces(OnnxNode &node, const Term &x, int64_t axis,
+                                        const std::vector<int64_t> &sizes) {
   std::vector<Term> result;
   int64_t from = 0;
   for (int64_t size : sizes) {
@@ -189,7 +194,8 @@ static Result<std::vector<Term>> pieces(OnnxNode &node, const Term &x, int64_t a
     from += size;
   }
   if (from != x.shape[axis])
-    return Error{fmt::format("pieces {} add up to {}, dimension {} has {}", shapeText(sizes), from, axis, x.shape[axis])};
+    return Error{
+        fmt::format("pieces {} add up to {}, dimension {} has {}", shapeText(sizes), from, axis, x.shape[axis])};
   return result;
 }
 
@@ -271,9 +277,11 @@ Status importPad(OnnxNode &node) {
     return Error{fmt::format("{} pads for {} axes: two for each are needed", pads.size(), axes.size())};
   Shape low(x.rank(), 0), high(x.rank(), 0), start(x.rank(), 0), limit = x.shape;
   for (size_t i = 0; i < axes.size(); ++i) {
-    int64_t d = axes[i] < 0 ? axes[i] + x.rank() : axes[i], before = pads[i], after = pads[axes.size() + i], size = x.shape[d];
+    int64_t d = axes[i] < 0 ? axes[i] + x.rank() : axes[i], before = pads[i], after = pads[axes.size() + i],
+            size = x.shape[d];
     constexpr int64_t kMost = int64_t(1) << 40; // elements: no border of a real model is near
-    if (before < -size || after < -size || before > kMost || after > kMost || std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) < -size)
+    if (before < -size || after < -size || before > kMost || after > kMost ||
+        std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) < -size)
       return Error{fmt::format("pads {} and {} of dimension {} of size {}", before, after, d, size)};
     low[d] = std::max<int64_t>(before, 0);
     high[d] = std::max<int64_t>(after, 0);

@@ -30,15 +30,24 @@ DType dtypeOf(mlir::Type t) {
 mlir::Type elementType(mlir::MLIRContext *context, DType dtype) {
   mlir::Builder b(context);
   switch (dtype) {
-  case DType::F64: return b.getF64Type();
-  case DType::F32: return b.getF32Type();
-  case DType::BF16: return b.getBF16Type();
-  case DType::F16: return b.getF16Type();
-  case DType::I64: return b.getI64Type();
-  case DType::I32: return b.getI32Type();
-  case DType::I8: return b.getI8Type();
-  case DType::U8: return b.getIntegerType(8, /*isSigned=*/false);
-  case DType::Bool: return b.getI1Type();
+  case DType::F64:
+    return b.getF64Type();
+  case DType::F32:
+    return b.getF32Type();
+  case DType::BF16:
+    return b.getBF16Type();
+  case DType::F16:
+    return b.getF16Type();
+  case DType::I64:
+    return b.getI64Type();
+  case DType::I32:
+    return b.getI32Type();
+  case DType::I8:
+    return b.getI8Type();
+  case DType::U8:
+    return b.getIntegerType(8, /*isSigned=*/false);
+  case DType::Bool:
+    return b.getI1Type();
   }
   return b.getF32Type();
 }
@@ -74,13 +83,11 @@ static Result<Term> folded(TermBuilder &builder, Result<Literal> literal) {
   return builder.fromLiteral(std::move(*literal));
 }
 
-template <typename Op>
-static Value unaryOp(TermBuilder &b, Value x) {
+template <typename Op> static Value unaryOp(TermBuilder &b, Value x) {
   return Op::create(b.builder, b.loc, x.getType(), x);
 }
 
-template <typename Op>
-static Value binaryOp(TermBuilder &b, Value x, Value y) {
+template <typename Op> static Value binaryOp(TermBuilder &b, Value x, Value y) {
   return Op::create(b.builder, b.loc, x.getType(), x, y);
 }
 
@@ -92,18 +99,30 @@ Result<Term> TermBuilder::unary(Unary op, const Term &x) {
     return Error{fmt::format("the operator is not defined on {}", toString(x.dtype))};
   auto make = [&]() -> Value {
     switch (op) {
-    case Unary::Negate: return unaryOp<ir::NegateOp>(*this, x.value);
-    case Unary::Abs: return unaryOp<ir::AbsOp>(*this, x.value);
-    case Unary::Sign: return unaryOp<ir::SignOp>(*this, x.value);
-    case Unary::Exponential: return unaryOp<ir::ExponentialOp>(*this, x.value);
-    case Unary::Log: return unaryOp<ir::LogOp>(*this, x.value);
-    case Unary::Sqrt: return unaryOp<ir::SqrtOp>(*this, x.value);
-    case Unary::Tanh: return unaryOp<ir::TanhOp>(*this, x.value);
-    case Unary::Logistic: return unaryOp<ir::LogisticOp>(*this, x.value);
-    case Unary::Erf: return unaryOp<ir::ErfOp>(*this, x.value);
-    case Unary::Sine: return unaryOp<ir::SineOp>(*this, x.value);
-    case Unary::Cosine: return unaryOp<ir::CosineOp>(*this, x.value);
-    case Unary::Not: return unaryOp<ir::NotOp>(*this, x.value);
+    case Unary::Negate:
+      return unaryOp<ir::NegateOp>(*this, x.value);
+    case Unary::Abs:
+      return unaryOp<ir::AbsOp>(*this, x.value);
+    case Unary::Sign:
+      return unaryOp<ir::SignOp>(*this, x.value);
+    case Unary::Exponential:
+      return unaryOp<ir::ExponentialOp>(*this, x.value);
+    case Unary::Log:
+      return unaryOp<ir::LogOp>(*this, x.value);
+    case Unary::Sqrt:
+      return unaryOp<ir::SqrtOp>(*this, x.value);
+    case Unary::Tanh:
+      return unaryOp<ir::TanhOp>(*this, x.value);
+    case Unary::Logistic:
+      return unaryOp<ir::LogisticOp>(*this, x.value);
+    case Unary::Erf:
+      return unaryOp<ir::ErfOp>(*this, x.value);
+    case Unary::Sine:
+      return unaryOp<ir::SineOp>(*this, x.value);
+    case Unary::Cosine:
+      return unaryOp<ir::CosineOp>(*this, x.value);
+    case Unary::Not:
+      return unaryOp<ir::NotOp>(*this, x.value);
     }
     return {};
   };
@@ -122,7 +141,8 @@ Result<Term> TermBuilder::binary(Binary op, const Term &x, const Term &y) {
   if (logical && isFloat(x.dtype))
     return Error{fmt::format("the operator is not defined on {}", toString(x.dtype))};
   if (op == Binary::Power && !isFloat(x.dtype))
-    return Error{fmt::format("the power of computed values of {} is not supported, only of constants", toString(x.dtype))};
+    return Error{
+        fmt::format("the power of computed values of {} is not supported, only of constants", toString(x.dtype))};
   // A mask that hides nothing is no op.
   for (const auto &[constant, other] : {std::pair(&x, &y), std::pair(&y, &x)})
     if (constant->isConstant() && shape == other->shape &&
@@ -132,16 +152,26 @@ Result<Term> TermBuilder::binary(Binary op, const Term &x, const Term &y) {
   Value a = emitAs(x, shape), b = emitAs(y, shape);
   auto make = [&]() -> Value {
     switch (op) {
-    case Binary::Add: return binaryOp<ir::AddOp>(*this, a, b);
-    case Binary::Subtract: return binaryOp<ir::SubtractOp>(*this, a, b);
-    case Binary::Multiply: return binaryOp<ir::MultiplyOp>(*this, a, b);
-    case Binary::Divide: return binaryOp<ir::DivideOp>(*this, a, b);
-    case Binary::Power: return binaryOp<ir::PowerOp>(*this, a, b);
-    case Binary::Maximum: return binaryOp<ir::MaximumOp>(*this, a, b);
-    case Binary::Minimum: return binaryOp<ir::MinimumOp>(*this, a, b);
-    case Binary::And: return binaryOp<ir::AndOp>(*this, a, b);
-    case Binary::Or: return binaryOp<ir::OrOp>(*this, a, b);
-    case Binary::Remainder: return {};
+    case Binary::Add:
+      return binaryOp<ir::AddOp>(*this, a, b);
+    case Binary::Subtract:
+      return binaryOp<ir::SubtractOp>(*this, a, b);
+    case Binary::Multiply:
+      return binaryOp<ir::MultiplyOp>(*this, a, b);
+    case Binary::Divide:
+      return binaryOp<ir::DivideOp>(*this, a, b);
+    case Binary::Power:
+      return binaryOp<ir::PowerOp>(*this, a, b);
+    case Binary::Maximum:
+      return binaryOp<ir::MaximumOp>(*this, a, b);
+    case Binary::Minimum:
+      return binaryOp<ir::MinimumOp>(*this, a, b);
+    case Binary::And:
+      return binaryOp<ir::AndOp>(*this, a, b);
+    case Binary::Or:
+      return binaryOp<ir::OrOp>(*this, a, b);
+    case Binary::Remainder:
+      return {};
     }
     return {};
   };
@@ -162,7 +192,8 @@ Result<Term> TermBuilder::compare(Order order, const Term &x, const Term &y) {
 
 Result<Term> TermBuilder::select(const Term &predicate, const Term &x, const Term &y) {
   if (x.dtype != y.dtype || predicate.dtype != DType::Bool)
-    return Error{fmt::format("operands of {}, {} and {}", toString(predicate.dtype), toString(x.dtype), toString(y.dtype))};
+    return Error{
+        fmt::format("operands of {}, {} and {}", toString(predicate.dtype), toString(x.dtype), toString(y.dtype))};
   KERF_TRY(values, broadcastShapes(x.shape, y.shape));
   KERF_TRY(shape, broadcastShapes(predicate.shape, values));
   if (predicate.isConstant()) {
@@ -204,20 +235,24 @@ Result<Term> TermBuilder::gather(const Term &x, const Term &indices, int64_t axi
   Value operand = emit(x), at = emit(indices);
   // Whole rows of a table: the op whose rows may be cut.
   if (axis == 0 && x.rank() == 2 && isFloat(x.dtype))
-    return fromValue(
-        ir::EmbeddingOp::create(builder, loc, type(x.dtype, shape), operand, at, Value(), builder.getI64IntegerAttr(x.shape[0])));
-  return fromValue(ir::GatherOp::create(builder, loc, type(x.dtype, shape), operand, at, builder.getI64IntegerAttr(axis)));
+    return fromValue(ir::EmbeddingOp::create(builder, loc, type(x.dtype, shape), operand, at, Value(),
+                                             builder.getI64IntegerAttr(x.shape[0])));
+  return fromValue(
+      ir::GatherOp::create(builder, loc, type(x.dtype, shape), operand, at, builder.getI64IntegerAttr(axis)));
 }
 
 Result<Term> TermBuilder::dot(const Term &x, const Dims &xDims, const Term &y, const Dims &yDims) {
   if (x.dtype != y.dtype || !isFloat(x.dtype))
-    return Error{fmt::format("a product of {} and {}; it is defined on floating types that agree", toString(x.dtype), toString(y.dtype))};
-  auto contains = [](const std::vector<int64_t> &dims, int64_t dim) { return std::find(dims.begin(), dims.end(), dim) != dims.end(); };
+    return Error{fmt::format("a product of {} and {}; it is defined on floating types that agree", toString(x.dtype),
+                             toString(y.dtype))};
+  auto contains = [](const std::vector<int64_t> &dims, int64_t dim) {
+    return std::find(dims.begin(), dims.end(), dim) != dims.end();
+  };
   auto pairUp = [&](const std::vector<int64_t> &a, const std::vector<int64_t> &b) -> Status {
     for (size_t i = 0; i < a.size(); ++i)
       if (x.shape[a[i]] != y.shape[b[i]])
-        return Error{fmt::format("operands of shapes {} and {}: dimension {} of {} elements meets dimension {} of {}", shapeText(x.shape),
-                                 shapeText(y.shape), a[i], x.shape[a[i]], b[i], y.shape[b[i]])};
+        return Error{fmt::format("operands of shapes {} and {}: dimension {} of {} elements meets dimension {} of {}",
+                                 shapeText(x.shape), shapeText(y.shape), a[i], x.shape[a[i]], b[i], y.shape[b[i]])};
     return ok();
   };
   KERF_CHECK(pairUp(xDims.batching, yDims.batching));
@@ -233,8 +268,8 @@ Result<Term> TermBuilder::dot(const Term &x, const Dims &xDims, const Term &y, c
       shape.push_back(y.shape[d]);
   auto attr = [&](const std::vector<int64_t> &dims) { return builder.getDenseI64ArrayAttr(dims); };
   Value a = emit(x), b = emit(y);
-  return fromValue(ir::DotGeneralOp::create(builder, loc, type(x.dtype, shape), a, b, attr(xDims.batching), attr(yDims.batching),
-                                            attr(xDims.contracting), attr(yDims.contracting)));
+  return fromValue(ir::DotGeneralOp::create(builder, loc, type(x.dtype, shape), a, b, attr(xDims.batching),
+                                            attr(yDims.batching), attr(xDims.contracting), attr(yDims.contracting)));
 }
 
 } // namespace kerf::frontend

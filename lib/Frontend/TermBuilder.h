@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes kerf IR one op at a time and computes what is constant instead. A handler of an ONNX operator is written once, as formulas
-// over terms: where all of an op's operands are constants there is no op, which is how mask and shape arithmetic vanishes.
+// Writes kerf IR one op at a time and computes what is constant instead. A handler of an ONNX operator is written once,
+// as formulas over terms: where all of an op's operands are constants there is no op, which is how mask and shape
+// arithmetic vanishes.
 #pragma once
 
 #include "Fold.h"
@@ -93,8 +94,8 @@ private:
   std::map<std::tuple<int64_t, DType, double>, mlir::Value> causalMasks;
 };
 
-/// A mask that hides what comes later: true (or 0) where column <= row, false (or `masked`) elsewhere, the same for all leading
-/// dimensions.
+/// A mask that hides what comes later: true (or 0) where column <= row, false (or `masked`) elsewhere, the same for all
+/// leading dimensions.
 struct CausalMask {
   int64_t size = 0;
   double masked = 0; // a float mask's value above the diagonal: -inf or at most -1e9
@@ -107,11 +108,11 @@ mlir::Type elementType(mlir::MLIRContext *context, DType dtype);
 } // namespace kerf::frontend
 
 /// Value of a Result, or return its error.
-#define KERF_TRY(name, expression)                                                                                                        \
-  auto name##OrError = (expression);                                                                                                      \
-  if (!name##OrError)                                                                                                                     \
-    return name##OrError.error();                                                                                                         \
+#define KERF_TRY(name, expression)                                                                                     \
+  auto name##OrError = (expression);                                                                                   \
+  if (!name##OrError)                                                                                                  \
+    return name##OrError.error();                                                                                      \
   auto &name = *name##OrError
-#define KERF_CHECK(expression)                                                                                                            \
-  if (auto status = (expression); !status)                                                                                                \
+#define KERF_CHECK(expression)                                                                                         \
+  if (auto status = (expression); !status)                                                                             \
   return status.error()

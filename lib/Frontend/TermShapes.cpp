@@ -27,8 +27,8 @@ Result<Term> TermBuilder::reshape(const Term &x, const Shape &shape) {
   if (x.shape == shape)
     return x;
   if (elementsOf(x.shape) != elementsOf(shape))
-    return Error{fmt::format("shape {} of {} elements cannot become {} of {}", shapeText(x.shape), elementsOf(x.shape), shapeText(shape),
-                             elementsOf(shape))};
+    return Error{fmt::format("shape {} of {} elements cannot become {} of {}", shapeText(x.shape), elementsOf(x.shape),
+                             shapeText(shape), elementsOf(shape))};
   if (x.isConstant())
     return folded(*this, foldReshape(*x.literal, shape));
   return fromValue(ir::ReshapeOp::create(builder, loc, type(x.dtype, shape), x.value));
@@ -48,7 +48,8 @@ Result<Term> TermBuilder::transpose(const Term &x, const std::vector<int64_t> &p
   Shape shape;
   for (int64_t d : permutation)
     shape.push_back(x.shape[d]);
-  return fromValue(ir::TransposeOp::create(builder, loc, type(x.dtype, shape), x.value, builder.getDenseI64ArrayAttr(permutation)));
+  return fromValue(
+      ir::TransposeOp::create(builder, loc, type(x.dtype, shape), x.value, builder.getDenseI64ArrayAttr(permutation)));
 }
 
 Result<Term> TermBuilder::slice(const Term &x, const Shape &start, const Shape &limit, const Shape &strides) {
@@ -80,8 +81,8 @@ Result<Term> TermBuilder::concatenate(const std::vector<Term> &inputs, int64_t d
     if (input.rank() == first.rank())
       others[dim] = first.shape[dim];
     if (others != first.shape || input.dtype != first.dtype)
-      return Error{fmt::format("{} {} and {} {} do not join along dimension {}", toString(first.dtype), shapeText(first.shape),
-                               toString(input.dtype), shapeText(input.shape), dim)};
+      return Error{fmt::format("{} {} and {} {} do not join along dimension {}", toString(first.dtype),
+                               shapeText(first.shape), toString(input.dtype), shapeText(input.shape), dim)};
     shape[dim] += input.shape[dim];
     if (input.shape[dim] > 0)
       parts.push_back(input);
@@ -99,12 +100,14 @@ Result<Term> TermBuilder::concatenate(const std::vector<Term> &inputs, int64_t d
   llvm::SmallVector<mlir::Value> values;
   for (const Term &part : parts)
     values.push_back(emit(part));
-  return fromValue(ir::ConcatenateOp::create(builder, loc, type(first.dtype, shape), values, builder.getI64IntegerAttr(dim)));
+  return fromValue(
+      ir::ConcatenateOp::create(builder, loc, type(first.dtype, shape), values, builder.getI64IntegerAttr(dim)));
 }
 
 Result<Term> TermBuilder::pad(const Term &x, const Term &value, const Shape &low, const Shape &high) {
   if (value.dtype != x.dtype || elementsOf(value.shape) != 1)
-    return Error{fmt::format("the value to pad {} with is {} {}", toString(x.dtype), toString(value.dtype), shapeText(value.shape))};
+    return Error{fmt::format("the value to pad {} with is {} {}", toString(x.dtype), toString(value.dtype),
+                             shapeText(value.shape))};
   Shape shape = x.shape;
   for (int64_t d = 0; d < x.rank(); ++d)
     shape[d] += low[d] + high[d];
@@ -114,8 +117,9 @@ Result<Term> TermBuilder::pad(const Term &x, const Term &value, const Shape &low
   if (x.isConstant() && one.isConstant())
     return folded(*this, foldPad(*x.literal, *one.literal, low, high));
   mlir::Value operand = emit(x), border = emit(one);
-  return fromValue(ir::PadOp::create(builder, loc, type(x.dtype, shape), operand, border, builder.getDenseI64ArrayAttr(low),
-                                     builder.getDenseI64ArrayAttr(high), builder.getDenseI64ArrayAttr(Shape(x.rank(), 0))));
+  return fromValue(ir::PadOp::create(builder, loc, type(x.dtype, shape), operand, border,
+                                     builder.getDenseI64ArrayAttr(low), builder.getDenseI64ArrayAttr(high),
+                                     builder.getDenseI64ArrayAttr(Shape(x.rank(), 0))));
 }
 
 Result<Term> TermBuilder::reduce(Reduction op, const Term &x, const std::vector<int64_t> &dims) {
@@ -128,8 +132,8 @@ Result<Term> TermBuilder::reduce(Reduction op, const Term &x, const std::vector<
     if (std::find(dims.begin(), dims.end(), d) == dims.end())
       shape.push_back(x.shape[d]);
   constexpr ir::ReduceKindIR kinds[] = {ir::ReduceKindIR::sum, ir::ReduceKindIR::max, ir::ReduceKindIR::min};
-  return fromValue(
-      ir::ReduceOp::create(builder, loc, type(x.dtype, shape), x.value, kinds[int(op)], builder.getDenseI64ArrayAttr(dims)));
+  return fromValue(ir::ReduceOp::create(builder, loc, type(x.dtype, shape), x.value, kinds[int(op)],
+                                        builder.getDenseI64ArrayAttr(dims)));
 }
 
 } // namespace kerf::frontend

@@ -32,8 +32,8 @@ class TransformerImport {
 public:
   TransformerImport(mlir::MLIRContext &context, const TransformerModel &m, StepSize step, DType floatType,
                     bool structureOnly)
-      : m(m), n(m.names), structureOnly(structureOnly), batch(step.batch), sequence(step.sequence), floatType(floatType),
-        element(elementType(&context, floatType)), unknown(mlir::UnknownLoc::get(&context)),
+      : m(m), n(m.names), structureOnly(structureOnly), batch(step.batch), sequence(step.sequence),
+        floatType(floatType), element(elementType(&context, floatType)), unknown(mlir::UnknownLoc::get(&context)),
         module(mlir::ModuleOp::create(unknown)), main(emptyFunction(*module, ir::KerfDialect::kEntryName, unknown)),
         w(main, element, ""), emit(w.emitter()) {
     w.marksDropout = structureOnly;

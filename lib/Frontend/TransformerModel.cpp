@@ -223,7 +223,8 @@ void readWindow(ConfigReader &config, TransformerModel &m, const StepSize &step,
                             sliding, layers, *window, step.sequence));
 }
 
-/// Keys of the probabilities with which training drops elements, with the defaults of the configuration classes; "": none.
+/// Keys of the probabilities with which training drops elements, with the defaults of the configuration classes; "":
+/// none.
 static void readDropout(ConfigReader &config, const std::string &type, TransformerModel &m) {
   struct Key {
     const char *name = "";

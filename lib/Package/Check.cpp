@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// checkProgram: everything that the executor relies on, so that a damaged or hand-edited program is a message and not a crash.
+// checkProgram: everything that the executor relies on, so that a damaged or hand-edited program is a message and not a
+// crash.
 #include "Readers.h"
 
 #include <algorithm>
@@ -20,7 +21,9 @@ constexpr int64_t kMostInstructions = 20'000'000;
 std::string text(const Value &value) {
   return fmt::format("{}{}{}", value.pending ? "pending " : "", toString(value.dtype), shapeText(value.shape));
 }
-bool sameType(const Value &a, const Value &b) { return a.dtype == b.dtype && a.shape == b.shape && a.pending == b.pending; }
+bool sameType(const Value &a, const Value &b) {
+  return a.dtype == b.dtype && a.shape == b.shape && a.pending == b.pending;
+}
 
 Status checkMesh(const Mesh &mesh) {
   std::set<std::string_view> names;
@@ -29,7 +32,8 @@ Status checkMesh(const Mesh &mesh) {
     if (axis.name.empty() || !names.insert(axis.name).second)
       return Error{fmt::format("the mesh has two axes named '{}', or one without a name", axis.name)};
     if (axis.size < 1 || axis.size > kMostRanks || ranks * axis.size > kMostRanks)
-      return Error{fmt::format("the mesh's axis '{}' of size {} makes fewer than 1 or more than {} ranks", axis.name, axis.size, kMostRanks)};
+      return Error{fmt::format("the mesh's axis '{}' of size {} makes fewer than 1 or more than {} ranks", axis.name,
+                               axis.size, kMostRanks)};
     ranks *= axis.size;
   }
   return ok();
@@ -43,14 +47,16 @@ public:
   Status run() {
     for (size_t v = 0; v < function.values.size(); ++v)
       if (!checkedElements(function.values[v].shape))
-        return fail(fmt::format("value {} has a negative or too large size in {}", v, shapeText(function.values[v].shape)));
+        return fail(
+            fmt::format("value {} has a negative or too large size in {}", v, shapeText(function.values[v].shape)));
     for (int arg : function.args)
       if (Status status = define(arg, "an argument"); !status)
         return status;
     for (size_t i = 0; i < function.body.size(); ++i)
       if (Status status = checkInstruction(function.body[i]); !status)
-        return fail(fmt::format("instruction {} ({}{}{}): {}", i, function.body[i].op, function.body[i].name.empty() ? "" : " of ",
-                                function.body[i].name, status.error().message));
+        return fail(fmt::format("instruction {} ({}{}{}): {}", i, function.body[i].op,
+                                function.body[i].name.empty() ? "" : " of ", function.body[i].name,
+                                status.error().message));
     for (int result : function.results)
       if (Status status = use(result); !status)
         return fail(fmt::format("results: {}", status.error().message));
@@ -96,16 +102,20 @@ private:
                                instruction.results.size())};
     for (int operand : instruction.operands)
       if (value(operand).pending != wait)
-        return Error{fmt::format("operand {} is {}: {}", operand, text(value(operand)), wait ? "it waits for a pending value" : "wait first")};
+        return Error{fmt::format("operand {} is {}: {}", operand, text(value(operand)),
+                                 wait ? "it waits for a pending value" : "wait first")};
     for (int result : instruction.results)
       if (value(result).pending != collective)
-        return Error{fmt::format("result {} is {}: {}", result, text(value(result)),
-                                 collective ? "a collective gives a pending value" : "only collectives give pending values")};
+        return Error{
+            fmt::format("result {} is {}: {}", result, text(value(result)),
+                        collective ? "a collective gives a pending value" : "only collectives give pending values")};
     if (wait && (value(instruction.operands[0]).dtype != value(instruction.results[0]).dtype ||
                  value(instruction.operands[0]).shape != value(instruction.results[0]).shape))
-      return Error{fmt::format("it makes {} of {}", text(value(instruction.results[0])), text(value(instruction.operands[0])))};
+      return Error{
+          fmt::format("it makes {} of {}", text(value(instruction.results[0])), text(value(instruction.operands[0])))};
     if (collective && value(instruction.operands[0]).dtype != value(instruction.results[0]).dtype)
-      return Error{fmt::format("it makes {} of {}", text(value(instruction.results[0])), text(value(instruction.operands[0])))};
+      return Error{
+          fmt::format("it makes {} of {}", text(value(instruction.results[0])), text(value(instruction.operands[0])))};
     return ok();
   }
 
@@ -122,15 +132,19 @@ private:
     return matchTypes("result", call.results, callee, callee.results);
   }
 
-  Status matchTypes(std::string_view what, const std::vector<int> &ours, const Function &callee, const std::vector<int> &theirs) const {
+  Status matchTypes(std::string_view what, const std::vector<int> &ours, const Function &callee,
+                    const std::vector<int> &theirs) const {
     if (ours.size() != theirs.size())
-      return Error{fmt::format("{} {}s are given, function '{}' has {}", ours.size(), what, callee.name, theirs.size())};
+      return Error{
+          fmt::format("{} {}s are given, function '{}' has {}", ours.size(), what, callee.name, theirs.size())};
     for (size_t i = 0; i < ours.size(); ++i) {
       if (theirs[i] < 0 || size_t(theirs[i]) >= callee.values.size())
-        return Error{fmt::format("{} {} of function '{}' is value {}, but it has {} values", what, i, callee.name, theirs[i], callee.values.size())};
+        return Error{fmt::format("{} {} of function '{}' is value {}, but it has {} values", what, i, callee.name,
+                                 theirs[i], callee.values.size())};
       const Value &their = callee.values[size_t(theirs[i])];
       if (!sameType(value(ours[i]), their))
-        return Error{fmt::format("{} {} is {}, function '{}' has {}", what, i, text(value(ours[i])), callee.name, text(their))};
+        return Error{
+            fmt::format("{} {} is {}, function '{}' has {}", what, i, text(value(ours[i])), callee.name, text(their))};
     }
     return ok();
   }
@@ -167,7 +181,8 @@ public:
       }
       int callee = functions.at(instruction.attrs["callee"].get_ref<const std::string &>());
       if (count[size_t(callee)] == kOpen)
-        return Error{fmt::format("program: function '{}' calls itself, directly or through others", program.functions[size_t(callee)].name)};
+        return Error{fmt::format("program: function '{}' calls itself, directly or through others",
+                                 program.functions[size_t(callee)].name)};
       if (count[size_t(callee)] == kUnknown) {
         count[size_t(callee)] = kOpen;
         stack.emplace_back(callee, 0), sums.push_back(0);
@@ -193,7 +208,8 @@ Status checkLayout(const Program &program, const Shape &shape, const Sharding &s
   if (!checkedElements(shape))
     return Error{fmt::format("its shape {} has a negative or too large size", shapeText(shape))};
   if (sharding.dims.size() != shape.size())
-    return Error{fmt::format("its sharding has {} dimensions, its shape {} has {}", sharding.dims.size(), shapeText(shape), shape.size())};
+    return Error{fmt::format("its sharding has {} dimensions, its shape {} has {}", sharding.dims.size(),
+                             shapeText(shape), shape.size())};
   for (const DimSharding &dim : sharding.dims)
     for (const AxisRef &ref : dim.axes)
       if (ref.axis < 0 || size_t(ref.axis) >= program.mesh.axes.size())
@@ -217,7 +233,8 @@ Status checkArg(const Program &program, const Function &entry, size_t index) {
     return Error{fmt::format("it is {}, in the entry function {}", toString(arg.dtype), toString(local.dtype))};
   auto exported = checkedElements(arg.exportedShape);
   if (!exported || *exported != elementsOf(arg.shape))
-    return Error{fmt::format("its exported shape {} has other elements than its shape {}", shapeText(arg.exportedShape), shapeText(arg.shape))};
+    return Error{fmt::format("its exported shape {} has other elements than its shape {}", shapeText(arg.exportedShape),
+                             shapeText(arg.shape))};
   bool scalar = arg.kind == ArgKind::LearningRate || arg.kind == ArgKind::Step;
   if (scalar && !arg.shape.empty())
     return Error{fmt::format("a {} is a scalar, this has shape {}", toString(arg.kind), shapeText(arg.shape))};
@@ -227,19 +244,23 @@ Status checkArg(const Program &program, const Function &entry, size_t index) {
     return ok();
   const Value &update = entry.values[size_t(entry.results[size_t(arg.updatedBy)])];
   if (!sameType(local, update) || program.results[size_t(arg.updatedBy)].sharding != arg.sharding)
-    return Error{fmt::format("it is {}, but result {} that updates it is {} or lies otherwise", text(local), arg.updatedBy, text(update))};
+    return Error{fmt::format("it is {}, but result {} that updates it is {} or lies otherwise", text(local),
+                             arg.updatedBy, text(update))};
   return ok();
 }
 
 Status checkEntry(const Program &program, const Function &entry) {
   if (entry.args.size() != program.args.size() || entry.results.size() != program.results.size())
-    return Error{fmt::format("program: {} arguments and {} results are described, the entry function '{}' has {} and {}",
-                             program.args.size(), program.results.size(), entry.name, entry.args.size(), entry.results.size())};
+    return Error{
+        fmt::format("program: {} arguments and {} results are described, the entry function '{}' has {} and {}",
+                    program.args.size(), program.results.size(), entry.name, entry.args.size(), entry.results.size())};
   std::set<std::pair<ArgKind, std::string_view>> names;
   std::vector<int> argOfResult(program.results.size(), -1);
   for (size_t i = 0; i < program.args.size(); ++i) {
     const Arg &arg = program.args[i];
-    auto failed = [&](const std::string &what) { return Error{fmt::format("program, argument {} ('{}'): {}", i, arg.name, what)}; };
+    auto failed = [&](const std::string &what) {
+      return Error{fmt::format("program, argument {} ('{}'): {}", i, arg.name, what)};
+    };
     if (!names.insert({arg.kind, arg.name}).second)
       return failed("another argument of its kind has its name");
     if (Status status = checkArg(program, entry, i); !status)
@@ -261,7 +282,9 @@ Status checkEntry(const Program &program, const Function &entry) {
 }
 } // namespace
 
-bool isCollective(std::string_view op) { return std::find(kCollectives.begin(), kCollectives.end(), op) != kCollectives.end(); }
+bool isCollective(std::string_view op) {
+  return std::find(kCollectives.begin(), kCollectives.end(), op) != kCollectives.end();
+}
 
 Status checkProgram(const Program &program) {
   if (Status status = checkMesh(program.mesh); !status)

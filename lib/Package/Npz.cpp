@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NumPy's .npy and .npz: a zip archive of .npy files, stored or deflated, with or without the 64-bit extension. Stored members are
-// views into the mapped file.
+// NumPy's .npy and .npz: a zip archive of .npy files, stored or deflated, with or without the 64-bit extension. Stored
+// members are views into the mapped file.
 #include "Readers.h"
 
 #include <algorithm>
@@ -16,14 +16,14 @@ namespace kerf {
 namespace {
 using Bytes = std::span<const std::byte>;
 
-template <typename T>
-T little(Bytes bytes, size_t offset) { // the caller has checked the bounds
+template <typename T> T little(Bytes bytes, size_t offset) { // the caller has checked the bounds
   T value;
   std::memcpy(&value, bytes.data() + offset, sizeof(T));
   return value;
 }
 
-//===-- .npy ----------------------------------------------------------------------------------------------------------===//
+//===-- .npy
+//----------------------------------------------------------------------------------------------------------===//
 
 struct NpyType {
   std::string_view descr;
@@ -95,7 +95,8 @@ Result<Tensor> readNpy(Bytes bytes, std::shared_ptr<const void> owner) {
     return Error{"truncated .npy header"};
   size_t headerBytes = major == 1 ? little<uint16_t>(bytes, 8) : little<uint32_t>(bytes, 8);
   if (headerBytes > bytes.size() - start)
-    return Error{fmt::format("truncated: the .npy header has {} bytes, but {} follow", headerBytes, bytes.size() - start)};
+    return Error{
+        fmt::format("truncated: the .npy header has {} bytes, but {} follow", headerBytes, bytes.size() - start)};
   std::string_view header(reinterpret_cast<const char *>(bytes.data()) + start, headerBytes);
   auto descr = valueOf(header, "descr"), order = valueOf(header, "fortran_order"), tuple = valueOf(header, "shape");
   if (!descr || !order || !tuple)
@@ -107,9 +108,11 @@ Result<Tensor> readNpy(Bytes bytes, std::shared_ptr<const void> owner) {
   type = type.substr(1, type.size() - 2);
   if (type.front() == '>')
     return Error{fmt::format("dtype '{}' is big-endian: save array.astype(array.dtype.newbyteorder('<'))", type)};
-  const NpyType *row = std::find_if(kTypes.begin(), kTypes.end(), [&](const NpyType &t) { return t.descr == type.substr(1); });
+  const NpyType *row =
+      std::find_if(kTypes.begin(), kTypes.end(), [&](const NpyType &t) { return t.descr == type.substr(1); });
   if (row == kTypes.end() || (type.front() != '<' && type.front() != '|' && type.front() != '='))
-    return Error{fmt::format("dtype '{}' is not supported: use float64, float32, float16, int64, int32, int8, uint8 or bool", type)};
+    return Error{fmt::format(
+        "dtype '{}' is not supported: use float64, float32, float16, int64, int32, int8, uint8 or bool", type)};
   if (order->starts_with("True"))
     return Error{"stored in Fortran order: save numpy.ascontiguousarray(array)"};
   if (!order->starts_with("False"))
@@ -128,7 +131,8 @@ Result<Tensor> readNpy(Bytes bytes, std::shared_ptr<const void> owner) {
   return tensor;
 }
 
-//===-- zip -----------------------------------------------------------------------------------------------------------===//
+//===-- zip
+//-----------------------------------------------------------------------------------------------------------===//
 
 struct Member {
   std::string name;
@@ -137,7 +141,8 @@ struct Member {
   uint64_t packedBytes = 0, bytes = 0, headerOffset = 0;
 };
 
-constexpr uint32_t kEnd = 0x06054b50, kEnd64 = 0x06064b50, kLocator64 = 0x07064b50, kCentral = 0x02014b50, kLocal = 0x04034b50;
+constexpr uint32_t kEnd = 0x06054b50, kEnd64 = 0x06064b50, kLocator64 = 0x07064b50, kCentral = 0x02014b50,
+                   kLocal = 0x04034b50;
 constexpr size_t kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20, kCentralBytes = 46, kLocalBytes = 30;
 constexpr uint32_t kIn64 = 0xffffffff; // a 32-bit field whose value stands in the 64-bit extension
 
@@ -242,7 +247,8 @@ Result<Content> contentOf(Bytes zip, const Member &member, const std::shared_ptr
   uint64_t begin = member.headerOffset + kLocalBytes + little<uint16_t>(zip, member.headerOffset + 26) +
                    little<uint16_t>(zip, member.headerOffset + 28);
   if (begin > zip.size() || member.packedBytes > zip.size() - begin)
-    return Error{fmt::format("its {} bytes leave the archive of {}: truncated or damaged", member.packedBytes, zip.size())};
+    return Error{
+        fmt::format("its {} bytes leave the archive of {}: truncated or damaged", member.packedBytes, zip.size())};
   Bytes packed = zip.subspan(begin, member.packedBytes);
   Content content{packed, file};
   if (member.method == 8) {
@@ -251,7 +257,8 @@ Result<Content> contentOf(Bytes zip, const Member &member, const std::shared_ptr
       return inflated.error();
     content = std::move(*inflated);
   } else if (member.method != 0) {
-    return Error{fmt::format("zip compression method {} is not supported: use numpy.savez or numpy.savez_compressed", member.method)};
+    return Error{fmt::format("zip compression method {} is not supported: use numpy.savez or numpy.savez_compressed",
+                             member.method)};
   }
   uint32_t crc = uint32_t(crc32_z(0, reinterpret_cast<const Bytef *>(content.bytes.data()), content.bytes.size()));
   if (crc != member.crc)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// program.json: one line a value list, argument, result or instruction, so that people can read it and diff it. The reader gives one
-// message that names the place; exceptions (the JSON library's and the reader's own) end at `readProgram`.
+// program.json: one line a value list, argument, result or instruction, so that people can read it and diff it. The
+// reader gives one message that names the place; exceptions (the JSON library's and the reader's own) end at
+// `readProgram`.
 #include "Readers.h"
 
 #include <cmath>
@@ -42,7 +43,8 @@ constexpr ReduceKind kReduceKinds[] = {ReduceKind::Sum, ReduceKind::Max, ReduceK
 constexpr std::string_view kReduceNames[] = {"sum", "max", "min"};
 constexpr int kVersion = 1;
 
-//===-- writing -------------------------------------------------------------------------------------------------------===//
+//===-- writing
+//-------------------------------------------------------------------------------------------------------===//
 
 /// JSON has no infinities: see numberFrom.
 Json withoutInfinities(const Json &json) {
@@ -56,7 +58,9 @@ Json withoutInfinities(const Json &json) {
   return copy;
 }
 
-std::string text(const Json &json) { return withoutInfinities(json).dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string text(const Json &json) {
+  return withoutInfinities(json).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 std::string valueText(const Value &value) {
   return fmt::format("{}{}[{}]", value.pending ? "pending " : "", toString(value.dtype), fmt::join(value.shape, ","));
@@ -112,7 +116,8 @@ std::string lines(const Items &items, std::string_view indent, ToText toText) {
   return out + "]";
 }
 
-//===-- reading -------------------------------------------------------------------------------------------------------===//
+//===-- reading
+//-------------------------------------------------------------------------------------------------------===//
 
 struct Bad {
   std::string message;
@@ -140,8 +145,7 @@ std::string stringFrom(const Json &json, std::string_view where) {
   return json.get<std::string>();
 }
 
-template <typename T = int64_t>
-T integerFrom(const Json &json, std::string_view where) {
+template <typename T = int64_t> T integerFrom(const Json &json, std::string_view where) {
   bool tooLarge = json.is_number_unsigned() && json.get<uint64_t>() > uint64_t(std::numeric_limits<int64_t>::max());
   if (!json.is_number_integer() || tooLarge || json.get<int64_t>() < int64_t(std::numeric_limits<T>::min()) ||
       json.get<int64_t>() > int64_t(std::numeric_limits<T>::max()))
@@ -155,8 +159,7 @@ const Json &listFrom(const Json &json, std::string_view where) {
   return json;
 }
 
-template <typename T>
-std::vector<T> integersFrom(const Json &json, std::string_view where) {
+template <typename T> std::vector<T> integersFrom(const Json &json, std::string_view where) {
   std::vector<T> numbers;
   for (const Json &number : listFrom(json, where))
     numbers.push_back(integerFrom<T>(number, where));
@@ -264,7 +267,8 @@ Function functionFrom(const Json &json, std::string_view where) {
   function.args = integersFrom<int>(member(json, "args", place), place);
   function.results = integersFrom<int>(member(json, "results", place), place);
   for (const Json &instruction : listFrom(member(json, "body", place), place))
-    function.body.push_back(instructionFrom(instruction, fmt::format("{}, instruction {}", place, function.body.size())));
+    function.body.push_back(
+        instructionFrom(instruction, fmt::format("{}, instruction {}", place, function.body.size())));
   return function;
 }
 
@@ -272,7 +276,8 @@ Program programFrom(const Json &json) {
   Program program;
   program.version = integerFrom<int>(member(json, "kerf_package", "the program"), "kerf_package");
   if (program.version != kVersion)
-    fail(fmt::format("its format is version {}, this runtime reads version {}: compile the model again", program.version, kVersion));
+    fail(fmt::format("its format is version {}, this runtime reads version {}: compile the model again",
+                     program.version, kVersion));
   for (const Json &axis : listFrom(member(json, "mesh", "the program"), "mesh")) {
     if (!axis.is_array() || axis.size() != 2)
       fail("mesh: an axis is [name, size]");
@@ -322,13 +327,16 @@ std::string writeProgram(const Program &program) {
     Json values = Json::array();
     for (const Value &value : function.values)
       values.push_back(valueText(value));
-    return fmt::format("{{\"name\": {}, \"args\": {}, \"results\": {},\n   \"values\": {},\n   \"body\": {}}}", text(function.name),
-                       text(function.args), text(function.results), text(values), lines(function.body, "    ", asLine));
+    return fmt::format("{{\"name\": {}, \"args\": {}, \"results\": {},\n   \"values\": {},\n   \"body\": {}}}",
+                       text(function.name), text(function.args), text(function.results), text(values),
+                       lines(function.body, "    ", asLine));
   };
-  return fmt::format("{{\"kerf_package\": {},\n \"mesh\": {},\n \"entry\": {},\n \"args\": {},\n \"results\": {},\n \"functions\": {},\n "
+  return fmt::format("{{\"kerf_package\": {},\n \"mesh\": {},\n \"entry\": {},\n \"args\": {},\n \"results\": {},\n "
+                     "\"functions\": {},\n "
                      "\"info\": {}}}\n",
                      program.version, text(mesh), text(program.entry), lines(program.args, "  ", asLine),
-                     lines(program.results, "  ", resultLine), lines(program.functions, "  ", functionText), text(program.info));
+                     lines(program.results, "  ", resultLine), lines(program.functions, "  ", functionText),
+                     text(program.info));
 }
 
 Result<Program> readProgram(std::string_view bytes) {

@@ -14,7 +14,8 @@ Result<TensorMap> readNpyFolder(const std::string &path);
 std::optional<int64_t> checkedElements(const Shape &shape);
 std::string shapeText(const Shape &shape);
 
-/// A message when objects or arrays are nested deeper than anything this program writes (recursion in the JSON library is bounded).
+/// A message when objects or arrays are nested deeper than anything this program writes (recursion in the JSON library
+/// is bounded).
 Status checkNesting(std::string_view json);
 
 } // namespace kerf

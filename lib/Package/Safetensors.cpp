@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// safetensors: 8 bytes little-endian length of a JSON header, the header {name: {dtype, shape, data_offsets}}, the data.
+// safetensors: 8 bytes little-endian length of a JSON header, the header {name: {dtype, shape, data_offsets}}, the
+// data.
 #include "Readers.h"
 
 #include <array>
@@ -47,10 +48,11 @@ Result<Tensor> readEntry(const Json &entry, const std::byte *data, int64_t dataB
   auto elements = checkedElements(tensor.shape);
   int64_t begin = offsets[0].get<int64_t>(), end = offsets[1].get<int64_t>();
   if (begin > end || end > dataBytes)
-    return Error{fmt::format("its data_offsets {} to {} leave the {} bytes of data: the file is truncated or damaged", begin, end,
-                             dataBytes)};
+    return Error{fmt::format("its data_offsets {} to {} leave the {} bytes of data: the file is truncated or damaged",
+                             begin, end, dataBytes)};
   if (!elements || *elements * bytesOf(tensor.dtype) != end - begin)
-    return Error{fmt::format("shape {} of {} does not fill its {} bytes", shapeText(tensor.shape), toString(tensor.dtype), end - begin)};
+    return Error{fmt::format("shape {} of {} does not fill its {} bytes", shapeText(tensor.shape),
+                             toString(tensor.dtype), end - begin)};
   tensor.data = data + begin;
   return tensor;
 }
@@ -67,8 +69,9 @@ Result<TensorMap> readSafetensors(const std::string &path) {
     return Error{fmt::format("'{}' has {} bytes: too short for a safetensors file", path, size)};
   std::memcpy(&headerBytes, bytes, kLengthBytes);
   if (headerBytes > size - kLengthBytes)
-    return Error{fmt::format("'{}' says that its header has {} bytes, but {} follow: truncated, or not a safetensors file", path,
-                             headerBytes, size - kLengthBytes)};
+    return Error{
+        fmt::format("'{}' says that its header has {} bytes, but {} follow: truncated, or not a safetensors file", path,
+                    headerBytes, size - kLengthBytes)};
   std::string_view text(reinterpret_cast<const char *>(bytes) + kLengthBytes, headerBytes);
   if (Status nesting = checkNesting(text); !nesting)
     return Error{fmt::format("header of '{}': {}", path, nesting.error().message)};
@@ -89,15 +92,19 @@ Result<TensorMap> readSafetensors(const std::string &path) {
   return tensors;
 }
 
-Status writeSafetensors(const std::string &path, const TensorMap &tensors, const std::map<std::string, std::string> &metadata) {
+Status writeSafetensors(const std::string &path, const TensorMap &tensors,
+                        const std::map<std::string, std::string> &metadata) {
   Json header = Json::object();
   if (!metadata.empty())
     header["__metadata__"] = metadata;
   int64_t offset = 0;
   for (const auto &[name, tensor] : tensors) {
     if (name == "__metadata__")
-      return Error{fmt::format("cannot write '{}': a tensor is named __metadata__, which the format keeps for itself", path)};
-    header[name] = {{"dtype", kNames[size_t(tensor.dtype)].name}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + tensor.bytes()}}};
+      return Error{
+          fmt::format("cannot write '{}': a tensor is named __metadata__, which the format keeps for itself", path)};
+    header[name] = {{"dtype", kNames[size_t(tensor.dtype)].name},
+                    {"shape", tensor.shape},
+                    {"data_offsets", {offset, offset + tensor.bytes()}}};
     offset += tensor.bytes();
   }
   std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element types, tensors that own their bytes, and conversion between types.
+#include "Readers.h"
 #include "kerf/Package/Half.h"
 #include "kerf/Package/TensorFile.h"
-#include "Readers.h"
 
 #include <array>
 #include <cstdlib>
@@ -45,7 +45,8 @@ int64_t elementsOf(const Shape &shape) {
 }
 
 std::optional<int64_t> checkedElements(const Shape &shape) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 16; // room for the bytes, alignment and a few sums of them
+  constexpr int64_t kMost =
+      std::numeric_limits<int64_t>::max() / 16; // room for the bytes, alignment and a few sums of them
   int64_t elements = 1;
   bool empty = false;
   for (int64_t size : shape) {
@@ -79,25 +80,30 @@ bool isFloating(DType dtype) {
 }
 
 /// Files give no alignment: elements are copied in and out.
-template <typename T>
-T load(const std::byte *data, int64_t index) {
+template <typename T> T load(const std::byte *data, int64_t index) {
   T value;
   std::memcpy(&value, data + index * int64_t(sizeof(T)), sizeof(T));
   return value;
 }
-template <typename T>
-void store(std::byte *data, int64_t index, T value) {
+template <typename T> void store(std::byte *data, int64_t index, T value) {
   std::memcpy(data + index * int64_t(sizeof(T)), &value, sizeof(T));
 }
 
-template <typename Visit>
-void visitFloats(const Tensor &tensor, int64_t elements, Visit visit) {
+template <typename Visit> void visitFloats(const Tensor &tensor, int64_t elements, Visit visit) {
   for (int64_t i = 0; i < elements; ++i)
     switch (tensor.dtype) {
-    case DType::F64: visit(i, load<double>(tensor.data, i)); break;
-    case DType::F32: visit(i, double(load<float>(tensor.data, i))); break;
-    case DType::BF16: visit(i, double(floatFromBf16(load<uint16_t>(tensor.data, i)))); break;
-    default: visit(i, double(floatFromF16(load<uint16_t>(tensor.data, i)))); break;
+    case DType::F64:
+      visit(i, load<double>(tensor.data, i));
+      break;
+    case DType::F32:
+      visit(i, double(load<float>(tensor.data, i)));
+      break;
+    case DType::BF16:
+      visit(i, double(floatFromBf16(load<uint16_t>(tensor.data, i))));
+      break;
+    default:
+      visit(i, double(floatFromF16(load<uint16_t>(tensor.data, i))));
+      break;
     }
 }
 
@@ -105,10 +111,18 @@ Tensor convertFloats(const Tensor &tensor, DType dtype) {
   auto [result, out] = allocateTensor(dtype, tensor.shape);
   visitFloats(tensor, elementsOf(tensor.shape), [&, out = out](int64_t i, double value) {
     switch (dtype) {
-    case DType::F64: store<double>(out, i, value); break;
-    case DType::F32: store<float>(out, i, float(value)); break;
-    case DType::BF16: store<uint16_t>(out, i, bf16FromFloat(float(value))); break;
-    default: store<uint16_t>(out, i, f16FromFloat(float(value))); break;
+    case DType::F64:
+      store<double>(out, i, value);
+      break;
+    case DType::F32:
+      store<float>(out, i, float(value));
+      break;
+    case DType::BF16:
+      store<uint16_t>(out, i, bf16FromFloat(float(value)));
+      break;
+    default:
+      store<uint16_t>(out, i, f16FromFloat(float(value)));
+      break;
     }
   });
   return result;
@@ -116,31 +130,52 @@ Tensor convertFloats(const Tensor &tensor, DType dtype) {
 
 int64_t loadInteger(const Tensor &tensor, int64_t index) {
   switch (tensor.dtype) {
-  case DType::I64: return load<int64_t>(tensor.data, index);
-  case DType::I32: return load<int32_t>(tensor.data, index);
-  case DType::I8: return load<int8_t>(tensor.data, index);
-  default: return load<uint8_t>(tensor.data, index);
+  case DType::I64:
+    return load<int64_t>(tensor.data, index);
+  case DType::I32:
+    return load<int32_t>(tensor.data, index);
+  case DType::I8:
+    return load<int8_t>(tensor.data, index);
+  default:
+    return load<uint8_t>(tensor.data, index);
   }
 }
 
 Result<Tensor> convertIntegers(const Tensor &tensor, DType dtype) {
   int64_t least = 0, most = 0;
   switch (dtype) {
-  case DType::I64: least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max(); break;
-  case DType::I32: least = std::numeric_limits<int32_t>::min(), most = std::numeric_limits<int32_t>::max(); break;
-  case DType::I8: least = -128, most = 127; break;
-  case DType::U8: least = 0, most = 255; break;
-  default: least = 0, most = 1; break;
+  case DType::I64:
+    least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
+    break;
+  case DType::I32:
+    least = std::numeric_limits<int32_t>::min(), most = std::numeric_limits<int32_t>::max();
+    break;
+  case DType::I8:
+    least = -128, most = 127;
+    break;
+  case DType::U8:
+    least = 0, most = 255;
+    break;
+  default:
+    least = 0, most = 1;
+    break;
   }
   auto [result, out] = allocateTensor(dtype, tensor.shape);
   for (int64_t i = 0, elements = elementsOf(tensor.shape); i < elements; ++i) {
     int64_t value = loadInteger(tensor, i);
     if (value < least || value > most)
-      return Error{fmt::format("element {} is {}, outside of {}'s range {} to {}", i, value, toString(dtype), least, most)};
+      return Error{
+          fmt::format("element {} is {}, outside of {}'s range {} to {}", i, value, toString(dtype), least, most)};
     switch (dtype) {
-    case DType::I64: store<int64_t>(out, i, value); break;
-    case DType::I32: store<int32_t>(out, i, int32_t(value)); break;
-    default: store<uint8_t>(out, i, uint8_t(value)); break;
+    case DType::I64:
+      store<int64_t>(out, i, value);
+      break;
+    case DType::I32:
+      store<int32_t>(out, i, int32_t(value));
+      break;
+    default:
+      store<uint8_t>(out, i, uint8_t(value));
+      break;
     }
   }
   return result;
@@ -151,8 +186,9 @@ Result<Tensor> convertTensor(const Tensor &tensor, DType dtype) {
   if (tensor.dtype == dtype)
     return tensor;
   if (isFloating(tensor.dtype) != isFloating(dtype))
-    return Error{fmt::format("{} cannot be converted to {}: only floating types into floating types, integers into integers",
-                             toString(tensor.dtype), toString(dtype))};
+    return Error{
+        fmt::format("{} cannot be converted to {}: only floating types into floating types, integers into integers",
+                    toString(tensor.dtype), toString(dtype))};
   if (isFloating(dtype))
     return convertFloats(tensor, dtype);
   return convertIntegers(tensor, dtype);
@@ -167,8 +203,9 @@ Result<TensorMap> readTensors(const std::string &path) {
     return readSafetensors(path);
   if (path.ends_with(".npz"))
     return readNpz(path);
-  return Error{fmt::format("cannot read tensors from '{}': give a .safetensors or .npz file, or a folder of .npy files{}", path,
-                           fs::exists(path, code) ? "" : " (it does not exist)")};
+  return Error{
+      fmt::format("cannot read tensors from '{}': give a .safetensors or .npz file, or a folder of .npy files{}", path,
+                  fs::exists(path, code) ? "" : " (it does not exist)")};
 }
 
 } // namespace kerf

@@ -15,15 +15,13 @@ struct Fields {
   Json &json;
   bool reading;
 
-  template <typename T>
-  void plain(const char *name, T &value) {
+  template <typename T> void plain(const char *name, T &value) {
     if (reading)
       value = json.at(name).get<T>();
     else
       json[name] = value;
   }
-  template <typename T, typename F>
-  void list(const char *name, std::vector<T> &values, F fieldsOf) {
+  template <typename T, typename F> void list(const char *name, std::vector<T> &values, F fieldsOf) {
     if (!reading)
       json[name] = Json::array();
     size_t count = reading ? json.at(name).size() : values.size();
@@ -37,8 +35,7 @@ struct Fields {
         json[name].push_back(std::move(item));
     }
   }
-  template <typename T, typename F>
-  void object(const char *name, T &value, F fieldsOf) {
+  template <typename T, typename F> void object(const char *name, T &value, F fieldsOf) {
     Json item = reading ? json.at(name) : Json::object();
     Fields inner{item, reading};
     fieldsOf(inner, value);

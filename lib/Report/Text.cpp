@@ -20,7 +20,10 @@ std::string secondsText(double seconds) {
 }
 
 std::string bytesText(int64_t bytes) {
-  constexpr struct { double size; const char *unit; } units[] = {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
+  constexpr struct {
+    double size;
+    const char *unit;
+  } units[] = {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
   for (const auto &unit : units)
     if (static_cast<double>(bytes) >= unit.size)
       return fmt::format("{:.2f} {}", static_cast<double>(bytes) / unit.size, unit.unit);
@@ -39,12 +42,12 @@ namespace {
 constexpr size_t kMostLines = 24; // of ops and of collectives in the text; JSON has all
 
 std::string memoryLine(const char *what, const Report::Memory &m) {
-  return fmt::format("  {:<10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", what, bytesText(m.parameters), bytesText(m.gradients),
-                     bytesText(m.states), bytesText(m.activations), bytesText(m.inputs), bytesText(m.total));
+  return fmt::format("  {:<10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", what, bytesText(m.parameters),
+                     bytesText(m.gradients), bytesText(m.states), bytesText(m.activations), bytesText(m.inputs),
+                     bytesText(m.total));
 }
 
-template <typename T>
-std::vector<T> dearest(std::vector<T> list) {
+template <typename T> std::vector<T> dearest(std::vector<T> list) {
   std::stable_sort(list.begin(), list.end(), [](const T &a, const T &b) { return a.seconds > b.seconds; });
   return list;
 }
@@ -58,8 +61,8 @@ std::string toText(const Report &report) {
   line(fmt::format("Plan for {} on {}", report.model, report.cluster));
   line(fmt::format("  mesh       {} ({} of {} ranks)", meshText(report.mesh), report.usedRanks, report.ranks));
   line(fmt::format("  step time  {} predicted ({} compute, {} collectives; the search's lower bound is {})",
-                   secondsText(report.stepSeconds), secondsText(report.computeSeconds), secondsText(report.collectiveSeconds),
-                   secondsText(report.lowerBoundSeconds)));
+                   secondsText(report.stepSeconds), secondsText(report.computeSeconds),
+                   secondsText(report.collectiveSeconds), secondsText(report.lowerBoundSeconds)));
   if (report.measuredStepSeconds > 0)
     line(fmt::format("             {} measured", secondsText(report.measuredStepSeconds)));
   int64_t elements = 0;
@@ -68,7 +71,8 @@ std::string toText(const Report &report) {
   line(fmt::format("  trained    {} parameters in {} tensors", elements, report.trained.size()));
 
   line("\nMemory of one rank");
-  line(fmt::format("  {:<10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}", "", "parameters", "gradients", "states", "activations", "inputs", "total"));
+  line(fmt::format("  {:<10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}", "", "parameters", "gradients", "states",
+                   "activations", "inputs", "total"));
   text += memoryLine("predicted", report.memory);
   if (report.measuredMemory)
     text += memoryLine("measured", *report.measuredMemory);
@@ -80,8 +84,11 @@ std::string toText(const Report &report) {
   size_t shown = 0;
   for (const Report::Op &op : dearest(report.ops))
     if (shown++ < kMostLines)
-      line(fmt::format("  {:>11}  x{:<4} {:<58} {}{}", secondsText(op.seconds), op.calls, op.key, op.strategy.empty() ? "every rank the same" : op.strategy,
-                       op.otherSeconds >= kWorthSaying * report.stepSeconds ? fmt::format("   (any other: +{} or more)", secondsText(op.otherSeconds)) : ""));
+      line(fmt::format("  {:>11}  x{:<4} {:<58} {}{}", secondsText(op.seconds), op.calls, op.key,
+                       op.strategy.empty() ? "every rank the same" : op.strategy,
+                       op.otherSeconds >= kWorthSaying * report.stepSeconds
+                           ? fmt::format("   (any other: +{} or more)", secondsText(op.otherSeconds))
+                           : ""));
   if (report.ops.size() > kMostLines)
     line(fmt::format("  ... and {} more ops (--report FILE.json has all)", report.ops.size() - kMostLines));
 
@@ -91,14 +98,16 @@ std::string toText(const Report &report) {
   shown = 0;
   for (const Report::Collective &c : dearest(report.collectives))
     if (shown++ < kMostLines)
-      line(fmt::format("  {:>11}  x{:<4} {:<18} over {:<12} {:>10} each   {}", secondsText(c.seconds), c.calls, c.kind, c.axes, bytesText(c.bytes), c.cause));
+      line(fmt::format("  {:>11}  x{:<4} {:<18} over {:<12} {:>10} each   {}", secondsText(c.seconds), c.calls, c.kind,
+                       c.axes, bytesText(c.bytes), c.cause));
   if (report.collectives.size() > kMostLines)
     line(fmt::format("  ... and {} more (--report FILE.json has all)", report.collectives.size() - kMostLines));
 
   if (!report.alternatives.empty()) {
     line("\nRunners-up");
     for (const Report::Alternative &other : report.alternatives)
-      line(fmt::format("  {:<60} {:>11} {:>11}  {}", other.what, std::isfinite(other.stepSeconds) ? secondsText(other.stepSeconds) : "-",
+      line(fmt::format("  {:<60} {:>11} {:>11}  {}", other.what,
+                       std::isfinite(other.stepSeconds) ? secondsText(other.stepSeconds) : "-",
                        bytesText(other.peakBytes), other.rejected));
   }
   for (const std::string &warning : report.warnings)

@@ -35,9 +35,12 @@ Result<std::vector<AxisRef>> triples(const package::Instruction &instruction, co
       return bad(instruction, key, fmt::format("names axis {} of a mesh of {}", axis, mesh.axes.size()));
     int64_t whole = mesh.axes[size_t(axis)].size;
     if (before < 1 || size < 1 || before > whole || size > whole || whole % (before * size) != 0)
-      return bad(instruction, key, fmt::format("takes the part ({}){} of axis '{}' of size {}", before, size, mesh.axes[size_t(axis)].name, whole));
+      return bad(instruction, key,
+                 fmt::format("takes the part ({}){} of axis '{}' of size {}", before, size,
+                             mesh.axes[size_t(axis)].name, whole));
     for (const AxisRef &other : refs)
-      if (other.axis == axis && size > 1 && other.size > 1 && before < other.before * other.size && other.before < before * size)
+      if (other.axis == axis && size > 1 && other.size > 1 && before < other.before * other.size &&
+          other.before < before * size)
         return bad(instruction, key, fmt::format("takes axis '{}' twice", mesh.axes[size_t(axis)].name));
     refs.push_back({int(axis), before, size});
   }
@@ -59,7 +62,8 @@ Result<std::vector<AxisRef>> axesAttribute(const package::Instruction &instructi
   return triples(instruction, key, mesh, *numbers);
 }
 
-Result<std::vector<std::vector<AxisRef>>> layoutAttribute(const package::Instruction &instruction, const char *key, const Mesh &mesh) {
+Result<std::vector<std::vector<AxisRef>>> layoutAttribute(const package::Instruction &instruction, const char *key,
+                                                          const Mesh &mesh) {
   auto numbers = integersAttribute(instruction, key);
   if (!numbers)
     return numbers.error();

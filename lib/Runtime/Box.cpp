@@ -6,7 +6,8 @@
 
 namespace kerf::runtime {
 
-BoxCopy::BoxCopy(const Shape &fromShape, const Shape &from, const Shape &toShape, const Shape &to, const Shape &counts, int64_t elementBytes)
+BoxCopy::BoxCopy(const Shape &fromShape, const Shape &from, const Shape &toShape, const Shape &to, const Shape &counts,
+                 int64_t elementBytes)
     : runBytes(elementBytes) {
   if (elementsOf(counts) == 0) {
     runBytes = 0;

@@ -11,7 +11,8 @@ namespace kerf::runtime {
 class BoxCopy {
 public:
   BoxCopy() = default;
-  BoxCopy(const Shape &fromShape, const Shape &from, const Shape &toShape, const Shape &to, const Shape &counts, int64_t elementBytes);
+  BoxCopy(const Shape &fromShape, const Shape &from, const Shape &toShape, const Shape &to, const Shape &counts,
+          int64_t elementBytes);
 
   void run(const std::byte *from, std::byte *to) const;
   /// One memcpy: the box is contiguous on both sides.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each collective is at most two stages over boxes of its operand and result: a stage sends one box to each peer, receives one from each,
-// and either places what it received or combines it in order of position. Stages are planned at bind time.
+// Each collective is at most two stages over boxes of its operand and result: a stage sends one box to each peer,
+// receives one from each, and either places what it received or combines it in order of position. Stages are planned at
+// bind time.
 #include "kerf/Runtime/Collectives.h"
 #include "Attributes.h"
 #include "Box.h"
@@ -14,8 +15,8 @@
 namespace kerf::runtime {
 
 namespace {
-/// Up to here an all_reduce lets every rank send all to all: one latency instead of two. Measured crossing on two cores with threads
-/// lies between 2 and 16 KiB; the result has the same bits either way.
+/// Up to here an all_reduce lets every rank send all to all: one latency instead of two. Measured crossing on two cores
+/// with threads lies between 2 and 16 KiB; the result has the same bits either way.
 constexpr int64_t kSmallReduceBytes = 4096;
 
 /// Hands out pieces of the scratch memory; with a null base it only counts.
@@ -161,7 +162,9 @@ struct Plan {
 };
 
 /// How much of `size` lies in piece `index` of extent `chunk`.
-int64_t pieceOf(int64_t size, int64_t chunk, int64_t index) { return std::clamp<int64_t>(size - index * chunk, 0, chunk); }
+int64_t pieceOf(int64_t size, int64_t chunk, int64_t index) {
+  return std::clamp<int64_t>(size - index * chunk, 0, chunk);
+}
 
 Shape at(size_t rank, size_t dim, int64_t begin) {
   Shape shape(rank, 0);
@@ -183,8 +186,10 @@ public:
   int64_t scratchBytes() const { return scratch.bytes; }
   int64_t ways() const { return int64_t(members.size()); }
 
-  /// Cuts `shape` along `dim` into pieces of `chunk`; combines this rank's piece into the result of `resultShape` at `resultBegin`.
-  void reduce(ReduceKind kind, const Shape &shape, size_t dim, int64_t chunk, const Shape &resultShape, int64_t resultBegin) {
+  /// Cuts `shape` along `dim` into pieces of `chunk`; combines this rank's piece into the result of `resultShape` at
+  /// `resultBegin`.
+  void reduce(ReduceKind kind, const Shape &shape, size_t dim, int64_t chunk, const Shape &resultShape,
+              int64_t resultBegin) {
     ReduceStage stage;
     open(stage, 0, operand.data);
     auto box = [&](int64_t index) {
@@ -214,8 +219,8 @@ public:
 
   /// Every member sends the same box; member i's lands at `begin(i)` along `dim`, `count(i)` long.
   template <typename Count>
-  void gather(const void *source, const Shape &sourceShape, int64_t sourceBegin, const Shape &resultShape, size_t dim, int64_t chunk,
-              Count count) {
+  void gather(const void *source, const Shape &sourceShape, int64_t sourceBegin, const Shape &resultShape, size_t dim,
+              int64_t chunk, Count count) {
     MoveStage stage;
     open(stage, 1, source);
     auto counts = [&](int64_t index) {
@@ -231,8 +236,9 @@ public:
       if (step)
         stage.outgoing.push_back({members[size_t(to)], pack, packed});
       Shape box = counts(from), begin = at(box.size(), dim, from * chunk);
-      BoxCopy unpack = step ? unpackBox(resultShape, begin, box, elementBytes)
-                            : BoxCopy(sourceShape, at(box.size(), dim, sourceBegin), resultShape, begin, box, elementBytes);
+      BoxCopy unpack =
+          step ? unpackBox(resultShape, begin, box, elementBytes)
+               : BoxCopy(sourceShape, at(box.size(), dim, sourceBegin), resultShape, begin, box, elementBytes);
       if (step && !unpack.contiguous())
         most = std::max(most, unpack.bytes());
       if (step || source != result.data) // an all_reduce has its own piece in place already
@@ -277,7 +283,8 @@ public:
 
   void allGather(size_t dim) {
     int64_t chunk = operand.shape[dim], size = result.shape[dim];
-    gather(operand.data, operand.shape, 0, result.shape, dim, chunk, [=](int64_t index) { return pieceOf(size, chunk, index); });
+    gather(operand.data, operand.shape, 0, result.shape, dim, chunk,
+           [=](int64_t index) { return pieceOf(size, chunk, index); });
   }
 
   void allToAll(size_t dim, size_t otherDim) {
@@ -293,10 +300,12 @@ public:
     int64_t most = 0;
     for (int64_t step = 0; step < ways(); ++step) {
       int64_t to = (position + step) % ways(), from = (position + ways() - step) % ways();
-      Shape sentBegin = at(operand.shape.size(), otherDim, to * cut), placedBegin = at(operand.shape.size(), dim, from * length);
+      Shape sentBegin = at(operand.shape.size(), otherDim, to * cut),
+            placedBegin = at(operand.shape.size(), dim, from * length);
       if (step == 0) {
-        stage.incoming.push_back({members[size_t(position)],
-                                  BoxCopy(operand.shape, sentBegin, result.shape, placedBegin, counts(position, position), elementBytes)});
+        stage.incoming.push_back(
+            {members[size_t(position)],
+             BoxCopy(operand.shape, sentBegin, result.shape, placedBegin, counts(position, position), elementBytes)});
         continue;
       }
       send(stage, members[size_t(to)], packBox(operand.shape, sentBegin, counts(position, to), elementBytes));
@@ -359,7 +368,8 @@ Result<size_t> dimension(const BindRequest &bind, const char *key, std::optional
     return bad(bind.instruction, fmt::format("{} is {}, but it makes {} of {}", key, *dim, text(to), text(from)));
   for (size_t d = 0; d < from.size(); ++d)
     if (from[d] != to[d] && d != size_t(*dim) && d != except)
-      return bad(bind.instruction, fmt::format("it makes {} of {}: dimension {} must stay as it is", text(to), text(from), d));
+      return bad(bind.instruction,
+                 fmt::format("it makes {} of {}: dimension {} must stay as it is", text(to), text(from), d));
   return size_t(*dim);
 }
 
@@ -372,10 +382,11 @@ Result<ReduceKind> reduceKind(const package::Instruction &instruction) {
   return bad(instruction, "its attribute kind must be \"sum\", \"max\" or \"min\"");
 }
 
-/// For collective_permute: which position's tensor each position gets. Where several hold the same piece, those that want it are spread
-/// over them, and a rank that holds what it wants keeps it.
+/// For collective_permute: which position's tensor each position gets. Where several hold the same piece, those that
+/// want it are spread over them, and a rank that holds what it wants keeps it.
 Result<std::vector<int64_t>> permutation(const BindRequest &bind, const std::vector<int64_t> &members) {
-  auto before = layoutAttribute(bind.instruction, "before", bind.mesh), after = layoutAttribute(bind.instruction, "after", bind.mesh);
+  auto before = layoutAttribute(bind.instruction, "before", bind.mesh),
+       after = layoutAttribute(bind.instruction, "after", bind.mesh);
   if (!before)
     return before.error();
   if (!after)
@@ -397,7 +408,8 @@ Result<std::vector<int64_t>> permutation(const BindRequest &bind, const std::vec
   for (const auto &[wanted, positions] : seekers) {
     auto found = holders.find(wanted);
     if (found == holders.end())
-      return bad(bind.instruction, "no rank of the group holds a piece that one wants: its axes don't cover before and after");
+      return bad(bind.instruction,
+                 "no rank of the group holds a piece that one wants: its axes don't cover before and after");
     const std::vector<int64_t> &sources = found->second;
     for (size_t i = 0; i < positions.size(); ++i) {
       bool keeps = std::find(sources.begin(), sources.end(), positions[i]) != sources.end();
@@ -434,7 +446,8 @@ Status buildOp(const CollectiveRequest &request, const std::vector<int64_t> &mem
     return ok();
   }
   std::optional<size_t> except;
-  if (auto other = instruction.attrs.find("other_dim"); other != instruction.attrs.end() && other->is_number_integer() && other->get<int64_t>() >= 0)
+  if (auto other = instruction.attrs.find("other_dim");
+      other != instruction.attrs.end() && other->is_number_integer() && other->get<int64_t>() >= 0)
     except = other->get<size_t>();
   auto dim = dimension(bind, "dim", except);
   if (!dim)
@@ -442,7 +455,8 @@ Status buildOp(const CollectiveRequest &request, const std::vector<int64_t> &mem
   auto covers = [&](int64_t pieces, int64_t whole) -> Status {
     if (pieces * builder.ways() >= whole)
       return ok();
-    return bad(instruction, fmt::format("{} pieces of {} do not make {} (it makes {} of {})", builder.ways(), pieces, whole, text(to), text(from)));
+    return bad(instruction, fmt::format("{} pieces of {} do not make {} (it makes {} of {})", builder.ways(), pieces,
+                                        whole, text(to), text(from)));
   };
   if (instruction.op == "all_gather") {
     if (Status status = covers(from[*dim], to[*dim]); !status)
@@ -508,7 +522,8 @@ namespace {
 constexpr int64_t kSizeTag = 0, kTextTag = 1;
 
 /// Everyone's text to everyone.
-Status exchangeTexts(Communicator &communicator, const std::string &mine, const uint64_t &mineSize, std::vector<std::string> &texts) {
+Status exchangeTexts(Communicator &communicator, const std::string &mine, const uint64_t &mineSize,
+                     std::vector<std::string> &texts) {
   for (int64_t peer = 0; peer < communicator.size(); ++peer) {
     if (peer == communicator.rank())
       continue;
@@ -525,7 +540,8 @@ Status exchangeTexts(Communicator &communicator, const std::string &mine, const 
     if (Status received = communicator.receive(std::as_writable_bytes(std::span(&size, 1)), peer, kSizeTag); !received)
       return received;
     text.resize(size);
-    if (Status received = size ? communicator.receive(std::as_writable_bytes(std::span(text)), peer, kTextTag) : ok(); !received)
+    if (Status received = size ? communicator.receive(std::as_writable_bytes(std::span(text)), peer, kTextTag) : ok();
+        !received)
       return received;
   }
   return ok();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU as a device: the compute stream is the calling thread; any other stream is a worker thread with a queue; an event is a counter
-// with a condition.
+// The CPU as a device: the compute stream is the calling thread; any other stream is a worker thread with a queue; an
+// event is a counter with a condition.
 #include "kerf/Runtime/Device.h"
 
 #include <algorithm>
@@ -183,12 +183,18 @@ public:
     size_t rounded = size_t(std::max<int64_t>((bytes + kAlignment - 1) / kAlignment, 1) * kAlignment);
     auto *memory = static_cast<std::byte *>(std::aligned_alloc(size_t(kAlignment), rounded));
     if (!memory)
-      return Error{fmt::format("cannot allocate {} bytes for one rank: use more ranks, or a plan that needs less", rounded), ExitStatus::Infeasible};
+      return Error{
+          fmt::format("cannot allocate {} bytes for one rank: use more ranks, or a plan that needs less", rounded),
+          ExitStatus::Infeasible};
     std::memset(memory, 0, rounded); // also maps the pages now rather than in the first step
     return std::shared_ptr<std::byte>(memory, [](std::byte *bytes) { std::free(bytes); });
   }
-  void copyIn(std::byte *device, const std::byte *host, int64_t bytes) override { std::memcpy(device, host, size_t(bytes)); }
-  void copyOut(std::byte *host, const std::byte *device, int64_t bytes) override { std::memcpy(host, device, size_t(bytes)); }
+  void copyIn(std::byte *device, const std::byte *host, int64_t bytes) override {
+    std::memcpy(device, host, size_t(bytes));
+  }
+  void copyOut(std::byte *host, const std::byte *device, int64_t bytes) override {
+    std::memcpy(host, device, size_t(bytes));
+  }
   Result<Kernel> bind(const BindRequest &request) override { return bindKernel(request); }
   Result<int64_t> scratchBytes(const BindRequest &request) override { return kerf::runtime::scratchBytes(request); }
   Kernel bindCopy(std::byte *to, const std::byte *from, int64_t bytes) override {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading: flatten, plan memory, bind, list the actions of a step. A step walks the list. A collective that is waited for at once runs on
-// the compute stream; any other is started on its own and waited for by an event.
+// Loading: flatten, plan memory, bind, list the actions of a step. A step walks the list. A collective that is waited
+// for at once runs on the compute stream; any other is started on its own and waited for by an event.
 #include "kerf/Runtime/Executor.h"
 #include "Flatten.h"
 #include "kerf/Runtime/Collectives.h"
@@ -64,7 +64,8 @@ public:
 
   Status load(const ExecutorOptions &options) {
     if (communicator.size() != program.mesh.ranks())
-      return Error{fmt::format("the program is for {} ranks, here are {}: start {}", program.mesh.ranks(), communicator.size(), program.mesh.ranks())};
+      return Error{fmt::format("the program is for {} ranks, here are {}: start {}", program.mesh.ranks(),
+                               communicator.size(), program.mesh.ranks())};
     if (Status status = plan(options); !status)
       return status;
     if (Status status = allocate(); !status)
@@ -73,7 +74,8 @@ public:
     for (size_t i = 0; i < flat.body.size(); ++i)
       if (Status status = bind(i); !status)
         return Error{fmt::format("{}: {}", place(*flat.body[i].source), status.error().message), status.error().status};
-    for (auto &[value, started] : pending) // what nobody waits for reads its operand all the same, which a copy may overwrite
+    for (auto &[value, started] :
+         pending) // what nobody waits for reads its operand all the same, which a copy may overwrite
       if (!started.waited)
         addWait(started);
     for (const EndCopy &copy : buffers.copies)
@@ -122,13 +124,15 @@ public:
       const package::Value &operand = flat.values[size_t(flat.body[i].operands[0])];
       report.waitSeconds += timer.waitSeconds;
       report.collectives.push_back({instruction.op, instruction.name, textAttribute(instruction, "cause", ""),
-                                    textAttribute(instruction, "stream", kDefaultStream), elementsOf(operand.shape) * bytesOf(operand.dtype),
-                                    timer.calls, timer.seconds, timer.waitSeconds});
+                                    textAttribute(instruction, "stream", kDefaultStream),
+                                    elementsOf(operand.shape) * bytesOf(operand.dtype), timer.calls, timer.seconds,
+                                    timer.waitSeconds});
     }
     for (auto &[op, kernel] : byOp)
       if (kernel.calls > 0)
         report.kernels.push_back(kernel);
-    std::stable_sort(report.kernels.begin(), report.kernels.end(), [](const KernelTime &a, const KernelTime &b) { return a.seconds > b.seconds; });
+    std::stable_sort(report.kernels.begin(), report.kernels.end(),
+                     [](const KernelTime &a, const KernelTime &b) { return a.seconds > b.seconds; });
     return report;
   }
 
@@ -187,7 +191,8 @@ private:
         continue;
       }
       offsets[b] = memoryReport.persistentBytes;
-      memoryReport.persistentBytes += (std::max<int64_t>(buffer.lifetime.bytes, 1) + Device::kAlignment - 1) / Device::kAlignment * Device::kAlignment;
+      memoryReport.persistentBytes += (std::max<int64_t>(buffer.lifetime.bytes, 1) + Device::kAlignment - 1) /
+                                      Device::kAlignment * Device::kAlignment;
     }
     Placement placement = placeBuffers(working, Device::kAlignment);
     for (size_t w = 0; w < working.size(); ++w)
@@ -214,9 +219,15 @@ private:
       switch (program.args[i].kind) {
       case package::ArgKind::Parameter:
       case package::ArgKind::Buffer:
-      case package::ArgKind::Constant: memoryReport.parametersBytes += bytes; break;
-      case package::ArgKind::State: memoryReport.statesBytes += bytes; break;
-      default: memoryReport.inputsBytes += bytes; break;
+      case package::ArgKind::Constant:
+        memoryReport.parametersBytes += bytes;
+        break;
+      case package::ArgKind::State:
+        memoryReport.statesBytes += bytes;
+        break;
+      default:
+        memoryReport.inputsBytes += bytes;
+        break;
       }
     }
     std::vector<bool> isGradient(buffers.buffers.size(), false);
@@ -249,7 +260,8 @@ private:
         return status;
       if (auto ended = communicator.failure())
         return *ended;
-      Error error{fmt::format("rank {}: {}: {}", communicator.rank(), place(instruction), status.error().message), status.error().status};
+      Error error{fmt::format("rank {}: {}: {}", communicator.rank(), place(instruction), status.error().message),
+                  status.error().status};
       communicator.abort(error);
       return error;
     };
@@ -270,13 +282,15 @@ private:
       return kernel.error();
     if (keptConstant(index))
       return (*kernel)();
-    actions.push_back({Action::Kind::Compute, wrapped(std::move(*kernel), instruction, &timers[index], false), &timers[index], nullptr, nullptr, nullptr});
+    actions.push_back({Action::Kind::Compute, wrapped(std::move(*kernel), instruction, &timers[index], false),
+                       &timers[index], nullptr, nullptr, nullptr});
     return ok();
   }
 
   bool keptConstant(size_t index) const {
     const std::vector<int> &results = flat.body[index].results;
-    return !results.empty() && buffers.buffers[size_t(buffers.bufferOf[size_t(results[0])])].kind == BufferKind::Constant;
+    return !results.empty() &&
+           buffers.buffers[size_t(buffers.bufferOf[size_t(results[0])])].kind == BufferKind::Constant;
   }
 
   Status bindCollectiveAt(size_t index) {
@@ -284,7 +298,8 @@ private:
     CollectiveRequest request = collectiveRequest(index);
     ++collectivesBound;
     if (request.tag + 1 > communicator.maxTag())
-      return Error{fmt::format("tag {} of this collective is above {}, the largest that this MPI allows", request.tag + 1, communicator.maxTag())};
+      return Error{fmt::format("tag {} of this collective is above {}, the largest that this MPI allows",
+                               request.tag + 1, communicator.maxTag())};
     auto kernel = bindCollective(request);
     if (!kernel)
       return kernel.error();
@@ -326,10 +341,12 @@ private:
   /// What waits in line during a step: how much at once depends on which rank is ahead, so there is room for all of it.
   void reserve() {
     for (auto &[name, stream] : streams) {
-      auto starts = std::count_if(actions.begin(), actions.end(), [&](const Action &action) { return action.stream == stream.get(); });
+      auto starts = std::count_if(actions.begin(), actions.end(),
+                                  [&](const Action &action) { return action.stream == stream.get(); });
       stream->reserve(kCallsToStart * size_t(starts));
     }
-    size_t peers = size_t(communicator.size() - 1), atOnce = streams.size() + 1; // one on each stream, that of kernels included
+    size_t peers = size_t(communicator.size() - 1),
+           atOnce = streams.size() + 1; // one on each stream, that of kernels included
     communicator.reserve(kMessagesToPeer * peers * atOnce);
   }
 
@@ -345,7 +362,8 @@ private:
 
   Status run(const Action &action) {
     switch (action.kind) {
-    case Action::Kind::Compute: return compute->enqueue(action.kernel);
+    case Action::Kind::Compute:
+      return compute->enqueue(action.kernel);
     case Action::Kind::Start:
       compute->record(*action.ready);
       if (Status status = action.stream->wait(*action.ready); !status)
@@ -370,12 +388,12 @@ private:
   FlatProgram flat;
   BufferPlan buffers;
   std::vector<int64_t> offsets; // of each buffer, in the arena or in what persists
-  std::vector<int> scratchOf; // buffer of each instruction's scratch, or -1
+  std::vector<int> scratchOf;   // buffer of each instruction's scratch, or -1
   std::shared_ptr<std::byte> persistent, arena;
   std::vector<std::byte *> memories; // of each buffer; empty until allocated
   int64_t collectivesBound = 0;
-  std::map<int, Pending> pending;                     // [value]: started on a stream
-  std::vector<Timer> timers;                          // of each instruction
+  std::map<int, Pending> pending; // [value]: started on a stream
+  std::vector<Timer> timers;      // of each instruction
   std::vector<Action> actions;
   MemoryReport memoryReport;
   int64_t steps = 0;
@@ -399,7 +417,9 @@ public:
   int64_t maxTag() const override { return INT64_MAX; }
 
 private:
-  static Status silent() { return Error{"a program whose memory is only planned sent a message", ExitStatus::InternalCheck}; }
+  static Status silent() {
+    return Error{"a program whose memory is only planned sent a message", ExitStatus::InternalCheck};
+  }
   int64_t ranks;
 };
 
@@ -414,8 +434,8 @@ Result<MemoryReport> planMemory(const package::Program &program) {
   return executor.memory();
 }
 
-Result<std::unique_ptr<Executor>> Executor::create(const package::Program &program, Device &device, Communicator &communicator,
-                                                   const ExecutorOptions &options) {
+Result<std::unique_ptr<Executor>> Executor::create(const package::Program &program, Device &device,
+                                                   Communicator &communicator, const ExecutorOptions &options) {
   auto executor = std::make_unique<ProgramExecutor>(program, device, communicator);
   if (Status status = executor->load(options); !status)
     return status.error();

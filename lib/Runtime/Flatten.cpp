@@ -100,12 +100,13 @@ private:
       if (!isView(op))
         continue;
       if (instruction.operands.size() != 1 || instruction.results.size() != 1)
-        return Error{fmt::format("{} of '{}' takes one operand and gives one result, not {} and {}", op, instruction.source->name,
-                                 instruction.operands.size(), instruction.results.size())};
-      const package::Value &from = flat.values[size_t(instruction.operands[0])], &to = flat.values[size_t(instruction.results[0])];
+        return Error{fmt::format("{} of '{}' takes one operand and gives one result, not {} and {}", op,
+                                 instruction.source->name, instruction.operands.size(), instruction.results.size())};
+      const package::Value &from = flat.values[size_t(instruction.operands[0])],
+                           &to = flat.values[size_t(instruction.results[0])];
       if (from.dtype != to.dtype || elementsOf(from.shape) != elementsOf(to.shape))
-        return Error{fmt::format("{} of '{}' makes {} elements of {}, which has {}", op, instruction.source->name, elementsOf(to.shape),
-                                 toString(from.dtype), elementsOf(from.shape))};
+        return Error{fmt::format("{} of '{}' makes {} elements of {}, which has {}", op, instruction.source->name,
+                                 elementsOf(to.shape), toString(from.dtype), elementsOf(from.shape))};
       root[size_t(instruction.results[0])] = root[size_t(instruction.operands[0])];
     }
     return ok();
@@ -186,7 +187,8 @@ private:
   }
 
   /// The buffer of the argument that this result replaces, when the argument's old value is needed no more.
-  int updatedArgument(const FlatInstruction &instruction, int result, int64_t position, bool collective, const std::vector<int> &taken) {
+  int updatedArgument(const FlatInstruction &instruction, int result, int64_t position, bool collective,
+                      const std::vector<int> &taken) {
     int arg = updates[size_t(instruction.results[size_t(result)])];
     if (arg < 0 || argOccupied[size_t(arg)])
       return -1;
@@ -199,12 +201,14 @@ private:
     return buffer;
   }
 
-  int dyingOperand(const FlatInstruction &instruction, int result, int64_t position, int64_t bytes, const std::vector<int> &taken) const {
+  int dyingOperand(const FlatInstruction &instruction, int result, int64_t position, int64_t bytes,
+                   const std::vector<int> &taken) const {
     for (int operand : instruction.operands) {
       int buffer = plan.bufferOf[size_t(root[size_t(operand)])];
       const Buffer &candidate = plan.buffers[size_t(buffer)];
-      if (candidate.kind == BufferKind::Working && candidate.lifetime.end == position && candidate.lifetime.bytes == bytes &&
-          std::find(taken.begin(), taken.end(), buffer) == taken.end() && mayTake(instruction, result, buffer))
+      if (candidate.kind == BufferKind::Working && candidate.lifetime.end == position &&
+          candidate.lifetime.bytes == bytes && std::find(taken.begin(), taken.end(), buffer) == taken.end() &&
+          mayTake(instruction, result, buffer))
         return buffer;
     }
     return -1;
@@ -212,11 +216,13 @@ private:
 
   void addCopies() {
     std::vector<EndCopy> updates;
-    std::map<int, int> saved; // argument that changes at the end -> where its old content is kept, -1 while nobody needs it
+    std::map<int, int>
+        saved; // argument that changes at the end -> where its old content is kept, -1 while nobody needs it
     for (size_t i = 0; i < program.args.size(); ++i) {
       if (program.args[i].updatedBy < 0)
         continue;
-      int to = plan.bufferOf[size_t(flat.args[i])], from = plan.bufferOf[size_t(flat.results[size_t(program.args[i].updatedBy)])];
+      int to = plan.bufferOf[size_t(flat.args[i])],
+          from = plan.bufferOf[size_t(flat.results[size_t(program.args[i].updatedBy)])];
       if (from != to) {
         updates.push_back({from, to});
         saved[to] = -1;

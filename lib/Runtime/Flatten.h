@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry function with its calls expanded: one list of instructions, each call's values its own. And which buffer each value has.
+// The entry function with its calls expanded: one list of instructions, each call's values its own. And which buffer
+// each value has.
 #pragma once
 
 #include "MemoryPlan.h"
@@ -39,14 +40,17 @@ inline constexpr int64_t kKeptConstantBytes = 64 * 1024;
 
 struct BufferPlan {
   std::vector<Buffer> buffers;
-  std::vector<int> bufferOf; // of each flat value
+  std::vector<int> bufferOf;      // of each flat value
   std::vector<int> resultBuffers; // of each result of the entry
-  /// In this order: arguments' updates that were not computed in their place, after the old content that they or results still need was saved.
+  /// In this order: arguments' updates that were not computed in their place, after the old content that they or
+  /// results still need was saved.
   std::vector<EndCopy> copies;
-  std::vector<int64_t> waitedAt; // for each collective, the position of its first wait (or the end); -1 for other instructions
+  std::vector<int64_t>
+      waitedAt; // for each collective, the position of its first wait (or the end); -1 for other instructions
 };
 
-/// How buffers may be shared: `Views` for reshape and wait alone, `InPlace` also by writing results over operands and arguments.
+/// How buffers may be shared: `Views` for reshape and wait alone, `InPlace` also by writing results over operands and
+/// arguments.
 enum class Sharing { Views, InPlace };
 
 Result<BufferPlan> planBuffers(const package::Program &program, const FlatProgram &flat, Sharing sharing);

@@ -26,8 +26,7 @@ std::string listed(const std::vector<std::string> &names) {
   return names.size() > kMost ? fmt::format("{} and {} more", out, names.size() - kMost) : names.empty() ? "none" : out;
 }
 
-template <typename Map>
-std::vector<std::string> namesOf(const Map &map) {
+template <typename Map> std::vector<std::string> namesOf(const Map &map) {
   std::vector<std::string> names;
   for (const auto &[name, value] : map)
     names.push_back(name);
@@ -36,9 +35,11 @@ std::vector<std::string> namesOf(const Map &map) {
 
 Status checkWeight(const Arg &arg, const Tensor &tensor) {
   if (tensor.shape != arg.exportedShape)
-    return Error{fmt::format("weights: '{}' has shape {}, the model's has {}", arg.name, text(tensor.shape), text(arg.exportedShape))};
+    return Error{fmt::format("weights: '{}' has shape {}, the model's has {}", arg.name, text(tensor.shape),
+                             text(arg.exportedShape))};
   if (isFloating(tensor.dtype) != isFloating(arg.dtype))
-    return Error{fmt::format("weights: '{}' is {}, the model's is {}", arg.name, toString(tensor.dtype), toString(arg.dtype))};
+    return Error{
+        fmt::format("weights: '{}' is {}, the model's is {}", arg.name, toString(tensor.dtype), toString(arg.dtype))};
   return ok();
 }
 
@@ -62,12 +63,13 @@ Status findWeights(const package::Program &program, const TensorMap &weights, In
       source.kind = ArgSource::Kind::Initialize;
       missing.push_back(arg.name);
     } else if (arg.kind != ArgKind::State) { // states start as zeros
-      return Error{fmt::format("weights: the {} '{}' of shape {} is missing; there are {}", toString(arg.kind), arg.name,
-                               text(arg.exportedShape), listed(namesOf(weights)))};
+      return Error{fmt::format("weights: the {} '{}' of shape {} is missing; there are {}", toString(arg.kind),
+                               arg.name, text(arg.exportedShape), listed(namesOf(weights)))};
     }
   }
   if (anyParameter && !missing.empty())
-    return Error{fmt::format("weights: {} of the model's parameters are missing: {}; there are {}. Give all, or none to initialize from the seed",
+    return Error{fmt::format("weights: {} of the model's parameters are missing: {}; there are {}. Give all, or none "
+                             "to initialize from the seed",
                              missing.size(), listed(missing), listed(namesOf(weights)))};
   inputs.initialized = std::move(missing);
   for (const auto &[name, tensor] : weights)
@@ -79,18 +81,21 @@ Status findWeights(const package::Program &program, const TensorMap &weights, In
 Result<Tensor> findData(const Arg &arg, const std::vector<std::string> &inputNames, const TensorMap &data) {
   auto found = data.find(arg.name);
   if (found == data.end())
-    return Error{fmt::format("data: the model's input '{}' is missing; it takes {}, the data has {}", arg.name, listed(inputNames), listed(namesOf(data)))};
+    return Error{fmt::format("data: the model's input '{}' is missing; it takes {}, the data has {}", arg.name,
+                             listed(inputNames), listed(namesOf(data)))};
   const Tensor &tensor = found->second;
   bool matches = tensor.shape.size() == arg.exportedShape.size() + 1 &&
                  std::equal(arg.exportedShape.begin(), arg.exportedShape.end(), tensor.shape.begin() + 1);
   if (!matches)
-    return Error{fmt::format("data: '{}' has shape {}, the model takes {} for each step: [steps{}{}]", arg.name, text(tensor.shape),
-                             text(arg.exportedShape), arg.exportedShape.empty() ? "" : ", ", fmt::join(arg.exportedShape, ", "))};
+    return Error{fmt::format("data: '{}' has shape {}, the model takes {} for each step: [steps{}{}]", arg.name,
+                             text(tensor.shape), text(arg.exportedShape), arg.exportedShape.empty() ? "" : ", ",
+                             fmt::join(arg.exportedShape, ", "))};
   if (tensor.shape[0] < 1)
     return Error{fmt::format("data: '{}' has no steps: its shape is {}", arg.name, text(tensor.shape))};
   auto converted = convertTensor(tensor, arg.dtype);
   if (!converted)
-    return Error{fmt::format("data: '{}' is {}, the model takes {}: {}", arg.name, toString(tensor.dtype), toString(arg.dtype), converted.error().message)};
+    return Error{fmt::format("data: '{}' is {}, the model takes {}: {}", arg.name, toString(tensor.dtype),
+                             toString(arg.dtype), converted.error().message)};
   return converted;
 }
 } // namespace
@@ -118,7 +123,8 @@ Result<Inputs> findInputs(const package::Program &program, const TensorMap &weig
     if (!tensor)
       return tensor.error();
     if (first && tensor->shape[0] != inputs.dataSteps)
-      return Error{fmt::format("data: '{}' has {} steps, '{}' has {}", first->name, inputs.dataSteps, arg.name, tensor->shape[0])};
+      return Error{fmt::format("data: '{}' has {} steps, '{}' has {}", first->name, inputs.dataSteps, arg.name,
+                               tensor->shape[0])};
     first = &arg;
     inputs.dataSteps = tensor->shape[0];
     source = {ArgSource::Kind::Data, std::move(*tensor)};

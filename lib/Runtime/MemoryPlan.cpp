@@ -7,7 +7,9 @@
 namespace kerf::runtime {
 
 namespace {
-int64_t aligned(int64_t bytes, int64_t alignment) { return (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment; }
+int64_t aligned(int64_t bytes, int64_t alignment) {
+  return (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+}
 } // namespace
 
 Placement placeBuffers(std::span<const Lifetime> buffers, int64_t alignment) {
@@ -35,7 +37,8 @@ Placement placeBuffers(std::span<const Lifetime> buffers, int64_t alignment) {
     placement.offsets[index] = offset;
     placement.bytes = std::max(placement.bytes, offset + bytes);
     Placed entry{offset, offset + bytes, buffer.begin, buffer.end};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry, [](const Placed &a, const Placed &b) { return a.offset < b.offset; }),
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
+                                   [](const Placed &a, const Placed &b) { return a.offset < b.offset; }),
                   entry);
   }
   return placement;

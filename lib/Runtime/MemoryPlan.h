@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The static memory plan: every value of a step at a fixed offset of one arena, values that are never alive together sharing bytes.
+// The static memory plan: every value of a step at a fixed offset of one arena, values that are never alive together
+// sharing bytes.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,9 @@ struct Placement {
   int64_t bytes = 0; // of the arena
 };
 
-/// Largest first, each in the tightest gap between the buffers already placed that are alive with it, else above them (greedy by size:
-/// Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020). Offsets are multiples of `alignment`.
+/// Largest first, each in the tightest gap between the buffers already placed that are alive with it, else above them
+/// (greedy by size: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020). Offsets are
+/// multiples of `alignment`.
 Placement placeBuffers(std::span<const Lifetime> buffers, int64_t alignment);
 
 /// Bytes alive at each of the `positions` positions: their maximum is the least that any placement needs.

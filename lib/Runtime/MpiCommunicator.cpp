@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as processes under mpirun or srun. MPI's own waits spin; these test and sleep, a little longer each time, so that more ranks than
-// cores get along. A mutex lets several streams of a rank share MPI (MPI_THREAD_SERIALIZED is enough).
+// Ranks as processes under mpirun or srun. MPI's own waits spin; these test and sleep, a little longer each time, so
+// that more ranks than cores get along. A mutex lets several streams of a rank share MPI (MPI_THREAD_SERIALIZED is
+// enough).
 #include "kerf/Runtime/Communicator.h"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace kerf::runtime {
 
 namespace {
 constexpr size_t kMostBytes = size_t(1) << 30; // of one MPI message: its count is an int
-constexpr int kEagerTests = 32;                // tests before the first sleep; a neighbour on another core answers within them
+constexpr int kEagerTests = 32; // tests before the first sleep; a neighbour on another core answers within them
 constexpr std::chrono::microseconds kLongestSleep{200};
 
 std::string mpiText(int code) {
@@ -74,7 +75,8 @@ public:
     for (size_t at = 0; at == 0 || at < bytes.size(); at += kMostBytes) {
       std::lock_guard lock(mutex);
       MPI_Request request;
-      int code = MPI_Isend(bytes.data() + at, int(std::min(kMostBytes, bytes.size() - at)), MPI_BYTE, int(to), int(tag), MPI_COMM_WORLD, &request);
+      int code = MPI_Isend(bytes.data() + at, int(std::min(kMostBytes, bytes.size() - at)), MPI_BYTE, int(to), int(tag),
+                           MPI_COMM_WORLD, &request);
       if (code != MPI_SUCCESS)
         return failed("send to", to, code);
       sending.push_back({tag, to, request});
@@ -148,7 +150,8 @@ private:
       int count = 0;
       MPI_Get_count(&status, MPI_BYTE, &count);
       if (size_t(count) != bytes.size())
-        return Error{fmt::format("rank {} expects {} bytes from rank {} (tag {}), which sent {}", self, bytes.size(), from, tag, count),
+        return Error{fmt::format("rank {} expects {} bytes from rank {} (tag {}), which sent {}", self, bytes.size(),
+                                 from, tag, count),
                      ExitStatus::InternalCheck};
       return ok();
     }
@@ -183,7 +186,8 @@ Result<std::unique_ptr<Communicator>> createMpiCommunicator() {
     return Error{fmt::format("MPI cannot start: {}", mpiText(code))};
   if (provided < MPI_THREAD_SERIALIZED) {
     MPI_Finalize();
-    return Error{fmt::format("this MPI allows only thread level {}, Kerf's streams need MPI_THREAD_SERIALIZED ({})", provided, MPI_THREAD_SERIALIZED)};
+    return Error{fmt::format("this MPI allows only thread level {}, Kerf's streams need MPI_THREAD_SERIALIZED ({})",
+                             provided, MPI_THREAD_SERIALIZED)};
   }
   return std::unique_ptr<Communicator>(std::make_unique<MpiCommunicator>());
 }

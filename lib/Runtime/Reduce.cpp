@@ -9,8 +9,7 @@ namespace kerf::runtime {
 
 namespace {
 /// The message's elements as the accumulator's type.
-template <typename Stored>
-struct Plain {
+template <typename Stored> struct Plain {
   using Wide = Stored;
   static Wide widen(Stored value) { return value; }
 };
@@ -23,8 +22,7 @@ struct F16 {
   static float widen(uint16_t bits) { return floatFromF16(bits); }
 };
 
-template <typename T>
-T sum(T a, T b) {
+template <typename T> T sum(T a, T b) {
   if constexpr (std::is_same_v<T, bool>)
     return a || b;
   else if constexpr (std::is_integral_v<T>)
@@ -32,14 +30,8 @@ T sum(T a, T b) {
   else
     return a + b;
 }
-template <typename T>
-T larger(T a, T b) {
-  return a > b || a != a ? a : b;
-}
-template <typename T>
-T smaller(T a, T b) {
-  return a < b || a != a ? a : b;
-}
+template <typename T> T larger(T a, T b) { return a > b || a != a ? a : b; }
+template <typename T> T smaller(T a, T b) { return a < b || a != a ? a : b; }
 
 template <typename Type, typename Stored>
 void addAs(ReduceKind kind, std::byte *accumulator, const std::byte *next, int64_t elements) {
@@ -76,15 +68,24 @@ void Reducer::start(std::byte *accumulator, const std::byte *next, int64_t eleme
 
 void Reducer::add(std::byte *accumulator, const std::byte *next, int64_t elements) const {
   switch (dtype) {
-  case DType::F64: return addAs<Plain<double>, double>(kind, accumulator, next, elements);
-  case DType::F32: return addAs<Plain<float>, float>(kind, accumulator, next, elements);
-  case DType::BF16: return addAs<Bf16, uint16_t>(kind, accumulator, next, elements);
-  case DType::F16: return addAs<F16, uint16_t>(kind, accumulator, next, elements);
-  case DType::I64: return addAs<Plain<int64_t>, int64_t>(kind, accumulator, next, elements);
-  case DType::I32: return addAs<Plain<int32_t>, int32_t>(kind, accumulator, next, elements);
-  case DType::I8: return addAs<Plain<int8_t>, int8_t>(kind, accumulator, next, elements);
-  case DType::U8: return addAs<Plain<uint8_t>, uint8_t>(kind, accumulator, next, elements);
-  case DType::Bool: return addAs<Plain<bool>, bool>(kind, accumulator, next, elements);
+  case DType::F64:
+    return addAs<Plain<double>, double>(kind, accumulator, next, elements);
+  case DType::F32:
+    return addAs<Plain<float>, float>(kind, accumulator, next, elements);
+  case DType::BF16:
+    return addAs<Bf16, uint16_t>(kind, accumulator, next, elements);
+  case DType::F16:
+    return addAs<F16, uint16_t>(kind, accumulator, next, elements);
+  case DType::I64:
+    return addAs<Plain<int64_t>, int64_t>(kind, accumulator, next, elements);
+  case DType::I32:
+    return addAs<Plain<int32_t>, int32_t>(kind, accumulator, next, elements);
+  case DType::I8:
+    return addAs<Plain<int8_t>, int8_t>(kind, accumulator, next, elements);
+  case DType::U8:
+    return addAs<Plain<uint8_t>, uint8_t>(kind, accumulator, next, elements);
+  case DType::Bool:
+    return addAs<Plain<bool>, bool>(kind, accumulator, next, elements);
   }
 }
 

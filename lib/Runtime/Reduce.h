@@ -7,8 +7,8 @@
 
 namespace kerf::runtime {
 
-/// 16-bit floats are combined in f32 and rounded once at the end; all other types in their own. Sum, max and min of booleans are or, or, and.
-/// A NaN on either side gives NaN.
+/// 16-bit floats are combined in f32 and rounded once at the end; all other types in their own. Sum, max and min of
+/// booleans are or, or, and. A NaN on either side gives NaN.
 class Reducer {
 public:
   Reducer() = default;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run: inputs are found and checked once, then every rank (a thread, or this process) loads its program, fills its arguments and steps.
+// A run: inputs are found and checked once, then every rank (a thread, or this process) loads its program, fills its
+// arguments and steps.
 #include "kerf/Runtime/Run.h"
 #include "Inputs.h"
 #include "Kernels/Common.h"
@@ -28,13 +29,20 @@ double secondsSince(Clock::time_point start) { return std::chrono::duration<doub
 void writeScalar(DType dtype, double value, std::byte *bytes) {
   auto put = [&](auto typed) { std::memcpy(bytes, &typed, sizeof(typed)); };
   switch (dtype) {
-  case DType::F64: return put(value);
-  case DType::F32: return put(float(value));
-  case DType::BF16: return put(bf16FromFloat(float(value)));
-  case DType::F16: return put(f16FromFloat(float(value)));
-  case DType::I64: return put(int64_t(value));
-  case DType::I32: return put(int32_t(value));
-  default: return put(int8_t(value));
+  case DType::F64:
+    return put(value);
+  case DType::F32:
+    return put(float(value));
+  case DType::BF16:
+    return put(bf16FromFloat(float(value)));
+  case DType::F16:
+    return put(f16FromFloat(float(value)));
+  case DType::I64:
+    return put(int64_t(value));
+  case DType::I32:
+    return put(int32_t(value));
+  default:
+    return put(int8_t(value));
   }
 }
 
@@ -106,7 +114,8 @@ private:
     case ArgSource::Kind::Initialize:
       initializeParameter(options.seed, arg.name, arg.shape, shard, {host.data(), arg.dtype, shard.local});
       break;
-    case ArgSource::Kind::Zeros: break;
+    case ArgSource::Kind::Zeros:
+      break;
     case ArgSource::Kind::Data: {
       int64_t stepBytes = elementsOf(arg.shape) * bytesOf(arg.dtype);
       feeds.push_back({&source, cutShard(arg.shape, shard, bytesOf(arg.dtype)), stepBytes, std::move(host), target});
@@ -126,7 +135,8 @@ private:
       if (feed.source->kind == ArgSource::Kind::Data)
         feed.cut.run(feed.source->tensor.data + (step % inputs.dataSteps) * feed.stepBytes, feed.host.data());
       else
-        writeScalar(feed.target.dtype, feed.source->kind == ArgSource::Kind::Step ? double(step) : learningRate, feed.host.data());
+        writeScalar(feed.target.dtype, feed.source->kind == ArgSource::Kind::Step ? double(step) : learningRate,
+                    feed.host.data());
       device->copyIn(static_cast<std::byte *>(feed.target.data), feed.host.data(), feed.target.bytes());
     }
   }
@@ -177,7 +187,8 @@ private:
     TensorMap tensors;
     for (size_t i = 0; i < program.args.size(); ++i) {
       const Arg &arg = program.args[i];
-      bool saved = arg.kind == ArgKind::Parameter || arg.kind == ArgKind::Buffer || (arg.kind == ArgKind::State && options.saveStates);
+      bool saved = arg.kind == ArgKind::Parameter || arg.kind == ArgKind::Buffer ||
+                   (arg.kind == ArgKind::State && options.saveStates);
       if (!saved)
         continue;
       auto whole = gather(executor->argument(i), arg.shape, arg.sharding);
@@ -252,12 +263,14 @@ Status checkInputs(const package::Program &program, const TensorMap &weights, co
   return ok();
 }
 
-Result<RunReport> run(const package::Program &program, const TensorMap &weights, const TensorMap &data, const RunOptions &options) {
+Result<RunReport> run(const package::Program &program, const TensorMap &weights, const TensorMap &data,
+                      const RunOptions &options) {
   int64_t ranks = program.mesh.ranks();
   auto inputs = findInputs(program, weights, data);
   Status ready = inputs ? checkWritable(options.savePath) : Status(inputs.error());
   if (ready && options.communicator && options.communicator->size() != ranks)
-    ready = Error{fmt::format("the program is for {} ranks, but {} processes were started: mpirun -n {}", ranks, options.communicator->size(), ranks)};
+    ready = Error{fmt::format("the program is for {} ranks, but {} processes were started: mpirun -n {}", ranks,
+                              options.communicator->size(), ranks)};
   if (!options.communicator) {
     if (!ready)
       return ready.error();

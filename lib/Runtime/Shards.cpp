@@ -21,7 +21,8 @@ uint64_t hashOf(const std::string &name) {
   return hash;
 }
 
-/// Standard normal by Box and Muller from two words, each moved to the middle of its interval so that the logarithm is finite.
+/// Standard normal by Box and Muller from two words, each moved to the middle of its interval so that the logarithm is
+/// finite.
 double normal(uint32_t a, uint32_t b) {
   double u = (double(a) + 0.5) * 0x1p-32, v = (double(b) + 0.5) * 0x1p-32;
   return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
@@ -29,11 +30,20 @@ double normal(uint32_t a, uint32_t b) {
 
 void store(const TensorView &tensor, int64_t index, double value) {
   switch (tensor.dtype) {
-  case DType::F64: static_cast<double *>(tensor.data)[index] = value; break;
-  case DType::F32: static_cast<float *>(tensor.data)[index] = float(value); break;
-  case DType::BF16: static_cast<uint16_t *>(tensor.data)[index] = bf16FromFloat(float(value)); break;
-  case DType::F16: static_cast<uint16_t *>(tensor.data)[index] = f16FromFloat(float(value)); break;
-  default: break; // integers start as zeros
+  case DType::F64:
+    static_cast<double *>(tensor.data)[index] = value;
+    break;
+  case DType::F32:
+    static_cast<float *>(tensor.data)[index] = float(value);
+    break;
+  case DType::BF16:
+    static_cast<uint16_t *>(tensor.data)[index] = bf16FromFloat(float(value));
+    break;
+  case DType::F16:
+    static_cast<uint16_t *>(tensor.data)[index] = f16FromFloat(float(value));
+    break;
+  default:
+    break; // integers start as zeros
   }
 }
 } // namespace
@@ -52,8 +62,8 @@ BoxCopy cutShard(const Shape &shape, const Shard &shard, int64_t elementBytes) {
   return BoxCopy(shape, shard.begin, shard.local, Shape(shape.size(), 0), shard.count, elementBytes);
 }
 
-Result<std::optional<Tensor>> gatherShards(Communicator &communicator, const Mesh &mesh, const Shape &shape, const Sharding &sharding,
-                                           const TensorView &local) {
+Result<std::optional<Tensor>> gatherShards(Communicator &communicator, const Mesh &mesh, const Shape &shape,
+                                           const Sharding &sharding, const TensorView &local) {
   // The lowest rank that holds a box sends it; every rank finds the same owners by itself.
   int64_t elementBytes = bytesOf(local.dtype);
   std::map<Shape, int64_t> owners;
@@ -80,7 +90,8 @@ Result<std::optional<Tensor>> gatherShards(Communicator &communicator, const Mes
   for (const auto &[begin, owner] : owners) {
     Shard shard = shardOf(mesh, shape, sharding, owner);
     if (owner == 0) {
-      BoxCopy(shard.local, Shape(shape.size(), 0), shape, shard.begin, shard.count, elementBytes).run(static_cast<const std::byte *>(local.data), bytes);
+      BoxCopy(shard.local, Shape(shape.size(), 0), shape, shard.begin, shard.count, elementBytes)
+          .run(static_cast<const std::byte *>(local.data), bytes);
       continue;
     }
     BoxCopy unpack = unpackBox(shape, shard.begin, shard.count, elementBytes);
@@ -95,7 +106,8 @@ Result<std::optional<Tensor>> gatherShards(Communicator &communicator, const Mes
 PhiloxWords philox(uint64_t counterLow, uint64_t counterHigh, uint64_t key) {
   constexpr uint64_t kMultiply0 = 0xD2511F53, kMultiply1 = 0xCD9E8D57;
   constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
-  uint32_t c[4] = {uint32_t(counterLow), uint32_t(counterLow >> 32), uint32_t(counterHigh), uint32_t(counterHigh >> 32)};
+  uint32_t c[4] = {uint32_t(counterLow), uint32_t(counterLow >> 32), uint32_t(counterHigh),
+                   uint32_t(counterHigh >> 32)};
   uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
   for (int round = 0; round < 10; ++round) {
     uint64_t p0 = kMultiply0 * c[0], p1 = kMultiply1 * c[2];
@@ -108,7 +120,8 @@ PhiloxWords philox(uint64_t counterLow, uint64_t counterHigh, uint64_t key) {
   return result;
 }
 
-void initializeParameter(uint64_t seed, const std::string &name, const Shape &shape, const Shard &shard, const TensorView &local) {
+void initializeParameter(uint64_t seed, const std::string &name, const Shape &shape, const Shard &shard,
+                         const TensorView &local) {
   uint64_t hash = hashOf(name);
   bool flat = shape.size() < 2, ones = shape.size() == 1 && (name == "weight" || name.ends_with(".weight"));
   size_t rank = shape.size();

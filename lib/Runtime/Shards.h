@@ -20,14 +20,17 @@ Shard shardOf(const Mesh &mesh, const Shape &shape, const Sharding &sharding, in
 BoxCopy cutShard(const Shape &shape, const Shard &shard, int64_t elementBytes);
 
 /// Puts `local` of every rank together on rank 0 (nothing elsewhere). Every rank calls it, in the same order. Tag 2.
-Result<std::optional<Tensor>> gatherShards(Communicator &communicator, const Mesh &mesh, const Shape &shape, const Sharding &sharding,
-                                           const TensorView &local);
+Result<std::optional<Tensor>> gatherShards(Communicator &communicator, const Mesh &mesh, const Shape &shape,
+                                           const Sharding &sharding, const TensorView &local);
 
-/// Initial values of a parameter that no file gives (docs/runtime.md): one-dimensional `*.weight` ones, other one-dimensional and scalar
-/// tensors zeros, the rest normal with deviation 0.02. A value depends on (seed, name, index in the whole tensor) alone.
-void initializeParameter(uint64_t seed, const std::string &name, const Shape &shape, const Shard &shard, const TensorView &local);
+/// Initial values of a parameter that no file gives (docs/runtime.md): one-dimensional `*.weight` ones, other
+/// one-dimensional and scalar tensors zeros, the rest normal with deviation 0.02. A value depends on (seed, name, index
+/// in the whole tensor) alone.
+void initializeParameter(uint64_t seed, const std::string &name, const Shape &shape, const Shard &shard,
+                         const TensorView &local);
 
-/// Philox 4x32-10 (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011): four words for a counter and a key.
+/// Philox 4x32-10 (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011): four words for a counter and a
+/// key.
 struct PhiloxWords {
   uint32_t words[4];
 };

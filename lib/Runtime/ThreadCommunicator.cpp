@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as threads of one process. A send leaves a note in the receiver's mailbox; the receiver copies straight from the sender's buffer.
+// Ranks as threads of one process. A send leaves a note in the receiver's mailbox; the receiver copies straight from
+// the sender's buffer.
 #include "kerf/Runtime/Communicator.h"
 
 #include <algorithm>
@@ -82,7 +83,8 @@ public:
     int64_t withdrawn = 0;
     for (Mailbox &mailbox : group->mailboxes) {
       std::lock_guard lock(mailbox.mutex);
-      withdrawn += int64_t(std::erase_if(mailbox.notes, [&](const Note &note) { return note.from == self && note.tag == tag; }));
+      withdrawn +=
+          int64_t(std::erase_if(mailbox.notes, [&](const Note &note) { return note.from == self && note.tag == tag; }));
     }
     std::unique_lock lock(mine.mutex);
     for (; withdrawn > 0; --withdrawn)
@@ -95,7 +97,8 @@ public:
     Mailbox &mine = group->mailboxes[size_t(self)], &theirs = group->mailboxes[size_t(from)];
     std::unique_lock lock(mine.mutex);
     auto find = [&] {
-      return std::find_if(mine.notes.begin(), mine.notes.end(), [&](const Note &note) { return note.from == from && note.tag == tag; });
+      return std::find_if(mine.notes.begin(), mine.notes.end(),
+                          [&](const Note &note) { return note.from == from && note.tag == tag; });
     };
     mine.arrived.wait(lock, [&] { return group->failed || find() != mine.notes.end(); });
     if (group->failed)
@@ -113,7 +116,8 @@ public:
     }
     theirs.left.notify_all();
     if (!fits)
-      return Error{fmt::format("rank {} expects {} bytes from rank {} (tag {}), which sent {}", self, bytes.size(), from, tag, source.size()),
+      return Error{fmt::format("rank {} expects {} bytes from rank {} (tag {}), which sent {}", self, bytes.size(),
+                               from, tag, source.size()),
                    ExitStatus::InternalCheck};
     return ok();
   }
@@ -126,7 +130,9 @@ public:
       group->failed = true;
     }
     for (Mailbox &mailbox : group->mailboxes) {
-      { std::lock_guard lock(mailbox.mutex); } // nobody is between its check of `failed` and its wait
+      {
+        std::lock_guard lock(mailbox.mutex);
+      } // nobody is between its check of `failed` and its wait
       mailbox.arrived.notify_all();
       mailbox.left.notify_all();
     }

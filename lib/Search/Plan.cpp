@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Search/Plan.h"
-
 #include "kerf/Support/Nesting.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -141,8 +141,7 @@ void readSchedule(Reader &in, const Json &value, Plan &plan) {
     return in.fail("\"schedule\" has to be an object, like {\"name\": \"1f1b\"}");
   in.onlyKeys(value, "schedule", {"name", "chunks", "variant"});
   if (value.contains("name"))
-    plan.schedule.name =
-        in.word(value["name"], "schedule.name", {"gpipe", "1f1b", "interleaved", "zero-bubble"});
+    plan.schedule.name = in.word(value["name"], "schedule.name", {"gpipe", "1f1b", "interleaved", "zero-bubble"});
   if (value.contains("chunks"))
     plan.schedule.chunks = in.count(value["chunks"], "schedule.chunks", 1, kMostStages);
   if (value.contains("variant"))
@@ -161,9 +160,10 @@ void readStages(Reader &in, const Json &value, Plan &plan) {
       return in.fail(fmt::format("{} is {}; it has to be an object like {{\"layers\": [0, 11]}}", what, entry.dump()));
     for (const char *key : {"ops", "ranks", "mesh"})
       if (entry.contains(key))
-        return in.fail(fmt::format("{} has the key \"{}\": cuts at ops and stages with ranks or meshes of their own are "
-                                   "not known yet; give \"layers\"",
-                                   what, key));
+        return in.fail(
+            fmt::format("{} has the key \"{}\": cuts at ops and stages with ranks or meshes of their own are "
+                        "not known yet; give \"layers\"",
+                        what, key));
     in.onlyKeys(entry, what, {"layers", "stage", "chunk"});
     StageLayers run{std::nullopt, int64_t(i) % std::max<int64_t>(1, stages), int64_t(i) / std::max<int64_t>(1, stages)};
     if (entry.contains("stage"))
@@ -218,7 +218,8 @@ bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &
   else if (key == "overlap") {
     plan.overlap.emplace();
     if (!value.is_array())
-      return in.fail(fmt::format("overlap is {}; it has to be a list of {}", value.dump(), fmt::join(kPlanOverlaps, ", "))),
+      return in.fail(
+                 fmt::format("overlap is {}; it has to be a list of {}", value.dump(), fmt::join(kPlanOverlaps, ", "))),
              true;
     for (const Json &item : value)
       plan.overlap->push_back(in.word(item, key, {"gradients", "parameters", "tensor", "stage"}));
@@ -416,8 +417,8 @@ Status checkLowerable(const Plan &plan, const std::string &where) {
       {!all(plan.recompute, "none"), "recompute", "recomputation", "\"none\""},
       {!all(plan.optimizerSharding, int64_t{0}), "optimizer_sharding", "optimizer sharding", "0"},
       {plan.optimizerShardingRanks > 1, "optimizer_sharding_ranks", "optimizer sharding", "1"},
-      {!all(plan.sequenceParallel, false), "sequence_parallel",
-       "sequence parallelism as a switch (pin ops instead)", "false"},
+      {!all(plan.sequenceParallel, false), "sequence_parallel", "sequence parallelism as a switch (pin ops instead)",
+       "false"},
       {plan.stages.size() > 1, "stages", "a pipeline of several stages", "one stage"},
       {plan.schedule.chunks > 1, "schedule.chunks", "a pipeline of several stages", "1"},
       {plan.attention == "unfused", "attention", "unfused attention", "\"fused\""},

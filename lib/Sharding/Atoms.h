@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two shardings may cut one mesh axis at different places. Atoms are the parts into which both cut it together, so that a
-// reshard moves whole atoms: from ["x"] and to ["x":(1)2] on "x"=6 have the atoms x:(1)2 and x:(2)3.
+// Two shardings may cut one mesh axis at different places. Atoms are the parts into which both cut it together, so that
+// a reshard moves whole atoms: from ["x"] and to ["x":(1)2] on "x"=6 have the atoms x:(1)2 and x:(2)3.
 #pragma once
 
 #include "kerf/Sharding/Sharding.h"
@@ -17,8 +17,9 @@ bool isChain(const std::vector<int64_t> &places);
 /// `refs` cut at every place that falls inside one.
 std::vector<AxisRef> split(std::span<const AxisRef> refs, const Boundaries &boundaries);
 
-/// The places where two canonical shardings cut the axes, for each of them. Where the places of both together are a chain, both get
-/// all of them; else (axis of size 6 cut as (1)2 here and as (1)3 there) each keeps its own, and their atoms overlap.
+/// The places where two canonical shardings cut the axes, for each of them. Where the places of both together are a
+/// chain, both get all of them; else (axis of size 6 cut as (1)2 here and as (1)3 there) each keeps its own, and their
+/// atoms overlap.
 struct CommonBoundaries {
   Boundaries ofFrom, ofTo;
   std::vector<bool> isCommon; // [axis]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shortest path from one sharding to another. A node is a layout: which atoms (Atoms.h) cut each dimension in which order,
-// with what chunk, and which are still partial; an edge is a step. Layouts are small values, so that thousands of searches are quick.
+// The shortest path from one sharding to another. A node is a layout: which atoms (Atoms.h) cut each dimension in which
+// order, with what chunk, and which are still partial; an edge is a step. Layouts are small values, so that thousands
+// of searches are quick.
 #include "kerf/Sharding/Reshard.h"
 #include "Atoms.h"
 #include "ReshardSteps.h"
@@ -21,7 +22,8 @@ namespace {
 constexpr size_t kMaxAtoms = 12;
 constexpr size_t kMaxCutDims = 8;
 constexpr int kMaxSettledLayouts = 500;
-// Up to so many atoms that move, a dimension may gain any of them; with more (parts of three axes), only those that `to` cuts it by.
+// Up to so many atoms that move, a dimension may gain any of them; with more (parts of three axes), only those that
+// `to` cuts it by.
 constexpr int kMaxFreeAtoms = 3;
 
 /// Atoms of one dimension, major first.
@@ -61,7 +63,9 @@ struct Layout {
 struct LayoutHash {
   size_t operator()(const Layout &layout) const {
     uint64_t hash = layout.partial;
-    auto mix = [&](uint64_t value) { hash = (hash ^ value) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29; }; // Fibonacci hashing
+    auto mix = [&](uint64_t value) {
+      hash = (hash ^ value) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
+    }; // Fibonacci hashing
     for (size_t d = 0; d < kMaxCutDims; ++d) {
       for (size_t i = 0; i < layout.dims[d].count; ++i)
         mix(layout.dims[d].id[i] + 1u);
@@ -81,7 +85,8 @@ struct Node {
 
 class Planner {
 public:
-  Planner(const Mesh &mesh, const Shape &shape, int64_t elementBytes, const Sharding &from, const Sharding &to, const StepPrice &price)
+  Planner(const Mesh &mesh, const Shape &shape, int64_t elementBytes, const Sharding &from, const Sharding &to,
+          const StepPrice &price)
       : mesh(mesh), shape(shape), elementBytes(elementBytes), from(from), to(to), price(price) {}
 
   std::vector<ReshardStep> plan();
@@ -107,13 +112,13 @@ private:
   Layout gain(const Layout &layout, size_t d, const Digits &added, int64_t chunk) const;
   Layout lose(const Layout &layout, size_t d, size_t keep) const;
   /// Every ordered choice of the atoms in `candidates` that may cut one dimension together.
-  template <typename Visit>
-  void forEachSequence(uint32_t candidates, const Digits &prefix, Visit visit) const;
+  template <typename Visit> void forEachSequence(uint32_t candidates, const Digits &prefix, Visit visit) const;
 
   int64_t bytesOf(const Layout &layout) const;
   Sharding shardingOf(const Layout &layout) const;
   std::vector<AxisRef> refsOf(const Digits &digits) const;
-  ReshardStep makeStep(const Layout &before, const Layout &after, ReshardStepKind kind, const Digits &axes, int d, int other) const;
+  ReshardStep makeStep(const Layout &before, const Layout &after, ReshardStepKind kind, const Digits &axes, int d,
+                       int other) const;
   double totalPrice(const std::vector<ReshardStep> &steps) const;
 
   const Mesh &mesh;
@@ -127,7 +132,7 @@ private:
   std::vector<size_t> cutDims;    // the tensor dimensions that `from` or `to` cuts; layouts know only these
   int64_t uncutElements = 1;
   Layout start, goal;
-  std::array<size_t, kMaxCutDims> frozen{};     // so many major atoms of the dimension stay
+  std::array<size_t, kMaxCutDims> frozen{};    // so many major atoms of the dimension stay
   std::array<uint32_t, kMaxCutDims> mayGain{}; // the atoms that may come to cut the dimension
 
   std::vector<Node> nodes;
@@ -172,7 +177,8 @@ bool Planner::buildLayouts() {
     cutDims.push_back(d);
   }
   Digits fromPartial, toPartial;
-  if (!toDigits(split(from.partial, boundaries.ofFrom), fromPartial) || !toDigits(split(to.partial, boundaries.ofTo), toPartial))
+  if (!toDigits(split(from.partial, boundaries.ofFrom), fromPartial) ||
+      !toDigits(split(to.partial, boundaries.ofTo), toPartial))
     return false;
   start.partial = fromPartial.mask();
   goal.partial = toPartial.mask();
@@ -184,8 +190,8 @@ bool Planner::buildLayouts() {
   return true;
 }
 
-/// Major atoms on which both agree, elements included, never move. Where the chunk that they leave is larger than the dimension,
-/// gathering them too would be cheaper than gathering up to them, so they are not frozen.
+/// Major atoms on which both agree, elements included, never move. Where the chunk that they leave is larger than the
+/// dimension, gathering them too would be cheaper than gathering up to them, so they are not frozen.
 void Planner::limitMoves() {
   for (size_t d = 0; d < cutDims.size(); ++d) {
     const Digits &have = start.dims[d], &want = goal.dims[d];
@@ -242,8 +248,7 @@ Layout Planner::lose(const Layout &layout, size_t d, size_t keep) const {
   return next;
 }
 
-template <typename Visit>
-void Planner::forEachSequence(uint32_t candidates, const Digits &prefix, Visit visit) const {
+template <typename Visit> void Planner::forEachSequence(uint32_t candidates, const Digits &prefix, Visit visit) const {
   for (uint32_t rest = candidates; rest; rest &= rest - 1) {
     const uint32_t bit = rest & -rest;
     if (clashes(bit, prefix.mask()))
@@ -286,10 +291,10 @@ Sharding Planner::shardingOf(const Layout &layout) const {
   return sharding;
 }
 
-ReshardStep Planner::makeStep(const Layout &before, const Layout &after, ReshardStepKind kind, const Digits &axes, int d,
-                              int other) const {
-  ReshardStep step{kind, refsOf(axes), d < 0 ? -1 : static_cast<int>(cutDims[d]), other < 0 ? -1 : static_cast<int>(cutDims[other]),
-                   shardingOf(after)};
+ReshardStep Planner::makeStep(const Layout &before, const Layout &after, ReshardStepKind kind, const Digits &axes,
+                              int d, int other) const {
+  ReshardStep step{kind, refsOf(axes), d < 0 ? -1 : static_cast<int>(cutDims[d]),
+                   other < 0 ? -1 : static_cast<int>(cutDims[other]), shardingOf(after)};
   if (kind == ReshardStepKind::CollectivePermute)
     step.axes = permuteAxes(mesh, shardingOf(before), step.after);
   return step;
@@ -317,7 +322,8 @@ void Planner::relax(int node, const Layout &next, ReshardStepKind kind, const Di
   open.push({total, steps, index});
 }
 
-/// All-reduce over any of the axes that `to` doesn't leave partial, and reduce-scatter of them into a dimension that may gain them.
+/// All-reduce over any of the axes that `to` doesn't leave partial, and reduce-scatter of them into a dimension that
+/// may gain them.
 void Planner::expandReductions(int node) {
   const Layout layout = nodes[node].layout;
   const uint32_t extra = layout.partial & ~goal.partial;
@@ -350,9 +356,11 @@ void Planner::expandGathers(int node) {
       const Layout without = lose(layout, d, keep);
       relax(node, without, ReshardStepKind::AllGather, moved, static_cast<int>(d));
       for (size_t other = 0; other < cutDims.size(); ++other) {
-        const int64_t chunk = other == d || (moved.mask() & ~mayGain[other]) ? 0 : chunkAfterGain(layout, other, waysOf(moved));
+        const int64_t chunk =
+            other == d || (moved.mask() & ~mayGain[other]) ? 0 : chunkAfterGain(layout, other, waysOf(moved));
         if (chunk != 0)
-          relax(node, gain(without, other, moved, chunk), ReshardStepKind::AllToAll, moved, static_cast<int>(d), static_cast<int>(other));
+          relax(node, gain(without, other, moved, chunk), ReshardStepKind::AllToAll, moved, static_cast<int>(d),
+                static_cast<int>(other));
       }
     }
 }
@@ -369,8 +377,8 @@ void Planner::expandSlices(int node) {
   }
 }
 
-/// Chooses for dimension d and those after it other atoms of the same ways. `taken`: atoms that can't be chosen any more.
-/// Atoms that overlap others are left to gathers: an exchange between them would not be digit by digit.
+/// Chooses for dimension d and those after it other atoms of the same ways. `taken`: atoms that can't be chosen any
+/// more. Atoms that overlap others are left to gathers: an exchange between them would not be digit by digit.
 void Planner::expandPermutes(int node, size_t d, Layout &next, uint32_t taken) {
   const Layout &layout = nodes[node].layout;
   if (d == cutDims.size()) {
@@ -452,7 +460,8 @@ bool Planner::planDirectly(std::vector<ReshardStep> &steps) {
   if (differing.size() != 1 || start.dims[d].count != goal.dims[d].count + 1 || !isExtension(goal, start, d) ||
       goal.chunk[d] > shape[cutDims[d]]) // then gathering all and slicing moves less
     return false;
-  add(goal, ReshardStepKind::AllGather, start.dims[d].part(goal.dims[d].count, start.dims[d].count), static_cast<int>(d));
+  add(goal, ReshardStepKind::AllGather, start.dims[d].part(goal.dims[d].count, start.dims[d].count),
+      static_cast<int>(d));
   return true;
 }
 
@@ -509,15 +518,16 @@ std::vector<ReshardStep> Planner::plan() {
 
 } // namespace
 
-Result<std::vector<ReshardStep>> planReshard(const Mesh &mesh, const Shape &shape, int64_t elementBytes, const Sharding &from,
-                                             const Sharding &to, const StepPrice &price) {
+Result<std::vector<ReshardStep>> planReshard(const Mesh &mesh, const Shape &shape, int64_t elementBytes,
+                                             const Sharding &from, const Sharding &to, const StepPrice &price) {
   if (Status status = checkSharding(mesh, shape, from); !status)
     return Error{"reshard from: " + status.error().message, status.error().status};
   if (Status status = checkSharding(mesh, shape, to); !status)
     return Error{"reshard to: " + status.error().message, status.error().status};
   if (!canReshard(from, to))
-    return Error{fmt::format("cannot reshard {} to {}: a value that is not partial does not become partial; leave the result whole",
-                             toString(mesh, shape, from), toString(mesh, shape, to))};
+    return Error{fmt::format(
+        "cannot reshard {} to {}: a value that is not partial does not become partial; leave the result whole",
+        toString(mesh, shape, from), toString(mesh, shape, to))};
   const Sharding canonicalFrom = canonical(from), canonicalTo = canonical(to);
   if (canonicalFrom == canonicalTo)
     return std::vector<ReshardStep>{};

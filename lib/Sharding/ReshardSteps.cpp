@@ -57,7 +57,8 @@ bool canReshard(const Sharding &from, const Sharding &to) {
     return true;
   const std::vector<AxisRef> have = canonical(from).partial;
   const std::vector<AxisRef> want = canonical(to).partial;
-  return from.partialKind == to.partialKind && std::all_of(want.begin(), want.end(), [&](const AxisRef &ref) { return covers(have, ref); });
+  return from.partialKind == to.partialKind &&
+         std::all_of(want.begin(), want.end(), [&](const AxisRef &ref) { return covers(have, ref); });
 }
 
 /// Where an atom stands: the dimension, and what one step of its digit is worth in positions of that dimension.

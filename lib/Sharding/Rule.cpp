@@ -26,7 +26,8 @@ static bool contains(const FactorMap &map, int factor) {
 }
 
 static bool inAnyOperand(const Rule &rule, int factor) {
-  return std::any_of(rule.operands.begin(), rule.operands.end(), [&](const FactorMap &map) { return contains(map, factor); });
+  return std::any_of(rule.operands.begin(), rule.operands.end(),
+                     [&](const FactorMap &map) { return contains(map, factor); });
 }
 
 static std::optional<CutFactors> cutFactors(const Rule &rule, const Mesh &mesh, const Strategy &strategy) {
@@ -139,8 +140,8 @@ std::optional<OpSharding> project(const Rule &rule, const Mesh &mesh, const Stra
 }
 
 /// Assigns axes from `axis` on in every way, and keeps what `project` accepts.
-static void enumerateFrom(const Rule &rule, const Mesh &mesh, size_t axis, std::vector<int64_t> &roomOfFactor, Strategy &strategy,
-                          std::vector<Strategy> &found) {
+static void enumerateFrom(const Rule &rule, const Mesh &mesh, size_t axis, std::vector<int64_t> &roomOfFactor,
+                          Strategy &strategy, std::vector<Strategy> &found) {
   if (axis == mesh.axes.size()) {
     if (project(rule, mesh, strategy))
       found.push_back(strategy);
@@ -210,9 +211,9 @@ static std::string describe(const Rule &rule, int f) {
   const Factor &factor = rule.factors[f];
   switch (factor.kind) {
   case FactorKind::Cuttable: {
-    const bool isReduced = inAnyOperand(rule, f) && std::any_of(rule.results.begin(), rule.results.end(), [&](const FactorMap &map) {
-                             return !contains(map, f);
-                           });
+    const bool isReduced =
+        inAnyOperand(rule, f) &&
+        std::any_of(rule.results.begin(), rule.results.end(), [&](const FactorMap &map) { return !contains(map, f); });
     return isReduced ? fmt::format("reduction({})", toString(factor.reduction)) : "";
   }
   case FactorKind::Decomposed:
@@ -220,7 +221,8 @@ static std::string describe(const Rule &rule, int f) {
   case FactorKind::Replicated:
     return "replicated";
   case FactorKind::PartialSum:
-    return fmt::format("partial({}) -> ({})", fmt::join(factor.partialOperands, ", "), fmt::join(factor.partialResults, ", "));
+    return fmt::format("partial({}) -> ({})", fmt::join(factor.partialOperands, ", "),
+                       fmt::join(factor.partialResults, ", "));
   }
   return "";
 }
@@ -241,25 +243,29 @@ std::string toString(const Rule &rule) {
   return toString(rule, rule.operands) + " -> " + toString(rule, rule.results) + notes;
 }
 
-static Status checkMap(const Rule &rule, const FactorMap &map, const Shape &shape, std::string_view what, size_t index) {
+static Status checkMap(const Rule &rule, const FactorMap &map, const Shape &shape, std::string_view what,
+                       size_t index) {
   if (map.size() != shape.size())
-    return Error{fmt::format("sharding rule: {} {} has {} dimensions in the rule, {} in the op", what, index, map.size(), shape.size())};
+    return Error{fmt::format("sharding rule: {} {} has {} dimensions in the rule, {} in the op", what, index,
+                             map.size(), shape.size())};
   std::set<int> seen;
   for (size_t d = 0; d < map.size(); ++d) {
     int64_t product = 1;
     for (int f : map[d]) {
       if (f < 0 || f >= static_cast<int>(rule.factors.size()))
-        return Error{fmt::format("sharding rule: {} {} dimension {} names factor {} of {}", what, index, d, f, rule.factors.size())};
+        return Error{fmt::format("sharding rule: {} {} dimension {} names factor {} of {}", what, index, d, f,
+                                 rule.factors.size())};
       if (rule.factors[f].kind == FactorKind::PartialSum)
-        return Error{fmt::format("sharding rule: {} {} dimension {} holds {}, a partial sum, which has no index", what, index, d,
-                                 rule.factors[f].name)};
+        return Error{fmt::format("sharding rule: {} {} dimension {} holds {}, a partial sum, which has no index", what,
+                                 index, d, rule.factors[f].name)};
       if (!seen.insert(f).second)
-        return Error{fmt::format("sharding rule: {} {} holds factor {} twice, again in dimension {}", what, index, rule.factors[f].name, d)};
+        return Error{fmt::format("sharding rule: {} {} holds factor {} twice, again in dimension {}", what, index,
+                                 rule.factors[f].name, d)};
       product *= rule.factors[f].size;
     }
     if (product != shape[d])
-      return Error{fmt::format("sharding rule: {} {} dimension {} has size {}, its factors {} give {}", what, index, d, shape[d],
-                               toString(rule, map[d]), product)};
+      return Error{fmt::format("sharding rule: {} {} dimension {} has size {}, its factors {} give {}", what, index, d,
+                               shape[d], toString(rule, map[d]), product)};
   }
   return ok();
 }
@@ -273,9 +279,11 @@ static Status checkIndices(const Factor &factor, const std::vector<int> &indices
 
 Status checkRule(const Rule &rule, std::span<const Shape> operandShapes, std::span<const Shape> resultShapes) {
   if (rule.operands.size() != operandShapes.size())
-    return Error{fmt::format("sharding rule: {} operands in the rule, {} in the op", rule.operands.size(), operandShapes.size())};
+    return Error{fmt::format("sharding rule: {} operands in the rule, {} in the op", rule.operands.size(),
+                             operandShapes.size())};
   if (rule.results.size() != resultShapes.size())
-    return Error{fmt::format("sharding rule: {} results in the rule, {} in the op", rule.results.size(), resultShapes.size())};
+    return Error{
+        fmt::format("sharding rule: {} results in the rule, {} in the op", rule.results.size(), resultShapes.size())};
   for (const Factor &factor : rule.factors) {
     if (factor.size < 0)
       return Error{fmt::format("sharding rule: factor {} has size {}", factor.name, factor.size)};
@@ -319,7 +327,8 @@ static void addPartialSum(Rule &rule, std::vector<int> operands, std::vector<int
   rule.factors.push_back(std::move(factor));
 }
 
-Rule elementwiseRule(const Shape &shape, int numOperands, int numResults, const std::vector<std::vector<int>> &linearOperandSets) {
+Rule elementwiseRule(const Shape &shape, int numOperands, int numResults,
+                     const std::vector<std::vector<int>> &linearOperandSets) {
   Rule rule;
   FactorMap map;
   for (int64_t size : shape)

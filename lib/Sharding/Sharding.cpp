@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of meshes and shardings: coordinates, groups of ranks, local shapes, and the check that a sharding is one.
+// The arithmetic of meshes and shardings: coordinates, groups of ranks, local shapes, and the check that a sharding is
+// one.
 #include "kerf/Sharding/Sharding.h"
 
 #include <algorithm>
@@ -39,7 +40,9 @@ static int64_t refStride(const Mesh &mesh, const AxisRef &ref) {
   return axisStride(mesh, ref.axis) * (mesh.axes[ref.axis].size / (ref.before * ref.size));
 }
 
-int64_t coordinate(const Mesh &mesh, const AxisRef &ref, int64_t rank) { return rank / refStride(mesh, ref) % ref.size; }
+int64_t coordinate(const Mesh &mesh, const AxisRef &ref, int64_t rank) {
+  return rank / refStride(mesh, ref) % ref.size;
+}
 
 int64_t position(const Mesh &mesh, std::span<const AxisRef> refs, int64_t rank) {
   int64_t p = 0;
@@ -158,7 +161,8 @@ std::string toString(const Mesh &mesh, const Shape &shape, const Sharding &shard
   text += "]";
   if (sharding.partial.empty())
     return text;
-  const std::string kind = sharding.partialKind == ReduceKind::Sum ? "" : fmt::format("({})", toString(sharding.partialKind));
+  const std::string kind =
+      sharding.partialKind == ReduceKind::Sum ? "" : fmt::format("({})", toString(sharding.partialKind));
   return text + fmt::format(" partial{} [{}]", kind, toString(mesh, sharding.partial));
 }
 
@@ -166,10 +170,12 @@ static Status checkRef(const Mesh &mesh, const AxisRef &ref) {
   if (ref.axis < 0 || ref.axis >= static_cast<int>(mesh.axes.size()))
     return Error{fmt::format("sharding names axis {}, the mesh has {} axes", ref.axis, mesh.axes.size())};
   if (ref.size < 2)
-    return Error{fmt::format("sharding uses {} of size {}: parts of size 1 cut nothing, leave them out", toString(mesh, ref), ref.size)};
+    return Error{fmt::format("sharding uses {} of size {}: parts of size 1 cut nothing, leave them out",
+                             toString(mesh, ref), ref.size)};
   const int64_t size = mesh.axes[ref.axis].size;
   if (ref.before < 1 || ref.before > size || ref.size > size || size % (ref.before * ref.size) != 0)
-    return Error{fmt::format("sharding uses {}: {} * {} does not divide the axis's size {}", toString(mesh, ref), ref.before, ref.size, size)};
+    return Error{fmt::format("sharding uses {}: {} * {} does not divide the axis's size {}", toString(mesh, ref),
+                             ref.before, ref.size, size)};
   return ok();
 }
 
@@ -180,16 +186,18 @@ static bool areApart(const AxisRef &a, const AxisRef &b) {
 
 static Status checkDim(int64_t size, const DimSharding &dim, size_t d) {
   if (dim.axes.empty() != (dim.chunk == 0))
-    return Error{fmt::format("dimension {} is cut by {} axes and has chunk {}: the chunk is 0 exactly where nothing cuts", d,
-                             dim.axes.size(), dim.chunk)};
+    return Error{
+        fmt::format("dimension {} is cut by {} axes and has chunk {}: the chunk is 0 exactly where nothing cuts", d,
+                    dim.axes.size(), dim.chunk)};
   if (dim.axes.empty())
     return ok();
   const int64_t n = ways(dim.axes);
   if (dim.chunk < 0 || dim.chunk > std::numeric_limits<int64_t>::max() / n)
     return Error{fmt::format("dimension {} has chunk {}, outside what {} ranks can hold", d, dim.chunk, n)};
   if (n * dim.chunk < size)
-    return Error{fmt::format("dimension {} of size {} is not covered by {} chunks of {} = {}; the chunk must be at least {}", d, size, n,
-                             dim.chunk, n * dim.chunk, defaultChunk(size, dim.axes))};
+    return Error{
+        fmt::format("dimension {} of size {} is not covered by {} chunks of {} = {}; the chunk must be at least {}", d,
+                    size, n, dim.chunk, n * dim.chunk, defaultChunk(size, dim.axes))};
   return ok();
 }
 
@@ -205,15 +213,16 @@ Status checkSharding(const Mesh &mesh, const Shape &shape, const Sharding &shard
   for (size_t i = 0; i < used.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if (!areApart(used[i], used[j]))
-        return Error{fmt::format("{} and {} are the same ranks in part: an axis occurs once in a sharding", toString(mesh, used[j]),
-                                 toString(mesh, used[i]))};
+        return Error{fmt::format("{} and {} are the same ranks in part: an axis occurs once in a sharding",
+                                 toString(mesh, used[j]), toString(mesh, used[i]))};
   for (size_t d = 0; d < shape.size(); ++d)
     if (Status status = checkDim(shape[d], sharding.dims[d], d); !status)
       return status;
   if (!std::is_sorted(sharding.partial.begin(), sharding.partial.end()))
     return Error{fmt::format("partial [{}] is not sorted by axis", toString(mesh, sharding.partial))};
   if (sharding.partial.empty() && sharding.partialKind != ReduceKind::Sum)
-    return Error{fmt::format("the sharding is partial over no axis, yet its kind is {} instead of sum", toString(sharding.partialKind))};
+    return Error{fmt::format("the sharding is partial over no axis, yet its kind is {} instead of sum",
+                             toString(sharding.partialKind))};
   return ok();
 }
 

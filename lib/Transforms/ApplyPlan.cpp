@@ -68,7 +68,8 @@ void writeChoice(ModuleOp module, const Placement &placement, const std::vector<
   for (size_t i = 0; i < placement.nodes.size(); ++i) {
     const PlacementNode &node = placement.nodes[i];
     if (node.argument)
-      arguments.push_back({argumentKey(node.argument), axisNames(placement.mesh, node.shardings[choice[i]].results[0])});
+      arguments.push_back(
+          {argumentKey(node.argument), axisNames(placement.mesh, node.shardings[choice[i]].results[0])});
     if (!node.op)
       continue;
     OpPlan op{keys[node.op].key, {}};
@@ -87,7 +88,8 @@ Status applyPlan(ModuleOp module, const Plan &plan) {
   for (MeshOp op : llvm::make_early_inc_range(module.getOps<MeshOp>()))
     op.erase();
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-  MeshOp::create(builder, module.getLoc(), builder.getStringAttr(KerfDialect::kMeshName), MeshAttr::fromMesh(context, mesh));
+  MeshOp::create(builder, module.getLoc(), builder.getStringAttr(KerfDialect::kMeshName),
+                 MeshAttr::fromMesh(context, mesh));
 
   auto keys = opKeys(module);
   std::vector<bool> used(plan.ops.size(), false);
@@ -100,23 +102,28 @@ Status applyPlan(ModuleOp module, const Plan &plan) {
     if (auto entry = exact.find(key.key); entry != exact.end())
       found = entry->second;
     else
-      found = llvm::find_if(plan.ops, [&](const OpPlan &entry) { return matchesKey(entry.pattern, key); }) - plan.ops.begin();
+      found = llvm::find_if(plan.ops, [&](const OpPlan &entry) { return matchesKey(entry.pattern, key); }) -
+              plan.ops.begin();
     if (found == plan.ops.size())
       continue;
     used[found] = true;
     Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
     auto strategy = parseOpPlan(plan.ops[found], mesh, rule);
     if (!strategy)
-      return Error{fmt::format("the plan's ops[\"{}\"] for {}: {}", plan.ops[found].pattern, key.key, strategy.error().message)};
+      return Error{
+          fmt::format("the plan's ops[\"{}\"] for {}: {}", plan.ops[found].pattern, key.key, strategy.error().message)};
     for (int &factor : strategy->factorOfAxis)
       factor = std::max(factor, -1);
     if (!project(rule, mesh, *strategy))
-      return Error{fmt::format("the plan's ops[\"{}\"] can't be carried out on {}: its rule is {}", plan.ops[found].pattern, key.key, toString(rule))};
+      return Error{fmt::format("the plan's ops[\"{}\"] can't be carried out on {}: its rule is {}",
+                               plan.ops[found].pattern, key.key, toString(rule))};
     op->setAttr(KerfDialect::kStrategyAttr, strategyAttr(context, mesh, rule, *strategy));
   }
   for (size_t i = 0; i < used.size(); ++i)
     if (!used[i])
-      return Error{fmt::format("the plan's ops[\"{}\"] matches no op: the plan belongs to another model, or to other options", plan.ops[i].pattern)};
+      return Error{
+          fmt::format("the plan's ops[\"{}\"] matches no op: the plan belongs to another model, or to other options",
+                      plan.ops[i].pattern)};
 
   for (auto function : module.getOps<func::FuncOp>()) {
     SmallVector<DictionaryAttr> attributes; // set together: one by one, each would copy those of all

@@ -8,7 +8,8 @@
 
 namespace kerf {
 
-/// Starts at dimension 0 of every input (rank >= 1) and follows factors through ops and calls, both ways, until nothing changes.
+/// Starts at dimension 0 of every input (rank >= 1) and follows factors through ops and calls, both ways, until nothing
+/// changes.
 class BatchDims {
 public:
   explicit BatchDims(mlir::ModuleOp module);

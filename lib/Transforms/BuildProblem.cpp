@@ -21,7 +21,8 @@ namespace kerf {
 
 namespace {
 
-/// Tensors of the operand's size that a decomposed composite has at once, counted in the decompositions of lib/Dialect/Kerf.
+/// Tensors of the operand's size that a decomposed composite has at once, counted in the decompositions of
+/// lib/Dialect/Kerf.
 constexpr int64_t kDecomposedBuffers = 3;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -65,12 +66,14 @@ struct EdgeSeconds {
 class Builder {
 public:
   Builder(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints, const StrategyRank &rank)
-      : module(module), symbols(module), collectives(collectives), constraints(constraints), rank(rank), batch(module), keys(opKeys(module)) {}
+      : module(module), symbols(module), collectives(collectives), constraints(constraints), rank(rank), batch(module),
+        keys(opKeys(module)) {}
 
   Result<Placement> build(std::optional<int64_t> memoryLimitBytes);
 
 private:
-  Status addNode(PlacementNode node, ValueRange operands, ValueRange results, const std::string &name, double multiplicity);
+  Status addNode(PlacementNode node, ValueRange operands, ValueRange results, const std::string &name,
+                 double multiplicity);
   Status addFunction(func::FuncOp function);
   void addUses(func::FuncOp function);
   void addMemory();
@@ -93,7 +96,7 @@ private:
   llvm::MapVector<Operation *, OpKey> keys;
   Placement placement;
   DenseMap<Value, Source> sources;
-  llvm::DenseMap<Operation *, int> calls; // how often a function runs in a step
+  llvm::DenseMap<Operation *, int> calls;       // how often a function runs in a step
   std::vector<std::vector<double>> nodeSeconds; // [node][strategy]
   std::vector<EdgeSeconds> edges;
   std::map<std::pair<int, int>, size_t> edgeBetween;
@@ -204,9 +207,11 @@ Status Builder::addFunction(func::FuncOp function) {
       continue;
     auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
     if (!ruled)
-      return Error{fmt::format("{}: {} has no sharding rule and can't be planned", nodeName(op.getLoc()), op.getName().getStringRef().str())};
+      return Error{fmt::format("{}: {} has no sharding rule and can't be planned", nodeName(op.getLoc()),
+                               op.getName().getStringRef().str())};
     PlacementNode node{&op, {}, ruled.getShardingRule(), {}, {}};
-    if (Status status = addNode(std::move(node), op.getOperands(), op.getResults(), keys[&op].key, multiplicity); !status)
+    if (Status status = addNode(std::move(node), op.getOperands(), op.getResults(), keys[&op].key, multiplicity);
+        !status)
       return status;
   }
   return ok();
@@ -290,19 +295,22 @@ void Builder::writeCosts() {
 
 void Builder::addUses(func::FuncOp function) {
   double multiplicity = calls[function];
-  // A value that may be partial and has several users is brought into shape once for all: a node of its own between them.
+  // A value that may be partial and has several users is brought into shape once for all: a node of its own between
+  // them.
   DenseMap<Value, int> shared;
   auto sharedForm = [&](Value value) {
     if (!value.hasOneUse() && !value.use_empty()) {
       Source source = sourceOf(value);
       const auto &shardings = placement.nodes[source.node].shardings;
-      bool partial = llvm::any_of(shardings, [&](const OpSharding &s) { return !s.results[source.result].partial.empty(); });
+      bool partial =
+          llvm::any_of(shardings, [&](const OpSharding &s) { return !s.results[source.result].partial.empty(); });
       if (partial && !shared.contains(value)) {
         PlacementNode node{nullptr, {}, argumentRule(shapeOf(value)), {}, {}};
         std::vector<bool> batchFactor = batch.batchFactors(node.rule, value, value);
         for (Strategy &strategy : enumerateStrategies(node.rule, placement.mesh))
           if (auto sharding = project(node.rule, placement.mesh, strategy);
-              sharding && allowed(node.rule, batchFactor, strategy) && (!rank || rank(node, value, value, batchFactor, strategy))) {
+              sharding && allowed(node.rule, batchFactor, strategy) &&
+              (!rank || rank(node, value, value, batchFactor, strategy))) {
             node.strategies.push_back(std::move(strategy));
             node.shardings.push_back(std::move(*sharding));
           }
@@ -350,8 +358,8 @@ void Builder::tieReplaced(func::FuncOp main) {
       Shape shape = shapeOf(result.get());
       for (size_t s = 0; s < producer.strategies.size(); ++s)
         nodeSeconds[source.node][s] +=
-            secondsToReshard(collectives, shape, bytesPerElement(result.get().getType()), producer.shardings[s].results[source.result],
-                             Sharding::replicated(shape.size()));
+            secondsToReshard(collectives, shape, bytesPerElement(result.get().getType()),
+                             producer.shardings[s].results[source.result], Sharding::replicated(shape.size()));
       continue;
     }
     int node = sources[argument->second].node;
@@ -374,7 +382,8 @@ void Builder::addMemory() {
       usage.live.push_back({begin, end});
     Shape shape = shapeOf(buffer.value);
     for (const OpSharding &sharding : placement.nodes[source.node].shardings)
-      usage.bytes.push_back(elementsOf(localShape(shape, sharding.results[source.result])) * bytesPerElement(buffer.value.getType()));
+      usage.bytes.push_back(elementsOf(localShape(shape, sharding.results[source.result])) *
+                            bytesPerElement(buffer.value.getType()));
     addDecomposed(buffer.value, usage.live);
     placement.problem.usages.push_back(std::move(usage));
   }
@@ -394,7 +403,8 @@ void Builder::addDecomposed(Value result, const std::vector<LiveInterval> &live)
     bool decomposes = llvm::any_of(node.strategies[s].factorOfAxis, [&](int factor) {
       return factor >= 0 && node.rule.factors[factor].kind == FactorKind::Decomposed;
     });
-    usage.bytes.push_back(decomposes ? kDecomposedBuffers * elementsOf(localShape(shapeOf(operand), node.shardings[s].operands[0])) *
+    usage.bytes.push_back(decomposes ? kDecomposedBuffers *
+                                           elementsOf(localShape(shapeOf(operand), node.shardings[s].operands[0])) *
                                            bytesPerElement(operand.getType())
                                      : 0);
   }
@@ -423,10 +433,12 @@ Result<Placement> Builder::build(std::optional<int64_t> memoryLimitBytes) {
       return status.error();
   for (size_t i = 0; i < opPinUsed.size(); ++i)
     if (!opPinUsed[i])
-      return Error{fmt::format("ops[\"{}\"] matches no op of the model; `kerf import` and the report list their names", constraints.ops[i].pattern)};
+      return Error{fmt::format("ops[\"{}\"] matches no op of the model; `kerf import` and the report list their names",
+                               constraints.ops[i].pattern)};
   for (size_t i = 0; i < argumentPinUsed.size(); ++i)
     if (!argumentPinUsed[i])
-      return Error{fmt::format("arguments[\"{}\"] matches no parameter, state or input of the model", constraints.arguments[i].pattern)};
+      return Error{fmt::format("arguments[\"{}\"] matches no parameter, state or input of the model",
+                               constraints.arguments[i].pattern)};
   for (func::FuncOp function : functions)
     addUses(function);
   tieReplaced(main);

@@ -83,7 +83,8 @@ Result<Json> attributeJson(Attribute attr, StringRef name) {
       .Case([](ComparisonAttr value) { return Json(stringifyComparison(value.getValue()).str()); })
       .Case([](DenseElementsAttr value) { return elementsJson(value); })
       .Default([&](Attribute) -> Result<Json> {
-        return Error{fmt::format("attribute '{}' has a kind that packages don't hold", name.str()), ExitStatus::InternalCheck};
+        return Error{fmt::format("attribute '{}' has a kind that packages don't hold", name.str()),
+                     ExitStatus::InternalCheck};
       });
 }
 
@@ -141,7 +142,8 @@ Result<package::Function> Emitter::function(func::FuncOp function) {
         continue;
       auto json = attributeJson(attr.getValue(), attr.getName().getValue());
       if (!json)
-        return Error{fmt::format("{} ({}): {}", instruction.op, instruction.name, json.error().message), json.error().status};
+        return Error{fmt::format("{} ({}): {}", instruction.op, instruction.name, json.error().message),
+                     json.error().status};
       instruction.attrs[attr.getName().str()] = std::move(*json);
     }
     made.body.push_back(std::move(instruction));
@@ -165,7 +167,8 @@ Result<Sharding> Emitter::shardingOf(Attribute attr, const Shape &shape, const s
 
 std::optional<package::ArgKind> parseKind(StringRef text) {
   using package::ArgKind;
-  for (ArgKind kind : {ArgKind::Parameter, ArgKind::Buffer, ArgKind::Constant, ArgKind::State, ArgKind::Input, ArgKind::LearningRate, ArgKind::Step})
+  for (ArgKind kind : {ArgKind::Parameter, ArgKind::Buffer, ArgKind::Constant, ArgKind::State, ArgKind::Input,
+                       ArgKind::LearningRate, ArgKind::Step})
     if (package::toString(kind) == text.str())
       return kind;
   return std::nullopt;

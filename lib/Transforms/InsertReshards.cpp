@@ -32,17 +32,20 @@ double bytesToReshard(const Mesh &mesh, Value value, const Sharding &from, const
   double bytes = 0;
   const Sharding *before = &from;
   for (const ReshardStep &step : *steps) {
-    bytes += bytesReceived(step, elementsOf(localShape(shape, *before)) * elementBytes, elementsOf(localShape(shape, step.after)) * elementBytes);
+    bytes += bytesReceived(step, elementsOf(localShape(shape, *before)) * elementBytes,
+                           elementsOf(localShape(shape, step.after)) * elementBytes);
     before = &step.after;
   }
   return bytes;
 }
 
-/// One function's ops in order. An op without a strategy follows its operands: it takes the strategy that moves the fewest bytes, and
-/// of these the one that cuts most. Such an op that depends on nothing cut (iota, a broadcast) waits for its users to say what they need.
+/// One function's ops in order. An op without a strategy follows its operands: it takes the strategy that moves the
+/// fewest bytes, and of these the one that cuts most. Such an op that depends on nothing cut (iota, a broadcast) waits
+/// for its users to say what they need.
 class Walker {
 public:
-  Walker(func::FuncOp function, const Mesh &mesh, const std::map<std::string, SmallVector<Sharding>> &calleeResults, SymbolTable &symbols)
+  Walker(func::FuncOp function, const Mesh &mesh, const std::map<std::string, SmallVector<Sharding>> &calleeResults,
+         SymbolTable &symbols)
       : function(function), mesh(mesh), calleeResults(calleeResults), symbols(symbols) {}
 
   LogicalResult run();
@@ -145,8 +148,8 @@ Value Walker::demand(Value value, const Sharding &target, Operation *user) {
     }
   }
   if (!nearest.second) {
-    user->emitError() << "needs an operand under " << toString(mesh, shapeOf(value), target) << ", which can't be made from "
-                      << toString(mesh, shapeOf(value), versions[value].front().first);
+    user->emitError() << "needs an operand under " << toString(mesh, shapeOf(value), target)
+                      << ", which can't be made from " << toString(mesh, shapeOf(value), versions[value].front().first);
     return {};
   }
   if (nearest.first == target)
@@ -196,7 +199,8 @@ LogicalResult Walker::place(Operation *op) {
   if (auto reshard = dyn_cast<ReshardOp>(op)) { // written by hand
     Shape shape = shapeOf(reshard.getOperand());
     auto emitError = [op] { return op->emitError(); };
-    auto from = reshard.getFrom().toSharding(mesh, shape, emitError), to = reshard.getTo().toSharding(mesh, shape, emitError);
+    auto from = reshard.getFrom().toSharding(mesh, shape, emitError),
+         to = reshard.getTo().toSharding(mesh, shape, emitError);
     Value value = failed(from) || failed(to) ? Value() : demand(reshard.getOperand(), *from, op);
     if (!value)
       return failure();
@@ -266,7 +270,8 @@ LogicalResult Walker::run() {
     if (failed(place(op)))
       return failure();
   }
-  // What a layer hands back lies as it was made; the step's own results lie as the arguments that they replace, or whole everywhere.
+  // What a layer hands back lies as it was made; the step's own results lie as the arguments that they replace, or
+  // whole everywhere.
   bool isMain = function.getName() == KerfDialect::kEntryName;
   std::map<int64_t, Sharding> replaced;
   for (unsigned i = 0; isMain && i < function.getNumArguments(); ++i)

@@ -88,7 +88,8 @@ bool matchesKey(StringRef pattern, const OpKey &key) {
     return true;
   if (full.contains("@backward"))
     return false; // differentiation's ops are meant only by their keys: they share the node of their forward op
-  return globMatch(pattern, full.split('#').first) || globMatch(pattern, node) || globMatch(pattern, node.substr(node.rfind('/') + 1));
+  return globMatch(pattern, full.split('#').first) || globMatch(pattern, node) ||
+         globMatch(pattern, node.substr(node.rfind('/') + 1));
 }
 
 std::string argumentKey(BlockArgument argument) {

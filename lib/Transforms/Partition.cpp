@@ -43,8 +43,8 @@ private:
   LogicalResult lower(Operation &op);
   FailureOr<Value> reshard(Value local, RankedTensorType global, ShardingAttr from, ShardingAttr to, StringRef stream,
                            StringRef cause, Location loc);
-  Value step(Value local, RankedTensorType global, const Sharding &before, const ReshardStep &step, StringRef stream, StringRef cause,
-             Location loc);
+  Value step(Value local, RankedTensorType global, const Sharding &before, const ReshardStep &step, StringRef stream,
+             StringRef cause, Location loc);
   Value masked(Value local, Shape globalShape, unsigned dim, const DimSharding &cut, ReduceKind fill, Location loc);
   SmallVector<Value> maskOperands(Operation &op, const Rule &rule, const OpSharding &sharding);
   FailureOr<Sharding> sharding(ShardingAttr attr, Type type, Operation *op) {
@@ -60,8 +60,8 @@ private:
   std::map<std::tuple<void *, unsigned, int>, Value> maskedValues;
 };
 
-Value Lowering::step(Value value, RankedTensorType global, const Sharding &before, const ReshardStep &step, StringRef stream,
-                     StringRef cause, Location loc) {
+Value Lowering::step(Value value, RankedTensorType global, const Sharding &before, const ReshardStep &step,
+                     StringRef stream, StringRef cause, Location loc) {
   RankedTensorType type = localType(global, step.after);
   auto axes = builder.getDenseI64ArrayAttr(flatAxes(step.axes));
   if (step.kind == ReshardStepKind::LocalSlice)
@@ -82,19 +82,22 @@ Value Lowering::step(Value value, RankedTensorType global, const Sharding &befor
     started = AllGatherOp::create(builder, loc, pending, value, axes, dim, streamAttr, causeAttr);
     break;
   case ReshardStepKind::AllToAll:
-    started = AllToAllOp::create(builder, loc, pending, value, axes, dim, builder.getI64IntegerAttr(step.otherDim), streamAttr, causeAttr);
+    started = AllToAllOp::create(builder, loc, pending, value, axes, dim, builder.getI64IntegerAttr(step.otherDim),
+                                 streamAttr, causeAttr);
     break;
   default:
-    started = CollectivePermuteOp::create(builder, loc, pending, value, axes, builder.getDenseI64ArrayAttr(flatSharding(before)),
-                                          builder.getDenseI64ArrayAttr(flatSharding(step.after)), streamAttr, causeAttr);
+    started = CollectivePermuteOp::create(
+        builder, loc, pending, value, axes, builder.getDenseI64ArrayAttr(flatSharding(before)),
+        builder.getDenseI64ArrayAttr(flatSharding(step.after)), streamAttr, causeAttr);
   }
   return WaitOp::create(builder, loc, type, started);
 }
 
-FailureOr<Value> Lowering::reshard(Value value, RankedTensorType global, ShardingAttr fromAttr, ShardingAttr toAttr, StringRef stream,
-                                   StringRef cause, Location loc) {
+FailureOr<Value> Lowering::reshard(Value value, RankedTensorType global, ShardingAttr fromAttr, ShardingAttr toAttr,
+                                   StringRef stream, StringRef cause, Location loc) {
   auto emitError = [&] { return mlir::emitError(loc); };
-  auto from = fromAttr.toSharding(mesh, shapeOf(global), emitError), to = toAttr.toSharding(mesh, shapeOf(global), emitError);
+  auto from = fromAttr.toSharding(mesh, shapeOf(global), emitError),
+       to = toAttr.toSharding(mesh, shapeOf(global), emitError);
   if (failed(from) || failed(to))
     return failure();
   auto steps = planReshard(mesh, shapeOf(global), bytesPerElement(global), *from, *to, price);
@@ -108,20 +111,23 @@ FailureOr<Value> Lowering::reshard(Value value, RankedTensorType global, Shardin
   return value;
 }
 
-Value Lowering::masked(Value value, Shape globalShape, unsigned dim, const DimSharding &cut, ReduceKind fill, Location loc) {
+Value Lowering::masked(Value value, Shape globalShape, unsigned dim, const DimSharding &cut, ReduceKind fill,
+                       Location loc) {
   Value &known = maskedValues[{value.getAsOpaquePointer(), dim, static_cast<int>(fill)}];
   if (!known)
     known = MaskPaddingOp::create(builder, loc, value.getType(), value, builder.getI64IntegerAttr(dim),
-                                  builder.getDenseI64ArrayAttr(flatAxes(cut.axes)), builder.getI64IntegerAttr(globalShape[dim]),
+                                  builder.getDenseI64ArrayAttr(flatAxes(cut.axes)),
+                                  builder.getI64IntegerAttr(globalShape[dim]),
                                   ReduceKindIRAttr::get(builder.getContext(), static_cast<ReduceKindIR>(fill)));
   return known;
 }
 
-/// Padding must not reach a sum: where a dimension is padded and some result lacks one of its factors, the operand's padding becomes
-/// the neutral element. Indices in padding may be anything and become 0 wherever they select something.
+/// Padding must not reach a sum: where a dimension is padded and some result lacks one of its factors, the operand's
+/// padding becomes the neutral element. Indices in padding may be anything and become 0 wherever they select something.
 SmallVector<Value> Lowering::maskOperands(Operation &op, const Rule &rule, const OpSharding &sharding) {
   SmallVector<Value> operands;
-  bool looksUp = cast<WorkOpInterface>(op).getKernelClass() == KernelClass::Gather || isa<CrossEntropyOp, CrossEntropyBackwardOp>(op);
+  bool looksUp = cast<WorkOpInterface>(op).getKernelClass() == KernelClass::Gather ||
+                 isa<CrossEntropyOp, CrossEntropyBackwardOp>(op);
   for (auto [i, value] : llvm::enumerate(op.getOperands())) {
     Shape shape = shapeOf(value);
     Value operand = local.lookup(value);
@@ -135,7 +141,8 @@ SmallVector<Value> Lowering::maskOperands(Operation &op, const Rule &rule, const
         fill = ReduceKind::Sum;
       for (int factor : rule.operands[i][d])
         for (const FactorMap &result : rule.results)
-          if (rule.factors[factor].size > 1 && llvm::none_of(result, [&](const std::vector<int> &dim) { return llvm::is_contained(dim, factor); }))
+          if (rule.factors[factor].size > 1 &&
+              llvm::none_of(result, [&](const std::vector<int> &dim) { return llvm::is_contained(dim, factor); }))
             fill = rule.factors[factor].reduction;
       if (fill)
         operand = masked(operand, shape, d, cut, *fill, op.getLoc());
@@ -149,22 +156,24 @@ LogicalResult Lowering::lower(Operation &op) {
   if (auto call = dyn_cast<CallOp>(op)) {
     SmallVector<Value> operands = llvm::map_to_vector(call.getInputs(), [&](Value v) { return local.lookup(v); });
     auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
-    auto made = CallOp::create(builder, op.getLoc(), callee.getFunctionType().getResults(), call.getCalleeAttr(), operands);
+    auto made =
+        CallOp::create(builder, op.getLoc(), callee.getFunctionType().getResults(), call.getCalleeAttr(), operands);
     local.map(call.getOutputs(), made.getOutputs());
     return success();
   }
   if (auto reshardOp = dyn_cast<ReshardOp>(op)) {
     auto cause = op.getAttrOfType<StringAttr>("cause");
-    auto value = reshard(local.lookup(reshardOp.getOperand()), tensorType(reshardOp.getResult()), reshardOp.getFrom(), reshardOp.getTo(),
-                         "collectives", cause ? cause.getValue() : "", op.getLoc());
+    auto value = reshard(local.lookup(reshardOp.getOperand()), tensorType(reshardOp.getResult()), reshardOp.getFrom(),
+                         reshardOp.getTo(), "collectives", cause ? cause.getValue() : "", op.getLoc());
     if (failed(value))
       return failure();
     local.map(reshardOp.getResult(), *value);
     return success();
   }
   if (auto sync = dyn_cast<SyncGradientOp>(op); sync && op.hasAttr("from")) {
-    auto value = reshard(local.lookup(sync.getOperand()), tensorType(sync.getResult()), op.getAttrOfType<ShardingAttr>("from"),
-                         op.getAttrOfType<ShardingAttr>("to"), "gradients", "gradient of " + sync.getParameter().str(), op.getLoc());
+    auto value = reshard(local.lookup(sync.getOperand()), tensorType(sync.getResult()),
+                         op.getAttrOfType<ShardingAttr>("from"), op.getAttrOfType<ShardingAttr>("to"), "gradients",
+                         "gradient of " + sync.getParameter().str(), op.getLoc());
     if (failed(value))
       return failure();
     local.map(sync.getResult(), *value);
@@ -211,7 +220,8 @@ LogicalResult Lowering::run() {
   for (BlockArgument argument : old.getArguments()) {
     unsigned i = argument.getArgNumber();
     auto attr = function.getArgAttrOfType<ShardingAttr>(i, KerfDialect::kShardingAttr);
-    auto lies = attr ? sharding(attr, argument.getType(), function) : FailureOr<Sharding>(Sharding::replicated(shapeOf(argument).size()));
+    auto lies = attr ? sharding(attr, argument.getType(), function)
+                     : FailureOr<Sharding>(Sharding::replicated(shapeOf(argument).size()));
     if (failed(lies))
       return failure();
     RankedTensorType type = localType(argument.getType(), *lies);

@@ -26,7 +26,8 @@ Error unknownAxis(StringRef axis, const Mesh &mesh) {
   std::vector<std::string> names;
   for (const MeshAxis &known : mesh.axes)
     names.push_back(known.name);
-  return {fmt::format("the mesh has no axis \"{}\" of more than one rank; it has [{}]", axis.str(), fmt::join(names, ", "))};
+  return {fmt::format("the mesh has no axis \"{}\" of more than one rank; it has [{}]", axis.str(),
+                      fmt::join(names, ", "))};
 }
 
 } // namespace
@@ -80,10 +81,12 @@ Result<Strategy> parseOpPlan(const OpPlan &op, const Mesh &mesh, const Rule &rul
   return strategy;
 }
 
-Result<Strategy> parseArgumentPlan(const ArgumentPlan &argument, const Mesh &mesh, const Rule &rule, const std::string &name) {
+Result<Strategy> parseArgumentPlan(const ArgumentPlan &argument, const Mesh &mesh, const Rule &rule,
+                                   const std::string &name) {
   const FactorMap &dims = rule.results[0];
   if (argument.dims.size() != dims.size())
-    return Error{fmt::format("arguments[\"{}\"] has {} dimensions; {} has {}", argument.pattern, argument.dims.size(), name, dims.size())};
+    return Error{fmt::format("arguments[\"{}\"] has {} dimensions; {} has {}", argument.pattern, argument.dims.size(),
+                             name, dims.size())};
   Strategy strategy{std::vector<int>(mesh.axes.size(), -1)};
   for (size_t d = 0; d < dims.size(); ++d)
     for (const std::string &axisName : argument.dims[d]) {

@@ -15,8 +15,8 @@ namespace kerf {
 
 namespace {
 
-/// Passes over its operand that a composite makes when it is decomposed into pointwise ops and reductions, and the small
-/// all-reduces between them (maximum, sum, picked element): counted from the decompositions in lib/Dialect/Kerf.
+/// Passes over its operand that a composite makes when it is decomposed into pointwise ops and reductions, and the
+/// small all-reduces between them (maximum, sum, picked element): counted from the decompositions in lib/Dialect/Kerf.
 constexpr double kDecomposedPasses = 6;
 constexpr double kDecomposedAllReduces = 3;
 
@@ -41,10 +41,12 @@ double countOf(const Shape &shape, ArrayRef<int64_t> dims) {
   return count;
 }
 
-/// What a core's curves ask of the work beyond flops and bytes, from local shapes of operands and results: sizes of products and
-/// attention, and bytes that are really touched.
+/// What a core's curves ask of the work beyond flops and bytes, from local shapes of operands and results: sizes of
+/// products and attention, and bytes that are really touched.
 void refineForCore(Operation *op, ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
-  auto bytes = [&](const Shape &shape, Value value) { return static_cast<double>(elementsOf(shape)) * bytesPerElement(value.getType()); };
+  auto bytes = [&](const Shape &shape, Value value) {
+    return static_cast<double>(elementsOf(shape)) * bytesPerElement(value.getType());
+  };
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](DotGeneralOp dot) {
         const Shape &lhs = operands[0], &rhs = operands[1];
@@ -56,7 +58,8 @@ void refineForCore(Operation *op, ArrayRef<Shape> operands, ArrayRef<Shape> resu
       .Case<AttentionOp, AttentionBackwardOp>([&](Operation *) { // [batch, length, heads, width]
         const Shape &query = operands[0], &key = operands[1];
         work.batch = static_cast<double>(query[0] * query[2]);
-        work.m = static_cast<double>(query[1]), work.n = static_cast<double>(key[1]), work.k = static_cast<double>(query[3]);
+        work.m = static_cast<double>(query[1]), work.n = static_cast<double>(key[1]),
+        work.k = static_cast<double>(query[3]);
       })
       .Case<EmbeddingOp, GatherOp, SliceOp>([&](Operation *op) { // reads no more of the first operand than it writes
         double whole = bytes(operands[0], op->getOperand(0)), read = bytes(results[0], op->getResult(0));
@@ -78,8 +81,8 @@ StepPrice priceOn(const CollectiveModel &collectives) {
   };
 }
 
-double secondsToReshard(const CollectiveModel &collectives, const Shape &shape, int64_t elementBytes, const Sharding &from,
-                        const Sharding &to) {
+double secondsToReshard(const CollectiveModel &collectives, const Shape &shape, int64_t elementBytes,
+                        const Sharding &from, const Sharding &to) {
   if (from == to)
     return 0;
   if (!canReshard(from, to))
@@ -91,7 +94,8 @@ double secondsToReshard(const CollectiveModel &collectives, const Shape &shape, 
   double seconds = 0;
   const Sharding *before = &from;
   for (const ReshardStep &step : *steps) {
-    seconds += price(step, elementsOf(localShape(shape, *before)) * elementBytes, elementsOf(localShape(shape, step.after)) * elementBytes);
+    seconds += price(step, elementsOf(localShape(shape, *before)) * elementBytes,
+                     elementsOf(localShape(shape, step.after)) * elementBytes);
     before = &step.after;
   }
   return seconds;
@@ -117,7 +121,8 @@ double opSeconds(Operation *op, const Rule &rule, const Strategy &strategy, cons
     }
   for (size_t f = 0; f < factorWays.size(); ++f)
     if (factorWays[f] > 1)
-      local.flops *= static_cast<double>((rule.factors[f].size + factorWays[f] - 1) / factorWays[f]) / rule.factors[f].size;
+      local.flops *=
+          static_cast<double>((rule.factors[f].size + factorWays[f] - 1) / factorWays[f]) / rule.factors[f].size;
   for (auto [value, lies] : llvm::zip(op->getOperands(), sharding.operands))
     local.bytes += static_cast<double>(elementsOf(localShape(shapeOf(value), lies))) * bytesPerElement(value.getType());
   for (auto [value, lies] : llvm::zip(op->getResults(), sharding.results))
@@ -137,7 +142,8 @@ double opSeconds(Operation *op, const Rule &rule, const Strategy &strategy, cons
     local.launches = kDecomposedPasses;
     // What the reductions leave is the first operand without its cut dimension.
     Shape shape = localShape(shapeOf(op->getOperand(0)), sharding.operands[0]);
-    double reduced = static_cast<double>(elementsOf(shape)) / std::max<int64_t>(1, shape.back()) * bytesPerElement(op->getOperand(0).getType());
+    double reduced = static_cast<double>(elementsOf(shape)) / std::max<int64_t>(1, shape.back()) *
+                     bytesPerElement(op->getOperand(0).getType());
     seconds = kDecomposedAllReduces * collectives.seconds(Collective::AllReduce, decomposed, reduced);
   }
   return seconds + computeSeconds(device, local);

@@ -70,10 +70,12 @@ struct ExplainCommand {
         fmt::print("{}\n", difference.dump(2));
         return 0;
       }
-      fmt::print("step time  {} -> {}\nmemory     {} -> {}\n", secondsText(first->report.stepSeconds), secondsText(second->report.stepSeconds),
-                 bytesText(first->report.memory.total), bytesText(second->report.memory.total));
+      fmt::print("step time  {} -> {}\nmemory     {} -> {}\n", secondsText(first->report.stepSeconds),
+                 secondsText(second->report.stepSeconds), bytesText(first->report.memory.total),
+                 bytesText(second->report.memory.total));
       for (const auto &[axis, size] : first->plan.meshSizes)
-        if (auto there = second->plan.meshSizes.find(axis); there != second->plan.meshSizes.end() && there->second != size)
+        if (auto there = second->plan.meshSizes.find(axis);
+            there != second->plan.meshSizes.end() && there->second != size)
           fmt::print("mesh.{}  {} -> {}\n", axis, size, there->second);
       for (const auto &[key, pair] : difference["strategies"].items())
         fmt::print("{}\n  {} -> {}\n", key, pair[0].get<std::string>(), pair[1].get<std::string>());
@@ -94,14 +96,20 @@ struct ExplainCommand {
     for (const Report::Op &entry : explained.report.ops) {
       if (!globMatch(op, entry.key) && !globMatch("*" + op + "*", entry.key))
         continue;
-      found.push_back({{"op", entry.key}, {"strategy", entry.strategy}, {"calls", entry.calls}, {"seconds", entry.seconds},
-                       {"other", entry.other}, {"other_seconds", entry.otherSeconds}});
+      found.push_back({{"op", entry.key},
+                       {"strategy", entry.strategy},
+                       {"calls", entry.calls},
+                       {"seconds", entry.seconds},
+                       {"other", entry.other},
+                       {"other_seconds", entry.otherSeconds}});
       if (json)
         continue;
-      fmt::print("{}\n  strategy  {}\n  seconds   {} in {} calls\n", entry.key, entry.strategy.empty() ? "every rank the same" : entry.strategy,
-                   secondsText(entry.seconds), entry.calls);
+      fmt::print("{}\n  strategy  {}\n  seconds   {} in {} calls\n", entry.key,
+                 entry.strategy.empty() ? "every rank the same" : entry.strategy, secondsText(entry.seconds),
+                 entry.calls);
       if (!entry.other.empty())
-        fmt::print("  why       any other makes a step slower by {} or more ({})\n", secondsText(entry.otherSeconds), entry.other);
+        fmt::print("  why       any other makes a step slower by {} or more ({})\n", secondsText(entry.otherSeconds),
+                   entry.other);
     }
     if (found.empty())
       return fail({fmt::format("{}: no op's name matches '{}'; `kerf explain {}` lists them", plan, op, plan)});
@@ -116,7 +124,8 @@ struct ExplainCommand {
 void addExplain(CLI::App &app, int &status) {
   auto [sub, command] = addCommand<ExplainCommand>(app, "explain",
                                                    "Say why a plan is as it is, or how two plans differ.\n"
-                                                   "Example: kerf explain plan.json --op attn.c_proj", status);
+                                                   "Example: kerf explain plan.json --op attn.c_proj",
+                                                   status);
   sub->add_option("PLAN", command->plan, "plan.json that `kerf plan -o` wrote")->required();
   sub->add_option("OTHER", command->other, "another one: the differences");
   sub->add_option("--op", command->op, "only the ops whose name matches");

@@ -4,8 +4,8 @@
 
 #include "kerf/Search/ProblemFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include <fmt/core.h>
 #include "llvm/Support/raw_ostream.h"
+#include <fmt/core.h>
 
 namespace kerf::tool {
 
@@ -36,8 +36,8 @@ Status writeReport(const Report &report, const std::string &path) {
   return writeFile(path, endsWith(path, ".json") ? toJson(report).dump(2) + "\n" : toText(report));
 }
 
-Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile, const PlanFlags &flags,
-                                   bool clusterGiven) {
+Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile,
+                               const PlanFlags &flags, bool clusterGiven) {
   auto options = flags.toPlanOptions();
   if (!options)
     return options.error();
@@ -50,7 +50,8 @@ Result<Planned> planAndCompile(const TrainingStep &step, const std::string &mode
     if (!plan)
       return plan.error();
     if (!flags.constraints.empty())
-      return Error{fmt::format("--plan {} and --constraints {}: give one; a partial plan is a set of constraints", planFile, flags.constraints)};
+      return Error{fmt::format("--plan {} and --constraints {}: give one; a partial plan is a set of constraints",
+                               planFile, flags.constraints)};
     loaded = std::move(*plan);
   }
   PlanFlags where = flags;
@@ -112,9 +113,12 @@ struct ImportCommand {
     nlohmann::ordered_json summary;
     auto main = mlir::SymbolTable(*imported->module).lookup<mlir::func::FuncOp>("main");
     for (unsigned i = 0; i < main.getNumArguments(); ++i) {
-      auto name = main.getArgAttrOfType<mlir::StringAttr>(i, "kerf.name"), kind = main.getArgAttrOfType<mlir::StringAttr>(i, "kerf.kind");
+      auto name = main.getArgAttrOfType<mlir::StringAttr>(i, "kerf.name"),
+           kind = main.getArgAttrOfType<mlir::StringAttr>(i, "kerf.kind");
       auto type = mlir::cast<mlir::RankedTensorType>(main.getArgumentTypes()[i]);
-      summary["arguments"].push_back({{"name", name ? name.str() : ""}, {"kind", kind ? kind.str() : ""}, {"shape", Shape(type.getShape())},
+      summary["arguments"].push_back({{"name", name ? name.str() : ""},
+                                      {"kind", kind ? kind.str() : ""},
+                                      {"shape", Shape(type.getShape())},
                                       {"trainable", static_cast<bool>(main.getArgAttr(i, "kerf.trainable"))}});
     }
     std::map<std::string, int64_t> ops;
@@ -177,8 +181,15 @@ struct CompileCommand {
     if (json)
       fmt::print("{}\n", toJson(planned->compiled.report).dump(2));
     else
-      fmt::print("{}: {} functions, {} instructions, for {} ranks\n", output, program.functions.size(),
-                 [&] { size_t n = 0; for (const auto &f : program.functions) n += f.body.size(); return n; }(), program.mesh.ranks());
+      fmt::print(
+          "{}: {} functions, {} instructions, for {} ranks\n", output, program.functions.size(),
+          [&] {
+            size_t n = 0;
+            for (const auto &f : program.functions)
+              n += f.body.size();
+            return n;
+          }(),
+          program.mesh.ranks());
     return 0;
   }
 };
@@ -188,33 +199,39 @@ struct CompileCommand {
 void addImport(CLI::App &app, int &status) {
   auto [sub, command] = addCommand<ImportCommand>(app, "import",
                                                   "Read a model and show it as kerf IR.\n"
-                                                  "Example: kerf import model.onnx -o model.mlir", status);
+                                                  "Example: kerf import model.onnx -o model.mlir",
+                                                  status);
   command->model.addTo(*sub);
   sub->add_option("-o,--output", command->output, "write the IR here instead of standard output");
   sub->add_flag("--json", command->json, "arguments and op counts as JSON");
 }
 
 void addPlan(CLI::App &app, int &status) {
-  auto [sub, command] = addCommand<PlanCommand>(app, "plan",
-                                                "Find the fastest plan that fits.\n"
-                                                "Example: kerf plan model.onnx --cluster clusters/dgx-a100.json --ranks 8 -o plan.json", status);
+  auto [sub, command] =
+      addCommand<PlanCommand>(app, "plan",
+                              "Find the fastest plan that fits.\n"
+                              "Example: kerf plan model.onnx --cluster clusters/dgx-a100.json --ranks 8 -o plan.json",
+                              status);
   command->model.addTo(*sub);
   command->plan.addTo(*sub);
   sub->add_option("-o,--output", command->output, "write the plan: plan.json");
   sub->add_option("--report", command->report, "write the report: F.txt or F.json");
-  sub->add_option("--dump-problem", command->dumpProblem, "write the placement problem of the plan's mesh, for kerf solve: P.json or P.json.gz");
+  sub->add_option("--dump-problem", command->dumpProblem,
+                  "write the placement problem of the plan's mesh, for kerf solve: P.json or P.json.gz");
   sub->add_flag("--json", command->json, "print the plan instead of the report");
 }
 
 void addCompile(CLI::App &app, int &status) {
   auto [sub, command] = addCommand<CompileCommand>(app, "compile",
                                                    "Lower a model and its plan to one package for all ranks.\n"
-                                                   "Example: kerf compile model.onnx --plan plan.json -o package", status);
+                                                   "Example: kerf compile model.onnx --plan plan.json -o package",
+                                                   status);
   command->model.addTo(*sub);
   command->where.addTo(*sub);
   sub->add_option("--plan", command->planFile, "plan.json; a partial one is completed by a search");
   sub->add_option("-o,--output", command->output, "folder of the package")->required();
-  sub->add_flag("--gradient-norms", command->gradientNorms, "compute each gradient's norm, for `kerf run --gradient-norms`");
+  sub->add_flag("--gradient-norms", command->gradientNorms,
+                "compute each gradient's norm, for `kerf run --gradient-norms`");
   sub->add_flag("--json", command->json, "print the report as JSON");
 }
 

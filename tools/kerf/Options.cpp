@@ -16,24 +16,34 @@ int fail(const Error &error) {
 
 void ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtypes) {
   command.add_option("MODEL", model, "model.onnx, a Hugging Face config.json, or model.mlir (kerf IR)")->required();
-  command.add_option("--loss", loss, "name of the loss, or \"cross_entropy(LOGITS, LABELS)\" to build one (default: the first scalar output)");
+  command.add_option(
+      "--loss", loss,
+      "name of the loss, or \"cross_entropy(LOGITS, LABELS)\" to build one (default: the first scalar output)");
   command.add_option("--weights", weights, "initial weights by name instead of the model's own: .safetensors, .npz");
-  command.add_option("--trainable", trainable, "glob of initializers to train besides the exporter's parameters (repeatable)");
+  command.add_option("--trainable", trainable,
+                     "glob of initializers to train besides the exporter's parameters (repeatable)");
   command.add_option("--frozen", frozen, "glob of parameters not to train (repeatable)");
-  command.add_option("--optimizer", optimizer, "sgd or adamw")->check(CLI::IsMember({"sgd", "adamw"}))->capture_default_str();
+  command.add_option("--optimizer", optimizer, "sgd or adamw")
+      ->check(CLI::IsMember({"sgd", "adamw"}))
+      ->capture_default_str();
   command.add_option("--momentum", momentum, "sgd: momentum")->capture_default_str();
   command.add_option("--beta1", beta1, "adamw: decay of the first moment")->capture_default_str();
   command.add_option("--beta2", beta2, "adamw: decay of the second moment")->capture_default_str();
   command.add_option("--eps", epsilon, "adamw: added to the root of the second moment")->capture_default_str();
   command.add_option("--weight-decay", weightDecay, "weight decay (default: 0; adamw 0.01)");
   command.add_option("--no-decay", noDecay, "glob of parameters without weight decay (repeatable)");
-  command.add_option("--clip-norm", clipNorm, "largest global norm of the gradients (0: no clipping)")->capture_default_str();
+  command.add_option("--clip-norm", clipNorm, "largest global norm of the gradients (0: no clipping)")
+      ->capture_default_str();
   command.add_option("--dtype", dtype, fmt::format("floating type of the computation: {}", fmt::join(dtypes, ", ")))
       ->check(CLI::IsMember(dtypes))
       ->capture_default_str();
-  command.add_option("--global-batch", globalBatch, "samples of one step, of a config.json (default 1); exports have fixed sizes");
-  command.add_option("--sequence", sequence, "tokens of a sample, of a config.json (default: the model's positions, up to 2048); exports have fixed sizes");
-  command.add_flag("--no-recognition", noRecognition, "keep attention, normalization and GELU as the simple ops of the export");
+  command.add_option("--global-batch", globalBatch,
+                     "samples of one step, of a config.json (default 1); exports have fixed sizes");
+  command.add_option(
+      "--sequence", sequence,
+      "tokens of a sample, of a config.json (default: the model's positions, up to 2048); exports have fixed sizes");
+  command.add_flag("--no-recognition", noRecognition,
+                   "keep attention, normalization and GELU as the simple ops of the export");
 }
 
 StepOptions ModelFlags::toStepOptions() const {
@@ -60,14 +70,21 @@ StepOptions ModelFlags::toStepOptions() const {
 }
 
 void PlanFlags::addTo(CLI::App &command) {
-  command.add_option("--cluster", cluster, "cluster.json (ready ones stand in clusters/); default: CPU ranks of this machine");
-  command.add_option("--ranks", ranks, "use the first N ranks (default: all of the cluster, 1 of this machine)")->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+  command.add_option("--cluster", cluster,
+                     "cluster.json (ready ones stand in clusters/); default: CPU ranks of this machine");
+  command.add_option("--ranks", ranks, "use the first N ranks (default: all of the cluster, 1 of this machine)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   command.add_option("--constraints", constraints, "partial plan.json: what it says stays");
-  command.add_option("--memory", memory, "bytes that a rank may use, if less than its device has")->check(CLI::PositiveNumber);
-  command.add_option("--mode", mode, "auto (search everything), semi (the same, with pins), data (cut the batch only), stand-alone (one rank)")
+  command.add_option("--memory", memory, "bytes that a rank may use, if less than its device has")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option(
+          "--mode", mode,
+          "auto (search everything), semi (the same, with pins), data (cut the batch only), stand-alone (one rank)")
       ->check(CLI::IsMember({"auto", "semi", "data", "stand-alone"}))
       ->capture_default_str();
-  command.add_option("--budget", budgetSeconds, "search effort, in seconds of a 2020s core; the answer does not depend on this machine's speed");
+  command.add_option("--budget", budgetSeconds,
+                     "search effort, in seconds of a 2020s core; the answer does not depend on this machine's speed");
   command.add_option("--top", top, "runners-up in the report")->capture_default_str();
 }
 
@@ -103,19 +120,27 @@ Result<PlanOptions> PlanFlags::toPlanOptions() const {
   if (memory)
     options.memoryLimitBytes = memory;
   if (budgetSeconds > 0) // the default budget is about half a second
-    options.workBudget = static_cast<int64_t>(std::min(1e18, 2 * budgetSeconds * static_cast<double>(SolveOptions().workBudget)));
+    options.workBudget =
+        static_cast<int64_t>(std::min(1e18, 2 * budgetSeconds * static_cast<double>(SolveOptions().workBudget)));
   options.alternatives = static_cast<int>(top);
   return options;
 }
 
 void RunFlags::addTo(CLI::App &command) {
-  command.add_option("--data", data, ".npz or folder of .npy: for each model input an array with a leading axis of steps")->required();
+  command
+      .add_option("--data", data, ".npz or folder of .npy: for each model input an array with a leading axis of steps")
+      ->required();
   command.add_option("--steps", steps, "training steps (default: as many as the data has)")->check(CLI::PositiveNumber);
   command.add_option("--lr", lr, "learning rate")->capture_default_str();
-  command.add_option("--lr-schedule", schedule, "constant, linear (to 0) or cosine (to 0), after the warm-up")->check(CLI::IsMember({"constant", "linear", "cosine"}))->capture_default_str();
-  command.add_option("--warmup", warmup, "steps in which the learning rate rises to --lr")->check(CLI::NonNegativeNumber);
-  command.add_option("--total", total, "steps at which the schedule ends (default: --steps)")->check(CLI::PositiveNumber);
-  command.add_option("--seed", seed, "seed of the initial weights where the model has none (default 0; docs/runtime.md)");
+  command.add_option("--lr-schedule", schedule, "constant, linear (to 0) or cosine (to 0), after the warm-up")
+      ->check(CLI::IsMember({"constant", "linear", "cosine"}))
+      ->capture_default_str();
+  command.add_option("--warmup", warmup, "steps in which the learning rate rises to --lr")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--total", total, "steps at which the schedule ends (default: --steps)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--seed", seed,
+                     "seed of the initial weights where the model has none (default 0; docs/runtime.md)");
   command.add_option("--save", save, "write the trained weights: OUT.safetensors");
   command.add_option("--log", log, "write one JSON object a step: losses.jsonl");
   command.add_option("--gradient-norms", gradientNorms, "write the L2 norm of each gradient at the first step: F.json");

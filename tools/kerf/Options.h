@@ -49,7 +49,8 @@ int fail(const Error &error);
 
 /// A subcommand, and the flags of a `Command` that it fills and runs; `status` becomes the exit status.
 template <typename Command>
-std::pair<CLI::App *, std::shared_ptr<Command>> addCommand(CLI::App &app, const char *name, const char *text, int &status) {
+std::pair<CLI::App *, std::shared_ptr<Command>> addCommand(CLI::App &app, const char *name, const char *text,
+                                                           int &status) {
   auto command = std::make_shared<Command>();
   CLI::App *sub = app.add_subcommand(name, text);
   sub->callback([command, &status] { status = command->run(); });
@@ -75,10 +76,12 @@ struct ImportedStep {
 Result<ImportedStep> importStep(const ModelFlags &model, bool gradientNorms);
 
 /// Searches, or loads `planFile` when it is complete; the plan and its device program.
-Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile, const PlanFlags &flags, bool rankGiven);
+Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile,
+                               const PlanFlags &flags, bool rankGiven);
 Status writeReport(const Report &report, const std::string &path);
 
 /// Runs a program and writes what the flags ask for.
-Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags, bool quiet);
+Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags,
+                                      bool quiet);
 
 } // namespace kerf::tool

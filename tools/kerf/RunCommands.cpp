@@ -17,7 +17,8 @@ namespace {
 constexpr std::string_view kNormPrefix = "gradient_norm_squared/";
 
 Report::Memory memoryOf(const runtime::MemoryReport &memory) {
-  return {memory.parametersBytes, memory.gradientsBytes, memory.statesBytes, memory.activationsBytes, memory.inputsBytes, memory.totalBytes()};
+  return {memory.parametersBytes,  memory.gradientsBytes, memory.statesBytes,
+          memory.activationsBytes, memory.inputsBytes,    memory.totalBytes()};
 }
 
 double scalar(const Tensor &tensor) {
@@ -68,11 +69,16 @@ nlohmann::ordered_json measuredJson(const runtime::RunReport &run) {
   measured["wait_seconds"] = times.waitSeconds / steps;
   measured["kernels"] = nlohmann::ordered_json::array();
   for (const runtime::KernelTime &kernel : times.kernels)
-    measured["kernels"].push_back({{"op", kernel.op}, {"calls", kernel.calls / times.steps}, {"seconds", kernel.seconds / steps}});
+    measured["kernels"].push_back(
+        {{"op", kernel.op}, {"calls", kernel.calls / times.steps}, {"seconds", kernel.seconds / steps}});
   measured["collectives"] = nlohmann::ordered_json::array();
   for (const runtime::CollectiveTime &collective : times.collectives)
-    measured["collectives"].push_back({{"op", collective.op}, {"name", collective.name}, {"cause", collective.cause}, {"bytes", collective.bytes},
-                                       {"seconds", collective.seconds / steps}, {"wait_seconds", collective.waitSeconds / steps}});
+    measured["collectives"].push_back({{"op", collective.op},
+                                       {"name", collective.name},
+                                       {"cause", collective.cause},
+                                       {"bytes", collective.bytes},
+                                       {"seconds", collective.seconds / steps},
+                                       {"wait_seconds", collective.waitSeconds / steps}});
   return measured;
 }
 
@@ -92,7 +98,8 @@ nlohmann::ordered_json summaryJson(const runtime::RunReport &run, const Report *
 
 } // namespace
 
-Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags, bool quiet) {
+Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags,
+                                      bool quiet) {
   auto data = readTensors(flags.data);
   if (!data)
     return data.error();
@@ -126,7 +133,8 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
   }
   options->onStep = [&](const runtime::StepResult &step) {
     if (log.is_open()) {
-      log << nlohmann::ordered_json{{"step", step.step}, {"loss", step.loss}, {"seconds", step.seconds}}.dump() << std::endl;
+      log << nlohmann::ordered_json{{"step", step.step}, {"loss", step.loss}, {"seconds", step.seconds}}.dump()
+          << std::endl;
     }
     if (!quiet)
       fmt::print(stderr, "step {:>5}  loss {:.6f}  {:.1f} ms\n", step.step, step.loss, step.seconds * 1e3);
@@ -135,7 +143,8 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
   if (!report)
     return report;
   if (isFirst && !report->initialized.empty())
-    fmt::print(stderr, "note: {} parameters had no weights and were initialized from seed {} (docs/runtime.md)\n", report->initialized.size(), flags.seed.value_or(0));
+    fmt::print(stderr, "note: {} parameters had no weights and were initialized from seed {} (docs/runtime.md)\n",
+               report->initialized.size(), flags.seed.value_or(0));
   if (isFirst && !flags.gradientNorms.empty())
     if (Status status = writeGradientNorms(*report, flags.gradientNorms); !status)
       return status.error();
@@ -156,7 +165,8 @@ struct RunCommand {
       return fail(loaded.error());
     int64_t needed = loaded->program.mesh.ranks();
     if (ranks && ranks != needed)
-      return fail({fmt::format("{} was compiled for {} ranks, --ranks is {}; compile it again for {}", folder, needed, ranks, ranks)});
+      return fail({fmt::format("{} was compiled for {} ranks, --ranks is {}; compile it again for {}", folder, needed,
+                               ranks, ranks)});
     if (!weights.empty()) {
       auto given = readTensors(weights);
       if (!given)
@@ -196,10 +206,13 @@ struct TrainCommand {
     if (!imported)
       return fail(imported.error());
     const TrainingStep &step = imported->step;
-    // A lost file is not to be trained over with random weights; a model that is a structure only is, when the user says so.
+    // A lost file is not to be trained over with random weights; a model that is a structure only is, when the user
+    // says so.
     if (!step.missingFiles.empty() && model.weights.empty() && !flags.seed)
-      return fail({fmt::format("{}: its weights lie in '{}', which does not exist; put the file there, give --weights, or give --seed to start from "
-                               "initial values made up from it", model.model, fmt::join(step.missingFiles, "', '"))});
+      return fail({fmt::format("{}: its weights lie in '{}', which does not exist; put the file there, give --weights, "
+                               "or give --seed to start from "
+                               "initial values made up from it",
+                               model.model, fmt::join(step.missingFiles, "', '"))});
     if (runtime::launchedByMpi() && !where.ranks)
       if (const char *size = std::getenv("OMPI_COMM_WORLD_SIZE"))
         where.ranks = std::atoll(size);
@@ -237,7 +250,8 @@ struct TrainCommand {
 void addRun(CLI::App &app, int &status) {
   auto [sub, command] = addCommand<RunCommand>(app, "run",
                                                "Run a package. Ranks are threads, or processes under mpirun and srun.\n"
-                                               "Example: kerf run package --data batches.npz --steps 20", status);
+                                               "Example: kerf run package --data batches.npz --steps 20",
+                                               status);
   sub->add_option("DIR", command->folder, "folder that `kerf compile` wrote")->required();
   sub->add_option("--ranks", command->ranks, "must be the ranks that the package was compiled for");
   sub->add_option("--weights", command->weights, "weights by name instead of the package's: .safetensors, .npz");
@@ -247,9 +261,11 @@ void addRun(CLI::App &app, int &status) {
 }
 
 void addTrain(CLI::App &app, int &status) {
-  auto [sub, command] = addCommand<TrainCommand>(app, "train",
-                                                 "Import, plan, compile and run in one.\n"
-                                                 "Example: kerf train model.onnx --data batches.npz --steps 20 --ranks 4 --optimizer adamw --lr 1e-3", status);
+  auto [sub, command] = addCommand<TrainCommand>(
+      app, "train",
+      "Import, plan, compile and run in one.\n"
+      "Example: kerf train model.onnx --data batches.npz --steps 20 --ranks 4 --optimizer adamw --lr 1e-3",
+      status);
   command->model.addTo(*sub);
   command->where.addTo(*sub);
   command->flags.addTo(*sub);

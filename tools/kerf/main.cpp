@@ -26,7 +26,8 @@ int main(int argc, char **argv) {
     // Help and version are no errors; every fault of usage is status 1.
     return app.exit(error) == 0 ? 0 : 1;
   } catch (const std::exception &error) {
-    return kerf::tool::fail({fmt::format("an internal check failed: {}", error.what()), kerf::ExitStatus::InternalCheck});
+    return kerf::tool::fail(
+        {fmt::format("an internal check failed: {}", error.what()), kerf::ExitStatus::InternalCheck});
   }
   return status;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constant folding against values computed by hand: each graph adds a folded constant to an input, and the constant that the IR holds
-// is read back.
+// Constant folding against values computed by hand: each graph adds a folded constant to an input, and the constant
+// that the IR holds is read back.
 #include "Fold.h"
 #include "Graphs.h"
 
@@ -71,9 +71,11 @@ TEST(Constants, CumSumFourWays) {
     int64_t exclusive, reverse;
     std::vector<int64_t> expected;
   };
-  for (const Case &c : {Case{0, 0, {1, 3, 6, 10}}, Case{1, 0, {0, 1, 3, 6}}, Case{0, 1, {10, 9, 7, 4}}, Case{1, 1, {9, 7, 4, 0}}}) {
+  for (const Case &c :
+       {Case{0, 0, {1, 3, 6, 10}}, Case{1, 0, {0, 1, 3, 6}}, Case{0, 1, {10, 9, 7, 4}}, Case{1, 1, {9, 7, 4, 0}}}) {
     Graph g;
-    std::string sum = g.op("CumSum", {g.integers({1, 2, 3, 4}), g.constant<int64_t>({}, {-1})}, {{"exclusive", c.exclusive}, {"reverse", c.reverse}});
+    std::string sum = g.op("CumSum", {g.integers({1, 2, 3, 4}), g.constant<int64_t>({}, {-1})},
+                           {{"exclusive", c.exclusive}, {"reverse", c.reverse}});
     expectFolded<int64_t>(g, sum, {4}, c.expected);
   }
 }
@@ -84,25 +86,30 @@ TEST(Constants, GatherNdWithAndWithoutBatch) {
   expectFolded<int64_t>(g, g.op("GatherND", {data, g.constant<int64_t>({2, 2}, {1, 0, 0, -1})}), {2}, {20, 12});
   Graph batched;
   data = batched.constant<int64_t>({2, 3}, {10, 11, 12, 20, 21, 22});
-  expectFolded<int64_t>(batched, batched.op("GatherND", {data, batched.constant<int64_t>({2, 1}, {2, 0})}, {{"batch_dims", 1}}), {2}, {12, 20});
+  expectFolded<int64_t>(batched,
+                        batched.op("GatherND", {data, batched.constant<int64_t>({2, 1}, {2, 0})}, {{"batch_dims", 1}}),
+                        {2}, {12, 20});
 }
 
 TEST(Constants, SliceBothWaysAndToTheEnd) {
   Graph g;
   std::string data = g.integers({0, 1, 2, 3, 4, 5, 6});
   std::string end = g.integers({std::numeric_limits<int64_t>::max()});
-  expectFolded<int64_t>(g, g.op("Slice", {data, g.integers({-6}), end, g.integers({0}), g.integers({2})}), {3}, {1, 3, 5});
+  expectFolded<int64_t>(g, g.op("Slice", {data, g.integers({-6}), end, g.integers({0}), g.integers({2})}), {3},
+                        {1, 3, 5});
   Graph back;
   data = back.integers({0, 1, 2, 3, 4, 5, 6});
   end = back.integers({std::numeric_limits<int64_t>::min() + 1});
-  expectFolded<int64_t>(back, back.op("Slice", {data, back.integers({-2}), end, back.integers({-1}), back.integers({-3})}), {2}, {5, 2});
+  expectFolded<int64_t>(
+      back, back.op("Slice", {data, back.integers({-2}), end, back.integers({-1}), back.integers({-3})}), {2}, {5, 2});
 }
 
 TEST(Constants, IntegerDivisionAndRemainder) {
   Graph g;
   expectFolded<int64_t>(g, g.op("Div", {g.integers({7, -7, 7, -7}), g.integers({2, 2, -2, -2})}), {4}, {3, -3, -3, 3});
   Graph mod;
-  expectFolded<int64_t>(mod, mod.op("Mod", {mod.integers({7, -7, 7, -7}), mod.integers({4, 4, -4, -4})}), {4}, {3, 1, -1, -3});
+  expectFolded<int64_t>(mod, mod.op("Mod", {mod.integers({7, -7, 7, -7}), mod.integers({4, 4, -4, -4})}), {4},
+                        {3, 1, -1, -3});
   Graph fmod;
   std::string r = fmod.op("Mod", {fmod.integers({7, -7, 7, -7}), fmod.integers({4, 4, -4, -4})}, {{"fmod", 1}});
   expectFolded<int64_t>(fmod, r, {4}, {3, -3, 3, -3});
@@ -117,24 +124,30 @@ TEST(Constants, WhereBroadcastsThreeWays) {
 
 TEST(Constants, PadTileTrilu) {
   Graph g;
-  std::string padded = g.op("Pad", {g.constant<int64_t>({2, 2}, {1, 2, 3, 4}), g.integers({0, 1, 1, -1}), g.constant<int64_t>({}, {9})});
+  std::string padded =
+      g.op("Pad", {g.constant<int64_t>({2, 2}, {1, 2, 3, 4}), g.integers({0, 1, 1, -1}), g.constant<int64_t>({}, {9})});
   expectFolded<int64_t>(g, padded, {3, 2}, {9, 1, 9, 3, 9, 9});
   Graph tile;
-  expectFolded<int64_t>(tile, tile.op("Tile", {tile.constant<int64_t>({1, 2}, {1, 2}), tile.integers({2, 2})}), {2, 4}, {1, 2, 1, 2, 1, 2, 1, 2});
+  expectFolded<int64_t>(tile, tile.op("Tile", {tile.constant<int64_t>({1, 2}, {1, 2}), tile.integers({2, 2})}), {2, 4},
+                        {1, 2, 1, 2, 1, 2, 1, 2});
   Graph lower;
   std::string ones = lower.constant<int64_t>({2, 3}, {1, 2, 3, 4, 5, 6});
-  expectFolded<int64_t>(lower, lower.op("Trilu", {ones, lower.constant<int64_t>({}, {1})}, {{"upper", 0}}), {2, 3}, {1, 2, 0, 4, 5, 6});
+  expectFolded<int64_t>(lower, lower.op("Trilu", {ones, lower.constant<int64_t>({}, {1})}, {{"upper", 0}}), {2, 3},
+                        {1, 2, 0, 4, 5, 6});
 }
 
 TEST(Constants, SplitToSequenceAndBack) {
   Graph g;
-  std::string parts = g.op("SplitToSequence", {g.integers({1, 2, 3, 4, 5}), g.constant<int64_t>({}, {2})}, {{"axis", 0}});
+  std::string parts =
+      g.op("SplitToSequence", {g.integers({1, 2, 3, 4, 5}), g.constant<int64_t>({}, {2})}, {{"axis", 0}});
   expectFolded<int64_t>(g, g.op("SequenceAt", {parts, g.constant<int64_t>({}, {1})}), {2}, {3, 4});
 }
 
 TEST(Constants, CastTruncatesAndBoolIsNotZero) {
   Graph g;
-  expectFolded<int64_t>(g, g.op("Cast", {g.constant<float>({4}, {1.9f, -1.9f, 0.5f, 3})}, {{"to", onnx::TensorProto::INT64}}), {4}, {1, -1, 0, 3});
+  expectFolded<int64_t>(
+      g, g.op("Cast", {g.constant<float>({4}, {1.9f, -1.9f, 0.5f, 3})}, {{"to", onnx::TensorProto::INT64}}), {4},
+      {1, -1, 0, 3});
   Graph b;
   expectFolded<int64_t>(b, b.op("Cast", {b.integers({0, 5, -1})}, {{"to", onnx::TensorProto::BOOL}}), {3}, {0, 1, 1});
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a wrong model file can say, one fault a test: each gives a message that names what is wrong and where, and never a crash.
+// What a wrong model file can say, one fault a test: each gives a message that names what is wrong and where, and never
+// a crash.
 #include "Graphs.h"
 
 namespace kerf {
@@ -10,7 +11,8 @@ void expectError(const Imported &result, const std::vector<std::string> &parts) 
   ASSERT_FALSE(bool(result.model));
   EXPECT_EQ(result.model.error().status, ExitStatus::BadInput);
   for (const std::string &part : parts)
-    EXPECT_NE(result.model.error().message.find(part), std::string::npos) << "no '" << part << "' in: " << result.model.error().message;
+    EXPECT_NE(result.model.error().message.find(part), std::string::npos)
+        << "no '" << part << "' in: " << result.model.error().message;
 }
 
 /// x [2, 3] times w [3, 4], summed.
@@ -53,11 +55,13 @@ TEST(Errors, AnotherSuffix) {
 TEST(Errors, AllUnsupportedOperatorsInOneMessage) {
   Graph g;
   g.input("x", {2, 3});
-  std::string a = g.op("Det", {"x"}), b = g.op("Hardmax", {a}), c = g.op("Hardmax", {b}), d = g.op("CumSum", {c, g.constant<int64_t>({}, {0})});
+  std::string a = g.op("Det", {"x"}), b = g.op("Hardmax", {a}), c = g.op("Hardmax", {b}),
+              d = g.op("CumSum", {c, g.constant<int64_t>({}, {0})});
   g.graph->mutable_node(1)->set_domain("com.example");
   g.sumIsLoss(d);
-  expectError(importGraph(g), {"3 operators", "Det (opset 20; node 'node_t0')", "Hardmax (opset 20; node 'node_t1' and 1 more; domain com.example)",
-                               "CumSum", "constants only"});
+  expectError(importGraph(g),
+              {"3 operators", "Det (opset 20; node 'node_t0')",
+               "Hardmax (opset 20; node 'node_t1' and 1 more; domain com.example)", "CumSum", "constants only"});
 }
 
 TEST(Errors, OperatorNewerThanKnown) {
@@ -120,14 +124,20 @@ TEST(Errors, ImpossibleDimensions) {
     g.graph->mutable_initializer(0)->set_dims(0, size);
     expectError(importGraph(g), {"'w'", "impossible shape"});
     Graph input = product();
-    input.graph->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_value(size);
+    input.graph->mutable_input(0)
+        ->mutable_type()
+        ->mutable_tensor_type()
+        ->mutable_shape()
+        ->mutable_dim(0)
+        ->set_dim_value(size);
     expectError(importGraph(input), {"impossible shape"});
   }
 }
 
 TEST(Errors, SymbolicDimension) {
   Graph g = product();
-  g.graph->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_param("batch");
+  g.graph->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_param(
+      "batch");
   expectError(importGraph(g), {"input 'x'", "'batch'", "static"});
 }
 
@@ -206,7 +216,8 @@ TEST(Errors, GlobsThatMatchNothing) {
 TEST(Errors, StableHloText) {
   TemporaryFolder folder;
   std::string path = (folder.path / "step.mlir").string();
-  std::ofstream(path) << "module { func.func @main(%x: tensor<f32>) -> tensor<f32> { %0 = stablehlo.add %x, %x : tensor<f32> return %0 : tensor<f32> } }";
+  std::ofstream(path) << "module { func.func @main(%x: tensor<f32>) -> tensor<f32> { %0 = stablehlo.add %x, %x : "
+                         "tensor<f32> return %0 : tensor<f32> } }";
   expectError(importFile(path), {"StableHLO", "not supported yet"});
   std::ofstream(path, std::ios::trunc) << "module { func.func @main(";
   expectError(importFile(path), {"step.mlir", "not kerf IR"});

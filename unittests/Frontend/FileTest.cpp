@@ -79,7 +79,8 @@ TEST(File, ShortExternalDataIsRefused) {
   std::string message = errorOf(importFile(external("w.bin", "4").write(folder.path)));
   EXPECT_NE(message.find("bytes 4 to 52"), std::string::npos) << message;
   EXPECT_NE(message.find("only 48"), std::string::npos) << message;
-  EXPECT_NE(errorOf(importFile(external("w.bin", "0", "44").write(folder.path))).find("needs 48 bytes"), std::string::npos);
+  EXPECT_NE(errorOf(importFile(external("w.bin", "0", "44").write(folder.path))).find("needs 48 bytes"),
+            std::string::npos);
   EXPECT_NE(errorOf(importFile(external("w.bin", "9223372036854775807").write(folder.path))), "");
   EXPECT_NE(errorOf(importFile(external("w.bin", "-4").write(folder.path))).find("'-4'"), std::string::npos);
 }
@@ -88,7 +89,8 @@ TEST(File, PathsOutOfTheFolderAreRefused) {
   TemporaryFolder folder;
   std::filesystem::create_directories(folder.path / "model");
   writeFloats(folder.path / "w.bin", 12);
-  for (std::string location : {std::string("../w.bin"), (folder.path / "w.bin").string(), std::string("sub/../../w.bin"), std::string()}) {
+  for (std::string location :
+       {std::string("../w.bin"), (folder.path / "w.bin").string(), std::string("sub/../../w.bin"), std::string()}) {
     std::string message = errorOf(importFile(external(location).write(folder.path / "model")));
     EXPECT_NE(message.find("inside the model's folder"), std::string::npos) << location << ": " << message;
   }

@@ -19,7 +19,8 @@ void setKind(Graph &g, const std::string &name, const std::string &kind) {
 TEST(Graph, KindsComeFromTheExporter) {
   Graph g;
   g.input("x", {40, 30});
-  std::string a = g.op("Mul", {"x", g.parameter("layer.weight", {30})}), b = g.op("Add", {a, g.parameter("layer.running_mean", {30})});
+  std::string a = g.op("Mul", {"x", g.parameter("layer.weight", {30})}),
+              b = g.op("Add", {a, g.parameter("layer.running_mean", {30})});
   g.sumIsLoss(g.op("Sub", {b, g.parameter("made.up", {40, 30})}));
   setKind(g, "layer.weight", "PARAMETER");
   setKind(g, "layer.running_mean", "BUFFER");
@@ -153,9 +154,10 @@ TEST(Graph, MatMulRanks) {
   struct Case {
     Shape x, y, result;
   };
-  for (const Case &c : {Case{{3}, {3}, {}}, Case{{3}, {3, 4}, {4}}, Case{{2, 3}, {3}, {2}}, Case{{5, 2, 3}, {3, 4}, {5, 2, 4}},
-                        Case{{2, 3}, {5, 3, 4}, {5, 2, 4}}, Case{{5, 1, 2, 3}, {6, 3, 4}, {5, 6, 2, 4}}, Case{{5, 2, 3}, {1, 3, 4}, {5, 2, 4}},
-                        Case{{3}, {5, 3, 4}, {5, 4}}, Case{{5, 2, 3}, {3}, {5, 2}}}) {
+  for (const Case &c :
+       {Case{{3}, {3}, {}}, Case{{3}, {3, 4}, {4}}, Case{{2, 3}, {3}, {2}}, Case{{5, 2, 3}, {3, 4}, {5, 2, 4}},
+        Case{{2, 3}, {5, 3, 4}, {5, 2, 4}}, Case{{5, 1, 2, 3}, {6, 3, 4}, {5, 6, 2, 4}},
+        Case{{5, 2, 3}, {1, 3, 4}, {5, 2, 4}}, Case{{3}, {5, 3, 4}, {5, 4}}, Case{{5, 2, 3}, {3}, {5, 2}}}) {
     Graph g;
     g.input("x", c.x);
     g.input("y", c.y);

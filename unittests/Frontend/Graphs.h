@@ -20,14 +20,14 @@ struct TemporaryFolder {
   std::filesystem::path path;
   TemporaryFolder() {
     static int count = 0;
-    path = std::filesystem::temp_directory_path() / ("kerf-frontend-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
+    path = std::filesystem::temp_directory_path() /
+           ("kerf-frontend-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
     std::filesystem::create_directories(path);
   }
   ~TemporaryFolder() { std::filesystem::remove_all(path); }
 };
 
-template <typename T>
-constexpr int onnxType() {
+template <typename T> constexpr int onnxType() {
   using P = onnx::TensorProto;
   if constexpr (std::is_same_v<T, float>)
     return P::FLOAT;
@@ -69,8 +69,7 @@ struct Graph {
     setType(graph->add_output(), name, type, shape);
   }
 
-  template <typename T>
-  static void fill(onnx::TensorProto *tensor, const Shape &shape, const std::vector<T> &values) {
+  template <typename T> static void fill(onnx::TensorProto *tensor, const Shape &shape, const std::vector<T> &values) {
     for (int64_t size : shape)
       tensor->add_dims(size);
     tensor->set_data_type(onnxType<T>());
@@ -79,8 +78,7 @@ struct Graph {
       raw.append(reinterpret_cast<const char *>(&value), sizeof(T));
     tensor->set_raw_data(raw);
   }
-  template <typename T>
-  std::string constant(const Shape &shape, const std::vector<T> &values, std::string name = "") {
+  template <typename T> std::string constant(const Shape &shape, const std::vector<T> &values, std::string name = "") {
     onnx::TensorProto *tensor = graph->add_initializer();
     if (name.empty())
       name = "val_" + std::to_string(count++);
@@ -88,7 +86,9 @@ struct Graph {
     tensor->set_name(name);
     return name;
   }
-  std::string integers(const std::vector<int64_t> &values) { return constant<int64_t>({int64_t(values.size())}, values); }
+  std::string integers(const std::vector<int64_t> &values) {
+    return constant<int64_t>({int64_t(values.size())}, values);
+  }
   std::string parameter(const std::string &name, const Shape &shape) {
     std::vector<float> values(elementsOf(shape));
     for (size_t i = 0; i < values.size(); ++i)
@@ -96,7 +96,8 @@ struct Graph {
     return constant<float>(shape, values, name);
   }
 
-  onnx::NodeProto *node(const std::string &op, const std::vector<std::string> &inputs, const std::vector<std::string> &outputs) {
+  onnx::NodeProto *node(const std::string &op, const std::vector<std::string> &inputs,
+                        const std::vector<std::string> &outputs) {
     onnx::NodeProto *proto = graph->add_node();
     proto->set_op_type(op);
     proto->set_name("node_" + outputs.front());
@@ -106,8 +107,8 @@ struct Graph {
       proto->add_output(name);
     return proto;
   }
-  std::string op(const std::string &type, const std::vector<std::string> &inputs, std::map<std::string, int64_t> attributes = {},
-                 std::string name = "") {
+  std::string op(const std::string &type, const std::vector<std::string> &inputs,
+                 std::map<std::string, int64_t> attributes = {}, std::string name = "") {
     if (name.empty())
       name = "t" + std::to_string(count++);
     onnx::NodeProto *proto = node(type, inputs, {name});
@@ -152,8 +153,7 @@ struct Imported {
   Result<ImportedModel> model = Error{"not imported"};
 
   mlir::func::FuncOp function() { return model->module->lookupSymbol<mlir::func::FuncOp>("main"); }
-  template <typename Op>
-  std::vector<Op> ops() {
+  template <typename Op> std::vector<Op> ops() {
     std::vector<Op> found;
     function().walk([&](Op op) { found.push_back(op); });
     return found;

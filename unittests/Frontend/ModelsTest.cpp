@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real exports: they import, hold every parameter that PyTorch had, and nothing is left of their shape and mask arithmetic.
+// Real exports: they import, hold every parameter that PyTorch had, and nothing is left of their shape and mask
+// arithmetic.
 #include "Graphs.h"
 #include "kerf/Support/File.h"
 
@@ -55,7 +56,9 @@ TEST_P(Exports, HoldEveryParameterAndNoIntegerChains) {
       elements += elementsOf(ir::shapeOf(function.getArgument(i)));
     }
   std::string file = GetParam().file;
-  const nlohmann::json &kept = !structure && golden["files"][file].contains("parameters") ? golden["files"][file]["parameters"] : nlohmann::json();
+  const nlohmann::json &kept = !structure && golden["files"][file].contains("parameters")
+                                   ? golden["files"][file]["parameters"]
+                                   : nlohmann::json();
   if (kept.is_null()) {
     EXPECT_EQ(trained, golden["parameters"]["tensors"].get<int64_t>());
     EXPECT_EQ(elements, golden["parameters"]["count"].get<int64_t>());
@@ -79,7 +82,8 @@ TEST_P(Exports, HoldEveryParameterAndNoIntegerChains) {
   EXPECT_TRUE(result.ops<ir::GatherOp>().empty());
   function.walk([&](mlir::Operation *op) {
     for (mlir::Value value : op->getResults()) {
-      bool labels = llvm::any_of(op->getOperands(), [](mlir::Value v) { return ir::tensorType(v).getElementType().isInteger(64); });
+      bool labels = llvm::any_of(op->getOperands(),
+                                 [](mlir::Value v) { return ir::tensorType(v).getElementType().isInteger(64); });
       bool integer = ir::tensorType(value).getElementType().isInteger(64);
       EXPECT_TRUE(!integer || labels || mlir::isa<ir::ConstantOp>(op)) << op->getName().getStringRef().str();
     }
@@ -94,11 +98,14 @@ TEST_P(Exports, HaveNoFloatLeftInDouble) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Exports,
-                         testing::Values(Export{"gpt2", "model.onnx"}, Export{"gpt2", "raw.onnx"}, Export{"gpt2", "default.onnx"},
-                                         Export{"gpt2", "fresh_default.onnx"}, Export{"gpt2", "logits.onnx", "cross_entropy(logits, labels)"},
-                                         Export{"llama", "model.onnx"}, Export{"llama", "raw.onnx"}, Export{"llama", "default.onnx"},
-                                         Export{"llama", "opset23.onnx"}, Export{"mlp", "model.onnx"}, Export{"mlp", "default.onnx"},
-                                         Export{"gpt2-124m", "model.onnx"}, Export{"gpt2-xl", "model.onnx"}, Export{"llama-7b", "model.onnx"}),
+                         testing::Values(Export{"gpt2", "model.onnx"}, Export{"gpt2", "raw.onnx"},
+                                         Export{"gpt2", "default.onnx"}, Export{"gpt2", "fresh_default.onnx"},
+                                         Export{"gpt2", "logits.onnx", "cross_entropy(logits, labels)"},
+                                         Export{"llama", "model.onnx"}, Export{"llama", "raw.onnx"},
+                                         Export{"llama", "default.onnx"}, Export{"llama", "opset23.onnx"},
+                                         Export{"mlp", "model.onnx"}, Export{"mlp", "default.onnx"},
+                                         Export{"gpt2-124m", "model.onnx"}, Export{"gpt2-xl", "model.onnx"},
+                                         Export{"llama-7b", "model.onnx"}),
                          label);
 
 } // namespace

@@ -19,8 +19,10 @@ Sharding cut(int64_t ways, int64_t chunk) {
 Program sample() {
   Program program;
   program.mesh.axes = {{"data", 2}, {"model", 3}};
-  Function layer{"layer", {{DType::F32, {3, 4}, false}, {DType::F32, {3, 4}, false}}, {0}, {1}, {{"tanh", {0}, {1}, {}, "h"}}};
-  layer.body[0].attrs = {{"limit", std::numeric_limits<double>::infinity()}, {"low", {-1.5, std::nan("")}}, {"axes", {0, 1, 2}}};
+  Function layer{
+      "layer", {{DType::F32, {3, 4}, false}, {DType::F32, {3, 4}, false}}, {0}, {1}, {{"tanh", {0}, {1}, {}, "h"}}};
+  layer.body[0].attrs = {
+      {"limit", std::numeric_limits<double>::infinity()}, {"low", {-1.5, std::nan("")}}, {"axes", {0, 1, 2}}};
   Function main;
   main.name = "main";
   Value local{DType::F32, {3, 4}, false}, pending{DType::F32, {3, 4}, true}, scalar{DType::F32, {}, false};
@@ -114,7 +116,8 @@ TEST(Program, EveryInconsistencyIsNamed) {
       {"only collectives give pending", [](Program &p) { p.functions[1].body[2].op = "tanh"; }},
       {"it waits for a pending value", [](Program &p) { p.functions[1].body[3].operands = {3}; }},
       {"one operand", [](Program &p) { p.functions[1].body[2].operands = {3, 3}; }},
-      {"negative or too large", [](Program &p) { p.functions[1].values[2].shape = {int64_t(1) << 40, int64_t(1) << 40}; }},
+      {"negative or too large",
+       [](Program &p) { p.functions[1].values[2].shape = {int64_t(1) << 40, int64_t(1) << 40}; }},
       {"3 arguments and 1 results", [](Program &p) { p.results.pop_back(); }},
       {"chunk must be at least 3", [](Program &p) { p.args[0].sharding = cut(2, 2); }},
       {"makes [4, 4] of [5, 4]", [](Program &p) { p.args[0].sharding = cut(2, 4); }},
@@ -134,7 +137,8 @@ TEST(Program, EveryInconsistencyIsNamed) {
     row.damage(program);
     Status status = checkProgram(program);
     ASSERT_FALSE(bool(status)) << row.message;
-    EXPECT_NE(status.error().message.find(row.message), std::string::npos) << row.message << " | " << status.error().message;
+    EXPECT_NE(status.error().message.find(row.message), std::string::npos)
+        << row.message << " | " << status.error().message;
   }
 }
 
@@ -160,7 +164,8 @@ TEST(Program, AnotherVersionIsRefused) {
   text.replace(text.find("\"kerf_package\": 1"), 17, "\"kerf_package\": 2");
   auto read = readProgram(text);
   ASSERT_FALSE(bool(read));
-  EXPECT_NE(read.error().message.find("version 2, this runtime reads version 1"), std::string::npos) << read.error().message;
+  EXPECT_NE(read.error().message.find("version 2, this runtime reads version 1"), std::string::npos)
+      << read.error().message;
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensor files against bytes that the test writes itself: .npy headers and zip records as their specifications say.
-#include "kerf/Package/Half.h"
 #include "kerf/Package/TensorFile.h"
+#include "kerf/Package/Half.h"
 
 #include <cmath>
 #include <cstring>
@@ -22,14 +22,14 @@ public:
   }
   ~Folder() { std::filesystem::remove_all(path); }
   std::string write(const std::string &name, const std::string &bytes) const {
-    std::ofstream(path + "/" + name, std::ios::binary) << bytes; // not writeFile: thousands of files need not reach the disk
+    std::ofstream(path + "/" + name, std::ios::binary)
+        << bytes; // not writeFile: thousands of files need not reach the disk
     return path + "/" + name;
   }
   std::string path;
 };
 
-template <typename T>
-std::string raw(T value) {
+template <typename T> std::string raw(T value) {
   std::string bytes(sizeof(T), '\0');
   std::memcpy(bytes.data(), &value, sizeof(T));
   return bytes;
@@ -62,24 +62,31 @@ std::string zip(const std::vector<std::pair<std::string, std::string>> &members,
       deflateEnd(&stream);
     }
     uint32_t crc = uint32_t(crc32(0, reinterpret_cast<const Bytef *>(data.data()), uInt(data.size())));
-    std::string common = raw(uint16_t(0)) + raw(uint16_t(packing == Packing::Deflated ? 8 : 0)) + raw(uint32_t(0)) + raw(crc);
-    std::string sizes = wide ? raw(UINT32_MAX) + raw(UINT32_MAX) : raw(uint32_t(packed.size())) + raw(uint32_t(data.size()));
-    std::string extra = wide ? raw(uint16_t(1)) + raw(uint16_t(16)) + raw(uint64_t(data.size())) + raw(uint64_t(packed.size())) : "";
+    std::string common =
+        raw(uint16_t(0)) + raw(uint16_t(packing == Packing::Deflated ? 8 : 0)) + raw(uint32_t(0)) + raw(crc);
+    std::string sizes =
+        wide ? raw(UINT32_MAX) + raw(UINT32_MAX) : raw(uint32_t(packed.size())) + raw(uint32_t(data.size()));
+    std::string extra =
+        wide ? raw(uint16_t(1)) + raw(uint16_t(16)) + raw(uint64_t(data.size())) + raw(uint64_t(packed.size())) : "";
     uint32_t offset = uint32_t(out.size());
-    out += raw(0x04034b50u) + raw(uint16_t(20)) + common + sizes + raw(uint16_t(name.size())) + raw(uint16_t(extra.size())) + name + extra + packed;
-    directory += raw(0x02014b50u) + raw(uint16_t(20)) + raw(uint16_t(20)) + common + sizes + raw(uint16_t(name.size())) +
-                 raw(uint16_t(extra.size())) + raw(uint16_t(0)) + raw(uint16_t(0)) + raw(uint16_t(0)) + raw(uint32_t(0)) + raw(offset) + name + extra;
+    out += raw(0x04034b50u) + raw(uint16_t(20)) + common + sizes + raw(uint16_t(name.size())) +
+           raw(uint16_t(extra.size())) + name + extra + packed;
+    directory += raw(0x02014b50u) + raw(uint16_t(20)) + raw(uint16_t(20)) + common + sizes +
+                 raw(uint16_t(name.size())) + raw(uint16_t(extra.size())) + raw(uint16_t(0)) + raw(uint16_t(0)) +
+                 raw(uint16_t(0)) + raw(uint32_t(0)) + raw(offset) + name + extra;
   }
   uint64_t start = out.size();
   out += directory;
   if (wide) {
     uint64_t end64 = out.size();
-    out += raw(0x06064b50u) + raw(uint64_t(44)) + raw(uint16_t(45)) + raw(uint16_t(45)) + raw(uint32_t(0)) + raw(uint32_t(0)) +
-           raw(uint64_t(members.size())) + raw(uint64_t(members.size())) + raw(uint64_t(directory.size())) + raw(start);
+    out += raw(0x06064b50u) + raw(uint64_t(44)) + raw(uint16_t(45)) + raw(uint16_t(45)) + raw(uint32_t(0)) +
+           raw(uint32_t(0)) + raw(uint64_t(members.size())) + raw(uint64_t(members.size())) +
+           raw(uint64_t(directory.size())) + raw(start);
     out += raw(0x07064b50u) + raw(uint32_t(0)) + raw(end64) + raw(uint32_t(1));
   }
   out += raw(0x06054b50u) + raw(uint16_t(0)) + raw(uint16_t(0)) + raw(uint16_t(wide ? 0xffff : members.size())) +
-         raw(uint16_t(wide ? 0xffff : members.size())) + raw(uint32_t(directory.size())) + raw(wide ? UINT32_MAX : uint32_t(start)) + raw(uint16_t(0));
+         raw(uint16_t(wide ? 0xffff : members.size())) + raw(uint32_t(directory.size())) +
+         raw(wide ? UINT32_MAX : uint32_t(start)) + raw(uint16_t(0));
   return out;
 }
 
@@ -98,10 +105,11 @@ std::string message(const std::string &path) {
 TEST(Npz, ReadsStoredDeflatedAndWideArchives) {
   Folder folder;
   for (Packing packing : {Packing::Stored, Packing::Deflated, Packing::Stored64}) {
-    auto read = readTensors(folder.write("a.npz", zip({{"x.npy", npy("<f4", "False", "(20, 3)", floats(60))},
-                                                       {"n.npy", npy("<i8", "False", "(2,)", raw(int64_t(-7)) + raw(int64_t(1) << 40))},
-                                                       {"s.npy", npy("|b1", "False", "()", std::string(1, '\1'))}},
-                                                      packing)));
+    auto read = readTensors(
+        folder.write("a.npz", zip({{"x.npy", npy("<f4", "False", "(20, 3)", floats(60))},
+                                   {"n.npy", npy("<i8", "False", "(2,)", raw(int64_t(-7)) + raw(int64_t(1) << 40))},
+                                   {"s.npy", npy("|b1", "False", "()", std::string(1, '\1'))}},
+                                  packing)));
     ASSERT_TRUE(read) << read.error().message;
     ASSERT_EQ(read->size(), 3u);
     EXPECT_EQ(read->at("x").shape, (Shape{20, 3}));
@@ -116,8 +124,12 @@ TEST(Npz, ReadsStoredDeflatedAndWideArchives) {
 
 TEST(Npz, RefusesWhatItCannotRead) {
   Folder folder;
-  auto one = [&](const std::string &array) { return message(folder.write("a.npz", zip({{"x.npy", array}}, Packing::Stored))); };
-  auto has = [](const std::string &text, const std::string &part) { EXPECT_NE(text.find(part), std::string::npos) << text; };
+  auto one = [&](const std::string &array) {
+    return message(folder.write("a.npz", zip({{"x.npy", array}}, Packing::Stored)));
+  };
+  auto has = [](const std::string &text, const std::string &part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
   has(one(npy("<f4", "True", "(2, 3)", floats(6))), "Fortran order: save numpy.ascontiguousarray");
   has(one(npy(">f4", "False", "(2, 3)", floats(6))), "big-endian");
   has(one(npy("<c8", "False", "(3,)", floats(6))), "'<c8' is not supported");
@@ -149,7 +161,8 @@ TEST(Safetensors, ReadsWhatItWrites) {
   std::memcpy(bytes, floats(6).data(), 24);
   auto [empty, none] = allocateTensor(DType::I64, {0, 4});
   auto [flag, flagBytes] = allocateTensor(DType::Bool, {});
-  ASSERT_TRUE(writeSafetensors(folder.path + "/a.safetensors", {{"x", x}, {"empty", empty}, {"flag", flag}}, {{"format", "pt"}}));
+  ASSERT_TRUE(writeSafetensors(folder.path + "/a.safetensors", {{"x", x}, {"empty", empty}, {"flag", flag}},
+                               {{"format", "pt"}}));
   auto read = readTensors(folder.path + "/a.safetensors");
   ASSERT_TRUE(read) << read.error().message;
   ASSERT_EQ(read->size(), 3u);
@@ -163,9 +176,12 @@ TEST(TensorFiles, TruncationAndDamageNeverCrash) {
   Folder folder;
   auto [x, bytes] = allocateTensor(DType::F32, {3, 2});
   ASSERT_TRUE(writeSafetensors(folder.path + "/a.safetensors", {{"x", x}, {"y", x}}));
-  std::vector<std::pair<std::string, std::string>> files = {{"t.safetensors", *readFile(folder.path + "/a.safetensors")}};
+  std::vector<std::pair<std::string, std::string>> files = {
+      {"t.safetensors", *readFile(folder.path + "/a.safetensors")}};
   for (Packing packing : {Packing::Stored, Packing::Deflated, Packing::Stored64})
-    files.push_back({"t.npz", zip({{"x.npy", npy("<f4", "False", "(3, 2)", floats(6))}, {"y.npy", npy("<i4", "False", "(2,)", floats(2))}}, packing)});
+    files.push_back({"t.npz", zip({{"x.npy", npy("<f4", "False", "(3, 2)", floats(6))},
+                                   {"y.npy", npy("<i4", "False", "(2,)", floats(2))}},
+                                  packing)});
   constexpr uint32_t kSeed = 12;
   std::mt19937 random(kSeed);
   for (const auto &[name, whole] : files) {
@@ -205,7 +221,8 @@ TEST(Convert, RoundsFloatsAndChecksIntegers) {
 }
 
 TEST(Half, RoundsToNearestEven) {
-  // Every 16-bit number survives the way there and back; between two neighbours the nearer wins, in the middle the even one.
+  // Every 16-bit number survives the way there and back; between two neighbours the nearer wins, in the middle the even
+  // one.
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     float f16 = floatFromF16(uint16_t(bits)), bf16 = floatFromBf16(uint16_t(bits));
     if (!std::isnan(f16)) {

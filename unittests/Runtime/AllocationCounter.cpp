@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// malloc and its kin pass every call on to glibc's. While counting, the call stack says who asked: the innermost caller that is either
-// this program or oneDNN's library; the C++ library, the C library and fmt only work for one of them.
+// malloc and its kin pass every call on to glibc's. While counting, the call stack says who asked: the innermost caller
+// that is either this program or oneDNN's library; the C++ library, the C library and fmt only work for one of them.
 #include "AllocationCounter.h"
 
 #include <algorithm>
@@ -71,7 +71,8 @@ bool isOneDnn(const void *address) {
 
 std::string textOf(const Stack &stack) {
   int shown = std::min(stack.end - stack.begin, kShownFrames);
-  std::unique_ptr<char *, decltype(&std::free)> names(backtrace_symbols(stack.frames.data() + stack.begin, shown), &std::free);
+  std::unique_ptr<char *, decltype(&std::free)> names(backtrace_symbols(stack.frames.data() + stack.begin, shown),
+                                                      &std::free);
   std::string text;
   for (int i = 0; names && i < shown; ++i)
     text += std::string("  ") + names.get()[i] + "\n";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what this process allocates, by who asked for it. The file that implements it replaces malloc and its kin (and with them
-// operator new), so it belongs into a program of its own.
+// Counts what this process allocates, by who asked for it. The file that implements it replaces malloc and its kin (and
+// with them operator new), so it belongs into a program of its own.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step allocates nothing: whole runs of `run` are counted from the end of the first step on, over all ranks and streams.
-// `AllocationTests PACKAGE DATA.npz` counts the steps of a package that `kerf compile` wrote.
+// A training step allocates nothing: whole runs of `run` are counted from the end of the first step on, over all ranks
+// and streams. `AllocationTests PACKAGE DATA.npz` counts the steps of a package that `kerf compile` wrote.
 #include "AllocationCounter.h"
 #include "TestPrograms.h"
 
@@ -15,8 +15,9 @@ namespace kerf::runtime::test {
 namespace {
 constexpr int64_t kCountedSteps = 5;
 
-/// Steps 1 to kCountedSteps; step 0 may allocate what it likes. Every rank asks for the step's learning rate when it begins, so ranks wait for each
-/// other there: all have ended step 0 when counting starts, and the last counted one when it stops.
+/// Steps 1 to kCountedSteps; step 0 may allocate what it likes. Every rank asks for the step's learning rate when it
+/// begins, so ranks wait for each other there: all have ended step 0 when counting starts, and the last counted one
+/// when it stops.
 Result<Allocations> countSteps(const package::Program &program, const TensorMap &weights, const TensorMap &data) {
   Allocations counted;
   int64_t meetings = 0;
@@ -37,12 +38,14 @@ Result<Allocations> countSteps(const package::Program &program, const TensorMap 
   auto report = run(program, weights, data, options);
   if (!report)
     return report.error();
-  fmt::print("ranks: {}, steps: {}, allocations by Kerf: {}, by oneDNN: {}\n", program.mesh.ranks(), kCountedSteps, counted.kerf, counted.oneDnn);
+  fmt::print("ranks: {}, steps: {}, allocations by Kerf: {}, by oneDNN: {}\n", program.mesh.ranks(), kCountedSteps,
+             counted.kerf, counted.oneDnn);
   return counted;
 }
 
 std::string stacksOf(const Allocations &allocations) {
-  std::string text = "Kerf allocated during steps; the first calls, innermost first (addr2line -Cfe PROGRAM ADDRESS):\n";
+  std::string text =
+      "Kerf allocated during steps; the first calls, innermost first (addr2line -Cfe PROGRAM ADDRESS):\n";
   for (const std::string &stack : allocations.first)
     text += stack + "\n";
   return text;
@@ -55,8 +58,7 @@ class AllocationTest : public testing::Test {
   }
 };
 
-template <typename T>
-[[gnu::noinline]] void use(T &&thing) {
+template <typename T> [[gnu::noinline]] void use(T &&thing) {
   asm volatile("" : : "g"(&thing) : "memory"); // seen from outside: the compiler may not leave the allocation out
 }
 
@@ -96,7 +98,8 @@ TEST_F(AllocationTest, OneDnnsOwnAreToldApart) {
 }
 
 TEST_F(AllocationTest, NoneInAStep) {
-  // Large enough for oneDNN's products and for an all_reduce of two stages; one collective is waited for at once, one runs on its own stream.
+  // Large enough for oneDNN's products and for an all_reduce of two stages; one collective is waited for at once, one
+  // runs on its own stream.
   constexpr int64_t kRows = 16, kWidth = 64, kClasses = 40;
   for (int64_t ranks = 1; ranks <= 4; ++ranks)
     for (DType dtype : {DType::F32, DType::F64, DType::BF16}) {

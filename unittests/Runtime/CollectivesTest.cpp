@@ -17,13 +17,20 @@ double elementAt(DType dtype, const std::vector<std::byte> &bytes, int64_t index
     return value;
   };
   switch (dtype) {
-  case DType::F64: return get(double());
-  case DType::F32: return double(get(float()));
-  case DType::BF16: return double(floatFromBf16(get(uint16_t())));
-  case DType::F16: return double(floatFromF16(get(uint16_t())));
-  case DType::I64: return double(get(int64_t()));
-  case DType::I32: return double(get(int32_t()));
-  default: return double(get(uint8_t()));
+  case DType::F64:
+    return get(double());
+  case DType::F32:
+    return double(get(float()));
+  case DType::BF16:
+    return double(floatFromBf16(get(uint16_t())));
+  case DType::F16:
+    return double(floatFromF16(get(uint16_t())));
+  case DType::I64:
+    return double(get(int64_t()));
+  case DType::I32:
+    return double(get(int32_t()));
+  default:
+    return double(get(uint8_t()));
   }
 }
 
@@ -64,7 +71,8 @@ std::vector<AxisRef> refsOf(const nlohmann::ordered_json &json, size_t from, siz
 }
 
 /// What the definition says of one element of `rank`'s result; nothing: any rank's candidate of `anyOf`, or padding.
-void checkElement(const CollectiveCase &test, const std::vector<std::vector<std::byte>> &operands, int64_t rank, const Shape &index, double actual) {
+void checkElement(const CollectiveCase &test, const std::vector<std::vector<std::byte>> &operands, int64_t rank,
+                  const Shape &index, double actual) {
   const auto &attrs = test.instruction.attrs;
   std::vector<AxisRef> refs = refsOf(attrs["axes"], 0, attrs["axes"].size() / 3);
   std::vector<int64_t> group = groupOf(test.mesh, refs, rank);
@@ -116,7 +124,8 @@ TEST(Collectives, MatchTheirDefinitions) {
   for (int trial = 0; trial < 150; ++trial) {
     CollectiveCase test = randomCase(random, 1 + trial % 6);
     ++seen[test.instruction.op];
-    SCOPED_TRACE("seed " + std::to_string(kSeed) + ", trial " + std::to_string(trial) + ": " + test.instruction.op + " " + test.instruction.attrs.dump());
+    SCOPED_TRACE("seed " + std::to_string(kSeed) + ", trial " + std::to_string(trial) + ": " + test.instruction.op +
+                 " " + test.instruction.attrs.dump());
     std::vector<std::vector<std::byte>> operands;
     for (int64_t rank = 0; rank < test.mesh.ranks(); ++rank)
       operands.push_back(operandOf(test, rank));
@@ -171,11 +180,18 @@ TEST(Collectives, BadAttributesAreMessages) {
       {"all_to_all", {{"axes", {0, 1, 4}}, {"dim", 0}, {"other_dim", 0}}, {4, 4}, {16, 4}, "both 0"},
       {"all_to_all", {{"axes", {0, 1, 4}}, {"dim", 0}, {"other_dim", "x"}}, {4, 4}, {16, 1}, "dimension 1"},
       {"collective_permute", {{"axes", {0, 1, 4}}, {"before", {1, 1, 0, 1, 4}}, {"after", {1}}}, {4}, {4}, "after"},
-      {"collective_permute", {{"axes", Json::array()}, {"before", {1, 1, 0, 1, 4}}, {"after", {1, 0}}}, {4}, {4}, "no rank"},
+      {"collective_permute",
+       {{"axes", Json::array()}, {"before", {1, 1, 0, 1, 4}}, {"after", {1, 0}}},
+       {4},
+       {4},
+       "no rank"},
   };
   for (const Row &row : rows) {
     package::Instruction instruction{row.op, {0}, {1}, row.attrs, "node"};
-    CollectiveRequest request{{instruction, {{nullptr, DType::F32, row.operand}}, {{nullptr, DType::F32, row.result}}, mesh, 1, nullptr}, nullptr, 4};
+    CollectiveRequest request{
+        {instruction, {{nullptr, DType::F32, row.operand}}, {{nullptr, DType::F32, row.result}}, mesh, 1, nullptr},
+        nullptr,
+        4};
     auto bytes = collectiveScratchBytes(request);
     ASSERT_FALSE(bool(bytes)) << row.op << row.attrs;
     EXPECT_NE(bytes.error().message.find(row.message), std::string::npos) << bytes.error().message;

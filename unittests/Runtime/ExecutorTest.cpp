@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs of elementwise ops, views, calls, in-place updates and collectives that are waited for late, on 1 to 3 ranks: sharing memory
-// must not change a bit of any result or argument over several steps.
+// Random programs of elementwise ops, views, calls, in-place updates and collectives that are waited for late, on 1 to
+// 3 ranks: sharing memory must not change a bit of any result or argument over several steps.
 #include "TestPrograms.h"
 
 #include <cstring>
@@ -50,8 +50,13 @@ package::Program randomProgram(std::mt19937 &random, int64_t ranks) {
   for (size_t i = 0, count = 5 + below(25); i < count; ++i) {
     Node from = nodes[below(nodes.size())];
     switch (below(7)) {
-    case 0: nodes.push_back({main.op("tanh", {from.value}, DType::F64, from.shape), from.shape}); break;
-    case 1: nodes.push_back({main.op(below(2) ? "add" : "subtract", {from.value, anyOf(from.shape)}, DType::F64, from.shape), from.shape}); break;
+    case 0:
+      nodes.push_back({main.op("tanh", {from.value}, DType::F64, from.shape), from.shape});
+      break;
+    case 1:
+      nodes.push_back({main.op(below(2) ? "add" : "subtract", {from.value, anyOf(from.shape)}, DType::F64, from.shape),
+                       from.shape});
+      break;
     case 2: {
       Shape to = elementsOf(from.shape) == 24 ? shapes[below(3)] : from.shape;
       nodes.push_back({main.op("reshape", {from.value}, DType::F64, to), to});
@@ -66,7 +71,9 @@ package::Program randomProgram(std::mt19937 &random, int64_t ranks) {
       break;
     }
     case 4:
-      pending.push_back({main.start("all_reduce", from.value, from.shape, {{"axes", {0, 1, ranks}}, {"kind", below(2) ? "sum" : "max"}}), from.shape});
+      pending.push_back({main.start("all_reduce", from.value, from.shape,
+                                    {{"axes", {0, 1, ranks}}, {"kind", below(2) ? "sum" : "max"}}),
+                         from.shape});
       main.function.body.back().attrs["stream"] = below(2) ? "one" : "two";
       break;
     case 5: {
@@ -89,7 +96,14 @@ package::Program randomProgram(std::mt19937 &random, int64_t ranks) {
   // Results: updates of the arguments (perhaps one value for two of them, perhaps another argument), and some more.
   for (size_t i = 0; i < args; ++i) {
     const package::Value &type = main.function.values[size_t(main.function.args[i])];
-    package::Arg arg{package::ArgKind::State, "arg" + std::to_string(i), DType::F64, type.shape, type.shape, Sharding::replicated(type.shape.size()), -1, false};
+    package::Arg arg{package::ArgKind::State,
+                     "arg" + std::to_string(i),
+                     DType::F64,
+                     type.shape,
+                     type.shape,
+                     Sharding::replicated(type.shape.size()),
+                     -1,
+                     false};
     if (below(4)) {
       arg.updatedBy = int(main.function.results.size());
       main.function.results.push_back(anyOf(type.shape));
@@ -150,7 +164,8 @@ TEST(Executor, SharingMemoryChangesNoBit) {
     auto program = randomProgram(random, 1 + trial % 3);
     Status status = package::checkProgram(program);
     ASSERT_TRUE(status) << "trial " << trial << ": " << status.error().message;
-    ASSERT_EQ(package::writeProgram(*package::readProgram(package::writeProgram(program))), package::writeProgram(program));
+    ASSERT_EQ(package::writeProgram(*package::readProgram(package::writeProgram(program))),
+              package::writeProgram(program));
     auto shared = trace(program, true, 3), apart = trace(program, false, 3);
     for (size_t r = 0; r < shared.size(); ++r)
       ASSERT_TRUE(shared[r] == apart[r]) << "seed " << kSeed << ", trial " << trial << ", rank " << r;

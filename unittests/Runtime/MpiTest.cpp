@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Run under mpirun: what this process gets as an MPI rank must be, bit for bit, what that rank gets as a thread. `--fail`: rank 1 meets a bad
-// label, and the job must end with its message.
+// Run under mpirun: what this process gets as an MPI rank must be, bit for bit, what that rank gets as a thread.
+// `--fail`: rank 1 meets a bad label, and the job must end with its message.
 #include "TestPrograms.h"
 
 #include <cstdio>
@@ -21,7 +21,8 @@ int collectives(Communicator &communicator) {
   for (int trial = 0; trial < 60; ++trial) {
     CollectiveCase test = randomCase(random, communicator.size());
     if (runCase(test, communicator) != runCaseOnThreads(test)[size_t(communicator.rank())])
-      return fail(communicator.rank(), "trial " + std::to_string(trial) + ": " + test.instruction.op + " differs from threads");
+      return fail(communicator.rank(),
+                  "trial " + std::to_string(trial) + ": " + test.instruction.op + " differs from threads");
   }
   return 0;
 }
@@ -54,7 +55,8 @@ int main(int argc, char **argv) {
     RunOptions options;
     options.steps = 4;
     options.communicator = &communicator;
-    auto report = runtime::run(classifier(communicator.size(), 3, 11, 7, DType::F32), {}, classifierData(communicator.size(), 3, 11, 7, 4, 2, 1), options);
+    auto report = runtime::run(classifier(communicator.size(), 3, 11, 7, DType::F32), {},
+                               classifierData(communicator.size(), 3, 11, 7, 4, 2, 1), options);
     return report ? 0 : 1; // not reached by rank 1, which ended the job
   }
   int failures = collectives(communicator) + training(communicator);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small classifier trained by hand-written programs on 1 to 4 ranks, against the same training in plain loops; and what can go wrong.
+// A small classifier trained by hand-written programs on 1 to 4 ranks, against the same training in plain loops; and
+// what can go wrong.
 #include "TestPrograms.h"
 
 #include <cmath>
@@ -11,7 +12,8 @@ namespace kerf::runtime::test {
 namespace {
 
 /// Plain loops over the whole batch: losses of each step, and w after the last.
-std::pair<std::vector<double>, std::vector<double>> reference(std::vector<double> w, const TensorMap &data, int64_t width, int64_t classes, int steps) {
+std::pair<std::vector<double>, std::vector<double>> reference(std::vector<double> w, const TensorMap &data,
+                                                              int64_t width, int64_t classes, int steps) {
   std::vector<double> x = valuesOf(data.at("x")), velocity(w.size(), 0.0), losses;
   int64_t dataSteps = data.at("x").shape[0], rows = data.at("x").shape[1];
   for (int step = 0; step < steps; ++step) {
@@ -31,7 +33,8 @@ std::pair<std::vector<double>, std::vector<double>> reference(std::vector<double
       loss += (std::log(total) - logits[size_t(label)]) / double(rows);
       for (int64_t c = 0; c < classes; ++c)
         for (int64_t i = 0; i < width; ++i)
-          gradient[size_t(i * classes + c)] += batch[r * width + i] * (std::exp(logits[size_t(c)]) / total - double(c == label)) / double(rows);
+          gradient[size_t(i * classes + c)] +=
+              batch[r * width + i] * (std::exp(logits[size_t(c)]) / total - double(c == label)) / double(rows);
     }
     losses.push_back(loss);
     for (size_t i = 0; i < w.size(); ++i) {
@@ -143,7 +146,8 @@ TEST(Run, InitializesTheSameOnAnyNumberOfRanks) {
   }
   RunOptions other = options(1);
   other.seed = 1;
-  EXPECT_NE(run(classifier(1, 6, 5, 7, DType::F64), {}, classifierData(1, 6, 5, 7, 1), other)->steps[0].loss, first.front());
+  EXPECT_NE(run(classifier(1, 6, 5, 7, DType::F64), {}, classifierData(1, 6, 5, 7, 1), other)->steps[0].loss,
+            first.front());
 }
 
 TEST(Run, ARankThatFailsEndsAll) {
@@ -173,7 +177,8 @@ TEST(Run, BadInputsAreMessagesWithBothSides) {
     for (const std::string &part : parts)
       EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  expect(message({{"layer.weight", makeTensor({7, 5}, std::vector<double>(35))}}, data, options(1)), {"layer.weight", "[7, 5]", "[5, 7]"});
+  expect(message({{"layer.weight", makeTensor({7, 5}, std::vector<double>(35))}}, data, options(1)),
+         {"layer.weight", "[7, 5]", "[5, 7]"});
   expect(message({{"layer.weight", data.at("labels")}}, data, options(1)), {"layer.weight"});
   TensorMap renamed = {{"y", data.at("x")}, {"labels", data.at("labels")}};
   expect(message({}, renamed, options(1)), {"'x'", "'y'", "'labels'"});

@@ -25,7 +25,8 @@ int FunctionBuilder::arg(DType dtype, Shape shape) {
 
 int FunctionBuilder::op(const std::string &op, std::vector<int> operands, DType dtype, Shape shape, Json attrs) {
   int result = value(dtype, std::move(shape));
-  function.body.push_back({op, std::move(operands), {result}, std::move(attrs), "node." + std::to_string(function.body.size())});
+  function.body.push_back(
+      {op, std::move(operands), {result}, std::move(attrs), "node." + std::to_string(function.body.size())});
   return result;
 }
 
@@ -53,18 +54,23 @@ package::Program classifier(int64_t ranks, int64_t rows, int64_t width, int64_t 
 
   FunctionBuilder update; // (w, v, g, lr) -> (w', v')
   update.function.name = "update";
-  int uw = update.arg(dtype, weight), uv = update.arg(dtype, weight), ug = update.arg(dtype, weight), ulr = update.arg(dtype, {});
+  int uw = update.arg(dtype, weight), uv = update.arg(dtype, weight), ug = update.arg(dtype, weight),
+      ulr = update.arg(dtype, {});
   int w1 = update.value(dtype, weight), v1 = update.value(dtype, weight);
-  update.function.body.push_back({"sgd", {uw, uv, ug, ulr}, {w1, v1}, {{"momentum", 0.9}, {"weight_decay", 0.01}}, "sgd"});
+  update.function.body.push_back(
+      {"sgd", {uw, uv, ug, ulr}, {w1, v1}, {{"momentum", 0.9}, {"weight_decay", 0.01}}, "sgd"});
   update.function.results = {w1, v1};
 
   FunctionBuilder main;
   main.function.name = "main";
-  int x = main.arg(dtype, {rows, width}), labels = main.arg(DType::I64, {rows}), lr = main.arg(dtype, {}), w = main.arg(dtype, weight),
-      v = main.arg(dtype, weight);
+  int x = main.arg(dtype, {rows, width}), labels = main.arg(DType::I64, {rows}), lr = main.arg(dtype, {}),
+      w = main.arg(dtype, weight), v = main.arg(dtype, weight);
   auto dot = [&](int a, int b, Shape shape, int64_t contractA, int64_t contractB) {
     return main.op("dot_general", {a, b}, dtype, std::move(shape),
-                   {{"lhs_batching", Json::array()}, {"rhs_batching", Json::array()}, {"lhs_contracting", {contractA}}, {"rhs_contracting", {contractB}}});
+                   {{"lhs_batching", Json::array()},
+                    {"rhs_batching", Json::array()},
+                    {"lhs_contracting", {contractA}},
+                    {"rhs_contracting", {contractB}}});
   };
   int logits = dot(x, w, {rows, classes}, 1, 0);
   int nll = main.value(dtype, {rows}), lse = main.value(dtype, {rows});
@@ -76,9 +82,12 @@ package::Program classifier(int64_t ranks, int64_t rows, int64_t width, int64_t 
   auto broadcast = [&](int value, DType type, std::vector<int64_t> dims) {
     return main.op("broadcast_in_dim", {value}, type, {rows, classes}, {{"broadcast_dimensions", dims}});
   };
-  int probability = main.op("exponential", {main.op("subtract", {logits, broadcast(lse, dtype, {0})}, dtype, {rows, classes})}, dtype, {rows, classes});
+  int probability =
+      main.op("exponential", {main.op("subtract", {logits, broadcast(lse, dtype, {0})}, dtype, {rows, classes})}, dtype,
+              {rows, classes});
   int index = main.op("iota", {}, DType::I64, {rows, classes}, {{"dimension", 1}});
-  int hit = main.op("compare", {index, broadcast(labels, DType::I64, {0})}, DType::Bool, {rows, classes}, {{"direction", "EQ"}});
+  int hit = main.op("compare", {index, broadcast(labels, DType::I64, {0})}, DType::Bool, {rows, classes},
+                    {{"direction", "EQ"}});
   int onehot = main.op("convert", {hit}, dtype, {rows, classes});
   int difference = main.op("subtract", {probability, onehot}, dtype, {rows, classes});
   int scaled = main.op("multiply", {difference, broadcast(scale, dtype, {})}, dtype, {rows, classes});
@@ -86,13 +95,15 @@ package::Program classifier(int64_t ranks, int64_t rows, int64_t width, int64_t 
   // Started, then waited for after other work: on its own stream.
   int pending = main.start("all_reduce", partial, weight, {{"axes", axes}, {"kind", "sum"}});
   int flat = main.op("reshape", {w}, dtype, {width * classes});
-  int square = main.op("reduce", {main.op("multiply", {flat, flat}, dtype, {width * classes})}, dtype, {}, {{"kind", "sum"}, {"dimensions", {0}}});
+  int square = main.op("reduce", {main.op("multiply", {flat, flat}, dtype, {width * classes})}, dtype, {},
+                       {{"kind", "sum"}, {"dimensions", {0}}});
   int gradient = main.wait(pending);
   int w2 = main.value(dtype, weight), v2 = main.value(dtype, weight);
   main.function.body.push_back({"call", {w, v, gradient, lr}, {w2, v2}, {{"callee", "update"}}, "update"});
   main.function.results = {loss, w2, v2, square};
 
-  Sharding rows2 = Sharding::replicated(2), rows1 = Sharding::replicated(1), whole = Sharding::replicated(2), scalar = Sharding::replicated(0);
+  Sharding rows2 = Sharding::replicated(2), rows1 = Sharding::replicated(1), whole = Sharding::replicated(2),
+           scalar = Sharding::replicated(0);
   for (Sharding *sharding : {&rows2, &rows1})
     if (ranks > 1) // parts of size 1 cut nothing
       sharding->dims[0] = {{{0, 1, ranks}}, rows};
@@ -102,13 +113,17 @@ package::Program classifier(int64_t ranks, int64_t rows, int64_t width, int64_t 
                   {ArgKind::LearningRate, "learning_rate", dtype, {}, {}, scalar, -1, false},
                   {ArgKind::Parameter, "layer.weight", dtype, weight, weight, whole, 1, true},
                   {ArgKind::State, "velocity/layer.weight", dtype, weight, weight, whole, 2, false}};
-  program.results = {{"loss", scalar, {}}, {"layer.weight", whole, weight}, {"velocity/layer.weight", whole, weight}, {"weight_squared", scalar, {}}};
+  program.results = {{"loss", scalar, {}},
+                     {"layer.weight", whole, weight},
+                     {"velocity/layer.weight", whole, weight},
+                     {"weight_squared", scalar, {}}};
   program.functions = {update.function, main.function};
   program.entry = "main";
   return program;
 }
 
-TensorMap classifierData(int64_t ranks, int64_t rows, int64_t width, int64_t classes, int64_t steps, int64_t badStep, int64_t badRank) {
+TensorMap classifierData(int64_t ranks, int64_t rows, int64_t width, int64_t classes, int64_t steps, int64_t badStep,
+                         int64_t badRank) {
   std::mt19937 random(7);
   std::vector<double> x(static_cast<size_t>(steps * rows * ranks * width));
   for (double &value : x)
@@ -232,17 +247,33 @@ std::vector<std::byte> operandOf(const CollectiveCase &test, int64_t rank) {
   std::mt19937 random(test.seed + uint32_t(rank) * 977);
   int64_t elements = elementsOf(test.operand);
   std::vector<std::byte> bytes(static_cast<size_t>(elements * bytesOf(test.dtype)));
-  auto put = [&](int64_t i, auto value) { std::memcpy(bytes.data() + i * int64_t(sizeof(value)), &value, sizeof(value)); };
+  auto put = [&](int64_t i, auto value) {
+    std::memcpy(bytes.data() + i * int64_t(sizeof(value)), &value, sizeof(value));
+  };
   for (int64_t i = 0; i < elements; ++i) {
     double value = std::uniform_real_distribution<double>(-3, 3)(random);
     switch (test.dtype) {
-    case DType::F64: put(i, value); break;
-    case DType::F32: put(i, float(value)); break;
-    case DType::BF16: put(i, bf16FromFloat(float(value))); break;
-    case DType::F16: put(i, f16FromFloat(float(value))); break;
-    case DType::I64: put(i, int64_t(value * 1000)); break;
-    case DType::I32: put(i, int32_t(value * 1000)); break;
-    default: put(i, uint8_t(value > 1.5)); break;
+    case DType::F64:
+      put(i, value);
+      break;
+    case DType::F32:
+      put(i, float(value));
+      break;
+    case DType::BF16:
+      put(i, bf16FromFloat(float(value)));
+      break;
+    case DType::F16:
+      put(i, f16FromFloat(float(value)));
+      break;
+    case DType::I64:
+      put(i, int64_t(value * 1000));
+      break;
+    case DType::I32:
+      put(i, int32_t(value * 1000));
+      break;
+    default:
+      put(i, uint8_t(value > 1.5));
+      break;
     }
   }
   return bytes;
@@ -260,9 +291,14 @@ void check(bool condition, const std::string &message) {
 std::vector<std::byte> runCase(const CollectiveCase &test, Communicator &communicator) {
   std::vector<std::byte> operand = operandOf(test, communicator.rank());
   std::vector<std::byte> result(static_cast<size_t>(elementsOf(test.result) * bytesOf(test.dtype)), std::byte{0x5a});
-  CollectiveRequest request{{test.instruction, {{operand.data(), test.dtype, test.operand}}, {{result.data(), test.dtype, test.result}}, test.mesh,
-                             communicator.rank(), nullptr},
-                            &communicator, kFirstCollectiveTag};
+  CollectiveRequest request{{test.instruction,
+                             {{operand.data(), test.dtype, test.operand}},
+                             {{result.data(), test.dtype, test.result}},
+                             test.mesh,
+                             communicator.rank(),
+                             nullptr},
+                            &communicator,
+                            kFirstCollectiveTag};
   auto bytes = collectiveScratchBytes(request);
   check(bool(bytes), bytes ? "" : bytes.error().message);
   std::vector<std::byte> scratch(static_cast<size_t>(*bytes));

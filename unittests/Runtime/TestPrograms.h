@@ -15,18 +15,21 @@ struct FunctionBuilder {
   int value(DType dtype, Shape shape, bool pending = false);
   int arg(DType dtype, Shape shape);
   /// One result.
-  int op(const std::string &op, std::vector<int> operands, DType dtype, Shape shape, nlohmann::ordered_json attrs = nlohmann::ordered_json::object());
+  int op(const std::string &op, std::vector<int> operands, DType dtype, Shape shape,
+         nlohmann::ordered_json attrs = nlohmann::ordered_json::object());
   /// A collective, started; `wait` makes it usable.
   int start(const std::string &op, int operand, Shape shape, nlohmann::ordered_json attrs);
   int wait(int pending);
   int allReduce(int operand, const std::vector<int64_t> &axes);
 };
 
-/// Every rank holds `rows` rows of x [rows * ranks, width] and of the labels; logits = x w; mean cross entropy; SGD with momentum on w
-/// through an outlined function. Trains w of `width` x `classes`.
+/// Every rank holds `rows` rows of x [rows * ranks, width] and of the labels; logits = x w; mean cross entropy; SGD
+/// with momentum on w through an outlined function. Trains w of `width` x `classes`.
 package::Program classifier(int64_t ranks, int64_t rows, int64_t width, int64_t classes, DType dtype);
-/// `steps` batches of it; labels below `classes` but for one bad label in step `badStep` in the rows of rank `badRank` (-1: none).
-TensorMap classifierData(int64_t ranks, int64_t rows, int64_t width, int64_t classes, int64_t steps, int64_t badStep = -1, int64_t badRank = -1);
+/// `steps` batches of it; labels below `classes` but for one bad label in step `badStep` in the rows of rank `badRank`
+/// (-1: none).
+TensorMap classifierData(int64_t ranks, int64_t rows, int64_t width, int64_t classes, int64_t steps,
+                         int64_t badStep = -1, int64_t badRank = -1);
 
 Tensor makeTensor(const Shape &shape, const std::vector<double> &values, DType dtype = DType::F64);
 std::vector<double> valuesOf(const Tensor &tensor);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small random problems by family, and their answers by trying everything: what the solver is measured by. Independent of lib/Search: only
-// the plain data of Problem.h is used.
+// Small random problems by family, and their answers by trying everything: what the solver is measured by. Independent
+// of lib/Search: only the plain data of Problem.h is used.
 #pragma once
 
 #include "kerf/Search/Problem.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The proof of `project`: ops carried out on every rank's local tensors, as a random strategy lays them out, give the global result.
+// The proof of `project`: ops carried out on every rank's local tensors, as a random strategy lays them out, give the
+// global result.
 #include "Simulation.h"
 #include "kerf/Sharding/Rule.h"
 
@@ -58,16 +59,19 @@ Array add(const std::vector<Array> &operands, const Shape &) {
 Array rowMax(const std::vector<Array> &operands, const Shape &) {
   const Shape &s = operands[0].shape;
   Array result({s[0]}, -INFINITY);
-  forEachIndex(s, [&](const Shape &i) { result.at({i[0]}) = combine(ReduceKind::Max, result.at({i[0]}), operands[0].at(i)); });
+  forEachIndex(
+      s, [&](const Shape &i) { result.at({i[0]}) = combine(ReduceKind::Max, result.at({i[0]}), operands[0].at(i)); });
   return result;
 }
 
 /// Puts `neutral` where a dimension that `reduced` is part of has padding.
-void mask(const Mesh &mesh, const Shape &shape, const Sharding &sharding, const FactorMap &map, int reduced, double neutral, Ranks &ranks) {
+void mask(const Mesh &mesh, const Shape &shape, const Sharding &sharding, const FactorMap &map, int reduced,
+          double neutral, Ranks &ranks) {
   for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
     forEachIndex(ranks[rank].shape, [&](const Shape &index) {
       for (size_t d = 0; d < shape.size(); ++d)
-        if (std::count(map[d].begin(), map[d].end(), reduced) && index[d] >= validExtent(shape[d], sharding.dims[d], mesh, rank).count)
+        if (std::count(map[d].begin(), map[d].end(), reduced) &&
+            index[d] >= validExtent(shape[d], sharding.dims[d], mesh, rank).count)
           ranks[rank].at(index) = neutral;
     });
 }
@@ -83,7 +87,8 @@ struct Case {
 };
 
 /// Carries the case out under the strategy: empty, or what differs. Nothing is returned where `project` refuses.
-std::optional<std::string> tryStrategy(const Case &test, const Mesh &mesh, const Strategy &strategy, std::mt19937 &random) {
+std::optional<std::string> tryStrategy(const Case &test, const Mesh &mesh, const Strategy &strategy,
+                                       std::mt19937 &random) {
   const std::optional<OpSharding> sharding = project(test.rule, mesh, strategy);
   if (!sharding)
     return std::nullopt;
@@ -94,7 +99,8 @@ std::optional<std::string> tryStrategy(const Case &test, const Mesh &mesh, const
       return status.error().message;
     whole.push_back(randomArray(test.operandShapes[o], random));
     local.push_back(place(mesh, whole[o], sharding->operands[o], random));
-    mask(mesh, test.operandShapes[o], sharding->operands[o], test.rule.operands[o], test.reduced, test.neutral, local[o]);
+    mask(mesh, test.operandShapes[o], sharding->operands[o], test.rule.operands[o], test.reduced, test.neutral,
+         local[o]);
   }
   if (Status status = checkSharding(mesh, test.resultShape, sharding->results[0]); !status)
     return status.error().message;
@@ -130,14 +136,26 @@ Case randomCase(std::mt19937 &random) {
   const int64_t a = pick(random, 1, 7), b = pick(random, 1, 8), c = pick(random, 1, 7), d = pick(random, 1, 5);
   switch (pick(random, 0, 4)) {
   case 0:
-    return {"dot_general", {{factor("b", a), factor("m", b), factor("k", c), factor("n", d)}, {{{0}, {1}, {2}}, {{0}, {2}, {3}}}, {{{0}, {1}, {3}}}},
-            {{a, b, c}, {a, c, d}}, {a, b, d}, dot, 2, 0};
+    return {"dot_general",
+            {{factor("b", a), factor("m", b), factor("k", c), factor("n", d)},
+             {{{0}, {1}, {2}}, {{0}, {2}, {3}}},
+             {{{0}, {1}, {3}}}},
+            {{a, b, c}, {a, c, d}},
+            {a, b, d},
+            dot,
+            2,
+            0};
   case 1:
-    return {"transpose", {{factor("a", a), factor("b", b), factor("c", c)}, {{{0}, {1}, {2}}}, {{{2}, {0}, {1}}}}, {{a, b, c}}, {c, a, b}, rotate};
+    return {"transpose",
+            {{factor("a", a), factor("b", b), factor("c", c)}, {{{0}, {1}, {2}}}, {{{2}, {0}, {1}}}},
+            {{a, b, c}},
+            {c, a, b},
+            rotate};
   case 2:
     return {"add", elementwiseRule({a, b}, 2, 1, {{0, 1}}), {{a, b}, {a, b}}, {a, b}, add};
   case 3: {
-    Case test{"reduce max", {{factor("a", a), factor("b", b)}, {{{0}, {1}}}, {{{0}}}}, {{a, b}}, {a}, rowMax, 1, -INFINITY};
+    Case test{"reduce max", {{factor("a", a), factor("b", b)}, {{{0}, {1}}}, {{{0}}}}, {{a, b}}, {a}, rowMax, 1,
+              -INFINITY};
     test.rule.factors[1].reduction = ReduceKind::Max;
     return test;
   }
@@ -169,7 +187,8 @@ TEST(Project, EnumeratedStrategiesGiveTheGlobalResult) {
     strategies.resize(std::min<size_t>(strategies.size(), 8));
     for (const Strategy &strategy : strategies) {
       cutting += strategy.factorOfAxis != std::vector<int>(mesh.axes.size(), -1);
-      ASSERT_EQ(tryStrategy(test, mesh, strategy, random), "") << "seed " << seed << ": " << describe(test, mesh, strategy);
+      ASSERT_EQ(tryStrategy(test, mesh, strategy, random), "")
+          << "seed " << seed << ": " << describe(test, mesh, strategy);
     }
   }
   EXPECT_GT(cutting, 500);
@@ -184,7 +203,8 @@ TEST(Project, ForcedStrategiesAreRefusedOrGiveTheGlobalResult) {
     const Case test = randomCase(random);
     Strategy strategy;
     for (size_t axis = 0; axis < mesh.axes.size(); ++axis)
-      strategy.factorOfAxis.push_back(static_cast<int>(pick(random, -1, static_cast<int64_t>(test.rule.factors.size()) - 1)));
+      strategy.factorOfAxis.push_back(
+          static_cast<int>(pick(random, -1, static_cast<int64_t>(test.rule.factors.size()) - 1)));
     const std::optional<std::string> wrong = tryStrategy(test, mesh, strategy, random);
     accepted += wrong.has_value();
     ASSERT_EQ(wrong.value_or(""), "") << "seed " << seed << ": " << describe(test, mesh, strategy);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search's price against an independent shortest path: all shardings of a small tensor, every step between two of them.
+// The search's price against an independent shortest path: all shardings of a small tensor, every step between two of
+// them.
 #include "Simulation.h"
 
 #include <algorithm>
@@ -79,7 +80,8 @@ std::optional<ReshardStep> stepBetween(const Mesh &mesh, const Shape &shape, con
     return std::nullopt;
   if (differing.size() == 2)
     for (const auto &[d, other] : {std::pair(differing[0], differing[1]), std::pair(differing[1], differing[0])}) {
-      const auto lost = addedAxes(b.dims[d].axes, a.dims[d].axes), gained = addedAxes(a.dims[other].axes, b.dims[other].axes);
+      const auto lost = addedAxes(b.dims[d].axes, a.dims[d].axes),
+                 gained = addedAxes(a.dims[other].axes, b.dims[other].axes);
       if (lost && lost == gained)
         return ReshardStep{ReshardStepKind::AllToAll, *lost, d, other, b};
     }
@@ -124,7 +126,8 @@ struct Graph {
       price.emplace_back();
       for (const Sharding &b : all) {
         const std::optional<ReshardStep> step = stepBetween(mesh, shape, a, b);
-        price.back().push_back(step ? stepPrice(*step, 4 * elements(localShape(shape, a)), 4 * elements(localShape(shape, b))) : INFINITY);
+        price.back().push_back(
+            step ? stepPrice(*step, 4 * elements(localShape(shape, a)), 4 * elements(localShape(shape, b))) : INFINITY);
       }
     }
   }
@@ -200,7 +203,8 @@ TEST(ReshardPrice, PlansAreTheSameEveryTime) {
     const Sharding from = randomSharding(mesh, shape, random), to = randomSharding(mesh, shape, random);
     if (!canReshard(from, to))
       continue;
-    EXPECT_EQ(*planReshard(mesh, shape, 4, from, to, withLatency), *planReshard(mesh, shape, 4, from, to, withLatency)) << "seed " << seed;
+    EXPECT_EQ(*planReshard(mesh, shape, 4, from, to, withLatency), *planReshard(mesh, shape, 4, from, to, withLatency))
+        << "seed " << seed;
   }
 }
 
@@ -209,7 +213,8 @@ TEST(ReshardPrice, PathsThatTieHaveFewerSteps) {
   const StepPrice one = [](const ReshardStep &, int64_t, int64_t) { return 1.0; };
   const Mesh mesh{{{"x", 2}, {"y", 2}}};
   const AxisRef x = wholeAxis(mesh, 0), y = wholeAxis(mesh, 1);
-  const Sharding cut{{{{x, y}, 2}}, {}, ReduceKind::Sum}, sum{{{}}, {x, y}, ReduceKind::Sum}, whole = Sharding::replicated(1);
+  const Sharding cut{{{{x, y}, 2}}, {}, ReduceKind::Sum}, sum{{{}}, {x, y}, ReduceKind::Sum},
+      whole = Sharding::replicated(1);
   EXPECT_EQ(planReshard(mesh, {8}, 4, sum, cut, one)->size(), 1u);
   EXPECT_EQ(planReshard(mesh, {8}, 4, cut, whole, one)->size(), 1u);
   EXPECT_EQ(planReshard(mesh, {8}, 4, sum, whole, one)->size(), 1u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resharding by worked examples, and by random pairs of shardings carried out on all ranks: the value stays, and no more bytes
-// move than by gathering and slicing.
+// Resharding by worked examples, and by random pairs of shardings carried out on all ranks: the value stays, and no
+// more bytes move than by gathering and slicing.
 #include "Simulation.h"
 
 #include <fmt/format.h>
@@ -36,7 +36,8 @@ TEST(Reshard, EqualPlacementsNeedNothing) {
 
 TEST(Reshard, SingleSteps) {
   const Shape shape{8, 8};
-  const Sharding none = Sharding::replicated(2), rows{{{{kX}, 2}, {}}, {}, ReduceKind::Sum}, columns{{{}, {{kX}, 2}}, {}, ReduceKind::Sum};
+  const Sharding none = Sharding::replicated(2), rows{{{{kX}, 2}, {}}, {}, ReduceKind::Sum},
+                 columns{{{}, {{kX}, 2}}, {}, ReduceKind::Sum};
   const Sharding sum{{{}, {}}, {kX}, ReduceKind::Sum};
   EXPECT_EQ(planText(shape, none, rows), R"(local_slice [{"x"}, {}])");
   EXPECT_EQ(planText(shape, rows, none), "all_gather [{}, {}]");
@@ -51,34 +52,40 @@ TEST(Reshard, SingleSteps) {
 
 TEST(Reshard, PartialValuesStayPartialWhereAsked) {
   const Shape shape{8, 8};
-  const Sharding both{{{}, {}}, {kX, kY}, ReduceKind::Sum}, one{{{}, {}}, {kY}, ReduceKind::Sum}, cut{{{{kX}, 2}, {}}, {kY}, ReduceKind::Sum};
+  const Sharding both{{{}, {}}, {kX, kY}, ReduceKind::Sum}, one{{{}, {}}, {kY}, ReduceKind::Sum},
+      cut{{{{kX}, 2}, {}}, {kY}, ReduceKind::Sum};
   EXPECT_EQ(planText(shape, both, one), R"(all_reduce [{}, {}] partial ["y"])");
   EXPECT_EQ(planText(shape, both, cut), R"(reduce_scatter [{"x"}, {}] partial ["y"])");
 }
 
 TEST(Reshard, SlicesBeforeItMoves) {
-  // The rows come to lie with x major, of which a rank needs a half: the permute moves an eighth, a gather would move a half.
+  // The rows come to lie with x major, of which a rank needs a half: the permute moves an eighth, a gather would move a
+  // half.
   const Sharding from{{{{kY}, 4}, {}}, {}, ReduceKind::Sum}, to{{{{kX, kY}, 1}, {}}, {}, ReduceKind::Sum};
   EXPECT_EQ(planText({8, 8}, from, to), R"(local_slice [{"y", "x"}, {}]; collective_permute [{"x", "y"}, {}])");
 }
 
 TEST(Reshard, ChunksThatDoNotRefineAreGathered) {
   // 10 rows over x: 3 a rank; over x and y: 2 a rank, which is no half of 3.
-  const Sharding from{{{{kX}, 3}}, {}, ReduceKind::Sum}, to{{{{kX, kY}, 2}}, {}, ReduceKind::Sum}, aligned{{{{kX}, 4}}, {}, ReduceKind::Sum};
+  const Sharding from{{{{kX}, 3}}, {}, ReduceKind::Sum}, to{{{{kX, kY}, 2}}, {}, ReduceKind::Sum},
+      aligned{{{{kX}, 4}}, {}, ReduceKind::Sum};
   EXPECT_EQ(planText({10}, from, to), R"(all_gather [{}]; local_slice [{"x", "y"}])");
   EXPECT_EQ(planText({10}, aligned, to), R"(local_slice [{"x", "y"}])");
   EXPECT_EQ(planText({10}, to, aligned), R"(all_gather [{"x"}/4])");
 }
 
 TEST(Reshard, RefusesToMakePartial) {
-  const Sharding whole = Sharding::replicated(1), sum{{{}}, {kX}, ReduceKind::Sum}, max{{{}}, {kX}, ReduceKind::Max}, half{{{}}, {kX2}, ReduceKind::Sum};
+  const Sharding whole = Sharding::replicated(1), sum{{{}}, {kX}, ReduceKind::Sum}, max{{{}}, {kX}, ReduceKind::Max},
+                 half{{{}}, {kX2}, ReduceKind::Sum};
   EXPECT_FALSE(canReshard(whole, sum));
   EXPECT_FALSE(canReshard(sum, max));
   EXPECT_FALSE(canReshard(half, sum));
   EXPECT_TRUE(canReshard(sum, half));
   EXPECT_NE(planText({8}, whole, sum).find("does not become partial"), std::string::npos);
   const Sharding uncovered{{{{kX}, 1}}, {}, ReduceKind::Sum};
-  EXPECT_NE(planText({8}, uncovered, whole).find("reshard from: dimension 0 of size 8 is not covered by 4 chunks of 1 = 4"), std::string::npos);
+  EXPECT_NE(
+      planText({8}, uncovered, whole).find("reshard from: dimension 0 of size 8 is not covered by 4 chunks of 1 = 4"),
+      std::string::npos);
 }
 
 TEST(Reshard, PermuteSourcesAreAPermutationThatKeepsWhatItCan) {

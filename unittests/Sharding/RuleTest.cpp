@@ -26,7 +26,8 @@ Rule dotRule(int64_t b, int64_t m, int64_t k, int64_t n) {
 }
 
 /// "operand operand -> result" of the strategy, or "-" where it can't be carried out.
-std::string projected(const Rule &rule, const std::vector<Shape> &operands, const std::vector<Shape> &results, std::vector<int> factorOfAxis) {
+std::string projected(const Rule &rule, const std::vector<Shape> &operands, const std::vector<Shape> &results,
+                      std::vector<int> factorOfAxis) {
   std::optional<OpSharding> op = project(rule, kMesh, {std::move(factorOfAxis)});
   if (!op)
     return "-";
@@ -50,7 +51,8 @@ std::string complaint(const Rule &rule, std::vector<Shape> operands, std::vector
 
 TEST(Rule, Prints) {
   EXPECT_EQ(toString(dotRule(2, 8, 6, 4)), "([b, m, k], [b, k, n]) -> ([b, m, n])  k: reduction(sum)");
-  EXPECT_EQ(toString(elementwiseRule({3, 4}, 2, 1, {{0, 1}})), "([i, j], [i, j]) -> ([i, j])  sum0: partial(0, 1) -> (0)");
+  EXPECT_EQ(toString(elementwiseRule({3, 4}, 2, 1, {{0, 1}})),
+            "([i, j], [i, j]) -> ([i, j])  sum0: partial(0, 1) -> (0)");
   Rule softmax{{cuttable("b", 8), cuttable("v", 10, FactorKind::Decomposed)}, {{{0}, {1}}}, {{{0}, {1}}}};
   EXPECT_EQ(toString(softmax), "([b, v]) -> ([b, v])  v: decomposed");
 }
@@ -62,11 +64,13 @@ TEST(Rule, ReshapeRefinesBothShapes) {
   EXPECT_EQ(reshape({30}, {5, 6}), "([ij]) -> ([i, j])  i=5, j=6");
   EXPECT_EQ(reshape({1, 8, 1}, {8}), "([1, i, 1]) -> ([i])");
   EXPECT_EQ(reshape({2, 3, 4}, {1, 6, 2, 1, 2}), "([i, j, kl]) -> ([1, ij, k, 1, l])  i=2, j=3, k=2, l=2");
-  EXPECT_EQ(reshape({6, 4}, {4, 6}), "([ij, m]) -> ([ik, l])  i=2, j=3: replicated, k=2: replicated, l=6: replicated, m=4: replicated");
+  EXPECT_EQ(reshape({6, 4}, {4, 6}),
+            "([ij, m]) -> ([ik, l])  i=2, j=3: replicated, k=2: replicated, l=6: replicated, m=4: replicated");
   EXPECT_EQ(reshape({3, 4, 7}, {4, 3, 7}),
             "([i, k, m]) -> ([j, l, m])  i: replicated, j: replicated, k: replicated, l: replicated");
   EXPECT_EQ(reshape({}, {1, 1}), "([]) -> ([1, 1])");
-  EXPECT_EQ(reshape({0, 4}, {2, 0}), "([i, j]) -> ([k, l])  i: replicated, j: replicated, k: replicated, l: replicated");
+  EXPECT_EQ(reshape({0, 4}, {2, 0}),
+            "([i, j]) -> ([k, l])  i: replicated, j: replicated, k: replicated, l: replicated");
 }
 
 TEST(Rule, ReshapeRulesCoverEveryPairOfShapes) {
@@ -85,8 +89,10 @@ TEST(Rule, ContractionLeavesPartialSum) {
   const Rule rule = dotRule(2, 8, 6, 4);
   const std::vector<Shape> operands{{2, 8, 6}, {2, 6, 4}}, results{{2, 8, 4}};
   EXPECT_EQ(projected(rule, operands, results, {-1, -1}), "[{}, {}, {}] [{}, {}, {}] -> [{}, {}, {}]");
-  EXPECT_EQ(projected(rule, operands, results, {1, 2}), R"([{}, {"x"}, {"y"}] [{}, {"y"}, {}] -> [{}, {"x"}, {}] partial ["y"])");
-  EXPECT_EQ(projected(rule, operands, results, {2, 2}), R"([{}, {}, {"x", "y"}] [{}, {"x", "y"}, {}] -> [{}, {}, {}] partial ["x", "y"])");
+  EXPECT_EQ(projected(rule, operands, results, {1, 2}),
+            R"([{}, {"x"}, {"y"}] [{}, {"y"}, {}] -> [{}, {"x"}, {}] partial ["y"])");
+  EXPECT_EQ(projected(rule, operands, results, {2, 2}),
+            R"([{}, {}, {"x", "y"}] [{}, {"x", "y"}, {}] -> [{}, {}, {}] partial ["x", "y"])");
   EXPECT_EQ(projected(rule, operands, results, {3, 0}), R"([{"y"}, {}, {}] [{"y"}, {}, {"x"}] -> [{"y"}, {}, {"x"}])");
   EXPECT_EQ(projected(rule, operands, results, {7, 0}), "-");
   EXPECT_EQ(projected(rule, operands, results, {0}), "-");
@@ -99,7 +105,8 @@ TEST(Rule, ReshapeCutsOnlyContiguousChunks) {
   EXPECT_EQ(projected(rule, operands, results, {1, 0}), R"([{"y", "x"}, {}] -> [{"y"}, {"x"}])");
   EXPECT_EQ(projected(rule, operands, results, {1, -1}), "-"); // i is whole: rows 0 and 4 would lie on one rank
   EXPECT_EQ(projected(rule, operands, results, {-1, 2}), "-"); // j is whole in the result
-  EXPECT_EQ(projected(rule, operands, results, {0, -1}), R"([{"x"}/4, {}] -> [{"x"}, {}])"); // i=2 over 4: two ranks hold padding
+  EXPECT_EQ(projected(rule, operands, results, {0, -1}),
+            R"([{"x"}/4, {}] -> [{"x"}, {}])"); // i=2 over 4: two ranks hold padding
 }
 
 TEST(Rule, MinorFactorsMustDivide) {
@@ -118,9 +125,12 @@ TEST(Rule, ChunkIsTheProductOfLocalSizes) {
 TEST(Rule, PartialSumsPassThroughLinearOps) {
   const Rule add = elementwiseRule({8}, 2, 1, {{0, 1}}), multiply = elementwiseRule({8}, 2, 1, {{0}, {1}});
   const std::vector<Shape> two{{8}, {8}}, one{{8}};
-  EXPECT_EQ(projected(add, two, one, {1, 0}), R"([{"y"}] partial ["x"] [{"y"}] partial ["x"] -> [{"y"}] partial ["x"])");
-  EXPECT_EQ(projected(add, two, one, {1, 1}), R"([{}] partial ["x", "y"] [{}] partial ["x", "y"] -> [{}] partial ["x", "y"])");
-  EXPECT_EQ(projected(multiply, two, one, {1, 2}), R"([{}] partial ["x"] [{}] partial ["y"] -> [{}] partial ["x", "y"])");
+  EXPECT_EQ(projected(add, two, one, {1, 0}),
+            R"([{"y"}] partial ["x"] [{"y"}] partial ["x"] -> [{"y"}] partial ["x"])");
+  EXPECT_EQ(projected(add, two, one, {1, 1}),
+            R"([{}] partial ["x", "y"] [{}] partial ["x", "y"] -> [{}] partial ["x", "y"])");
+  EXPECT_EQ(projected(multiply, two, one, {1, 2}),
+            R"([{}] partial ["x"] [{}] partial ["y"] -> [{}] partial ["x", "y"])");
 }
 
 TEST(Rule, OneResultIsPartialInOneKind) {
@@ -152,7 +162,8 @@ TEST(Rule, AxesOfSizeOneNeverOccur) {
 }
 
 TEST(Rule, EnumeratesAllThatProjectAccepts) {
-  const Rule rules[] = {dotRule(2, 8, 3, 4), reshapeRule({8, 4}, {2, 16}), elementwiseRule({6, 3}, 2, 1, {{0, 1}}), reshapeRule({6, 4}, {4, 6})};
+  const Rule rules[] = {dotRule(2, 8, 3, 4), reshapeRule({8, 4}, {2, 16}), elementwiseRule({6, 3}, 2, 1, {{0, 1}}),
+                        reshapeRule({6, 4}, {4, 6})};
   const Mesh mesh{{{"x", 2}, {"y", 3}, {"z", 2}}};
   for (const Rule &rule : rules) {
     std::vector<Strategy> expected;
@@ -179,11 +190,14 @@ TEST(Rule, CheckNamesBothNumbers) {
   const Rule rule = dotRule(2, 8, 6, 4);
   EXPECT_EQ(complaint(rule, {{2, 8, 6}, {2, 6, 4}}, {{2, 8, 4}}), "");
   EXPECT_EQ(complaint(rule, {{2, 8, 6}}, {{2, 8, 4}}), "sharding rule: 2 operands in the rule, 1 in the op");
-  EXPECT_EQ(complaint(rule, {{2, 8, 6}, {2, 6, 5}}, {{2, 8, 4}}), "sharding rule: operand 1 dimension 2 has size 5, its factors n give 4");
-  EXPECT_EQ(complaint(rule, {{2, 8, 6}, {2, 6, 4}}, {{2, 8}}), "sharding rule: result 0 has 3 dimensions in the rule, 2 in the op");
+  EXPECT_EQ(complaint(rule, {{2, 8, 6}, {2, 6, 5}}, {{2, 8, 4}}),
+            "sharding rule: operand 1 dimension 2 has size 5, its factors n give 4");
+  EXPECT_EQ(complaint(rule, {{2, 8, 6}, {2, 6, 4}}, {{2, 8}}),
+            "sharding rule: result 0 has 3 dimensions in the rule, 2 in the op");
   Rule twice = elementwiseRule({8, 8}, 1, 1, {});
   twice.operands[0][1] = {0};
-  EXPECT_EQ(complaint(twice, {{8, 8}}, {{8, 8}}), "sharding rule: operand 0 holds factor i twice, again in dimension 1");
+  EXPECT_EQ(complaint(twice, {{8, 8}}, {{8, 8}}),
+            "sharding rule: operand 0 holds factor i twice, again in dimension 1");
   Rule outside = elementwiseRule({8}, 1, 1, {{1}});
   EXPECT_EQ(complaint(outside, {{8}}, {{8}}), "sharding rule: partial sum sum0 names operand 1 of 1");
   outside.operands[0][0] = {1};

@@ -88,11 +88,14 @@ TEST(Sharding, CheckNamesBothNumbers) {
   EXPECT_NE(complaint({8}, {{{{}, 8}}, {}, ReduceKind::Sum}), "");
   EXPECT_NE(complaint({8}, {{{{x}, -2}}, {}, ReduceKind::Sum}), "");
   EXPECT_NE(complaint({8}, {{{{x}, INT64_MAX}}, {}, ReduceKind::Sum}), "");
-  EXPECT_NE(complaint({8}, {{{{{2, 1, 2}}, 4}}, {}, ReduceKind::Sum}).find("axis 2, the mesh has 2 axes"), std::string::npos);
-  EXPECT_NE(complaint({8}, {{{{{0, 1, 3}}, 4}}, {}, ReduceKind::Sum}).find("does not divide the axis's size 4"), std::string::npos);
+  EXPECT_NE(complaint({8}, {{{{{2, 1, 2}}, 4}}, {}, ReduceKind::Sum}).find("axis 2, the mesh has 2 axes"),
+            std::string::npos);
+  EXPECT_NE(complaint({8}, {{{{{0, 1, 3}}, 4}}, {}, ReduceKind::Sum}).find("does not divide the axis's size 4"),
+            std::string::npos);
   EXPECT_NE(complaint({8}, {{{{{0, INT64_MAX, INT64_MAX}}, 4}}, {}, ReduceKind::Sum}), "");
   EXPECT_NE(complaint({8}, {{{{{0, 1, 1}}, 8}}, {}, ReduceKind::Sum}).find("size 1 cut nothing"), std::string::npos);
-  EXPECT_NE(complaint({8}, {{{{x}, 2}}, {{0, 2, 2}}, ReduceKind::Sum}).find("the same ranks in part"), std::string::npos);
+  EXPECT_NE(complaint({8}, {{{{x}, 2}}, {{0, 2, 2}}, ReduceKind::Sum}).find("the same ranks in part"),
+            std::string::npos);
   EXPECT_EQ(complaint({8}, {{{{{0, 1, 2}}, 4}}, {{0, 2, 2}}, ReduceKind::Sum}), "");
   EXPECT_NE(complaint({8}, {{{}}, {y, x}, ReduceKind::Sum}).find("not sorted"), std::string::npos);
   EXPECT_NE(complaint({8}, {{{}}, {}, ReduceKind::Max}).find("its kind is max"), std::string::npos);

@@ -46,7 +46,8 @@ double combine(ReduceKind kind, double a, double b) {
   return kind == ReduceKind::Sum ? a + b : kind == ReduceKind::Max ? std::max(a, b) : std::min(a, b);
 }
 
-std::optional<Shape> globalIndex(const Mesh &mesh, const Shape &shape, const Sharding &sharding, int64_t rank, const Shape &local) {
+std::optional<Shape> globalIndex(const Mesh &mesh, const Shape &shape, const Sharding &sharding, int64_t rank,
+                                 const Shape &local) {
   Shape index = local;
   for (size_t d = 0; d < shape.size(); ++d) {
     index[d] += position(mesh, sharding.dims[d].axes, rank) * sharding.dims[d].chunk;
@@ -146,8 +147,8 @@ static Array reduceOver(const std::vector<int64_t> &group, const Ranks &ranks, R
   return sum;
 }
 
-static Array carryOutOn(const Mesh &mesh, const Shape &shape, const Sharding &before, const ReshardStep &step, const Ranks &ranks,
-                        int64_t rank) {
+static Array carryOutOn(const Mesh &mesh, const Shape &shape, const Sharding &before, const ReshardStep &step,
+                        const Ranks &ranks, int64_t rank) {
   const std::vector<int64_t> group = groupOf(mesh, step.axes, rank);
   const int64_t mine = position(mesh, step.axes, rank);
   const Shape localAfter = localShape(shape, step.after);
@@ -156,14 +157,16 @@ static Array carryOutOn(const Mesh &mesh, const Shape &shape, const Sharding &be
   case ReshardStepKind::AllReduce:
     return reduceOver(group, ranks, before.partialKind);
   case ReshardStepKind::ReduceScatter:
-    return window(reduceOver(group, ranks, before.partialKind), step.dim, mine * localAfter[step.dim], localAfter[step.dim]);
+    return window(reduceOver(group, ranks, before.partialKind), step.dim, mine * localAfter[step.dim],
+                  localAfter[step.dim]);
   case ReshardStepKind::AllGather:
     for (int64_t other : group)
       received.push_back(ranks[other]);
     return window(concatenate(received, step.dim), step.dim, 0, localAfter[step.dim]);
   case ReshardStepKind::AllToAll:
     for (int64_t other : group)
-      received.push_back(window(ranks[other], step.otherDim, mine * localAfter[step.otherDim], localAfter[step.otherDim]));
+      received.push_back(
+          window(ranks[other], step.otherDim, mine * localAfter[step.otherDim], localAfter[step.otherDim]));
     return window(concatenate(received, step.dim), step.dim, 0, localAfter[step.dim]);
   case ReshardStepKind::CollectivePermute:
     return ranks[permuteSource(mesh, before, step.after, rank)];
@@ -173,7 +176,8 @@ static Array carryOutOn(const Mesh &mesh, const Shape &shape, const Sharding &be
   return Array({});
 }
 
-Ranks carryOut(const Mesh &mesh, const Shape &shape, const Sharding &before, const ReshardStep &step, const Ranks &ranks) {
+Ranks carryOut(const Mesh &mesh, const Shape &shape, const Sharding &before, const ReshardStep &step,
+               const Ranks &ranks) {
   Ranks result;
   for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
     result.push_back(carryOutOn(mesh, shape, before, step, ranks, rank));

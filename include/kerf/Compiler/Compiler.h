@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of a model through the rooms, as calls that a framework can embed: import a training step, plan it, lower it. They neither
-// print nor exit.
+// The way of a model through the rooms, as calls that a framework can embed: import a training step, plan it, lower it.
+// They neither print nor exit.
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"
@@ -26,12 +26,14 @@ struct TrainingStep {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   TensorMap weights;
   std::vector<std::string> warnings;
-  std::string modelHash; // SHA-256 of graph, names and shapes, in hexadecimal
+  std::string modelHash;                 // SHA-256 of graph, names and shapes, in hexadecimal
   std::vector<std::string> missingFiles; // of weights, as ImportedModel has them
 };
 
-/// Imports the model and runs the passes up to one whole training step: composites, reshapes, layers, gradients, optimizer.
-Result<TrainingStep> importTrainingStep(mlir::MLIRContext &context, const std::string &path, const StepOptions &options);
+/// Imports the model and runs the passes up to one whole training step: composites, reshapes, layers, gradients,
+/// optimizer.
+Result<TrainingStep> importTrainingStep(mlir::MLIRContext &context, const std::string &path,
+                                        const StepOptions &options);
 
 struct PlanOptions {
   Plan constraints;
@@ -50,16 +52,19 @@ struct Compiled {
 struct Planned {
   Plan plan;
   Compiled compiled;
-  /// What the search answered, on the plan's mesh and under the cluster's limit. Without nodes where the plan was given.
+  /// What the search answered, on the plan's mesh and under the cluster's limit. Without nodes where the plan was
+  /// given.
   Problem problem = {};
 };
 
-/// The fastest plan that fits into the memory of every rank of `cluster`. Infeasible: ExitStatus::Infeasible, with the least memory
-/// that some plan needs.
+/// The fastest plan that fits into the memory of every rank of `cluster`. Infeasible: ExitStatus::Infeasible, with the
+/// least memory that some plan needs.
 Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options);
 
-/// Lowers the step under a complete plan. Checks that plan, model and cluster belong together. `cluster` prices reshards and predictions.
-Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile, const Cluster &cluster);
+/// Lowers the step under a complete plan. Checks that plan, model and cluster belong together. `cluster` prices
+/// reshards and predictions.
+Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile,
+                             const Cluster &cluster);
 
 /// Writes the package of all ranks: program.json and weights.safetensors in `folder`, each whole or not at all.
 Status writePackage(const Compiled &compiled, const TensorMap &weights, const std::string &folder);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model file becomes kerf IR: one function @main over whole tensors whose first result is the loss. Weights stay in their
-// mapped files. What the function's arguments say of themselves is described with the dialect (KerfBase.td).
+// A model file becomes kerf IR: one function @main over whole tensors whose first result is the loss. Weights stay in
+// their mapped files. What the function's arguments say of themselves is described with the dialect (KerfBase.td).
 #pragma once
 
 #include "kerf/Package/TensorFile.h"
@@ -10,25 +10,29 @@
 namespace kerf {
 
 struct ImportOptions {
-  /// F32 or F64: every floating tensor of the model is computed in it, explicit casts to another floating type included.
+  /// F32 or F64: every floating tensor of the model is computed in it, explicit casts to another floating type
+  /// included.
   DType floatType = DType::F32;
-  /// "": the first scalar output. A value's name, or "cross_entropy(LOGITS, LABELS)": the mean over labels that aren't -100.
+  /// "": the first scalar output. A value's name, or "cross_entropy(LOGITS, LABELS)": the mean over labels that aren't
+  /// -100.
   std::string loss;
-  /// Globs over initializer names. Trained are: the exporter's parameters, less `frozen`, and `trainable` whatever else holds.
+  /// Globs over initializer names. Trained are: the exporter's parameters, less `frozen`, and `trainable` whatever else
+  /// holds.
   std::vector<std::string> trainable, frozen;
   /// Tensors that replace the model's own by name: .safetensors, .npz or a folder of .npy.
   std::optional<std::string> weights;
-  /// Of a config.json: samples of one step and tokens of a sample; 0: 1, and the model's positions up to 2048. Exports have their own.
+  /// Of a config.json: samples of one step and tokens of a sample; 0: 1, and the model's positions up to 2048. Exports
+  /// have their own.
   int64_t globalBatch = 0, sequence = 0;
-  /// For predictions. A config.json: a run of alike layers is one call with `kerf.repeat`, ops after which the configuration drops
-  /// elements out carry `kerf.dropout`; no weights are read.
+  /// For predictions. A config.json: a run of alike layers is one call with `kerf.repeat`, ops after which the
+  /// configuration drops elements out carry `kerf.dropout`; no weights are read.
   bool structureOnly = false;
 };
 
 struct ImportedModel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  /// Parameters and buffers as they lie in their file (their dtype, mapped where possible), constants as the program sees them,
-  /// all by `kerf.name`. A name is absent where the model came without that tensor's data.
+  /// Parameters and buffers as they lie in their file (their dtype, mapped where possible), constants as the program
+  /// sees them, all by `kerf.name`. A name is absent where the model came without that tensor's data.
   TensorMap weights;
   std::vector<std::string> warnings;
   /// Files that the model says hold its weights, and that do not exist.
@@ -39,8 +43,9 @@ struct ImportedModel {
 /// model.safetensors beside it).
 Result<ImportedModel> importModel(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options);
 
-/// Writes the IR as text to `path`. Weights stay outside: the module's `kerf.weights` names the files that hold them, later ones
-/// first: `source` (the model file it was imported from; "" for none), and a .safetensors beside `path` for what isn't there by name.
+/// Writes the IR as text to `path`. Weights stay outside: the module's `kerf.weights` names the files that hold them,
+/// later ones first: `source` (the model file it was imported from; "" for none), and a .safetensors beside `path` for
+/// what isn't there by name.
 Status writeModel(const ImportedModel &model, const std::string &source, const std::string &path);
 
 } // namespace kerf

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 16-bit floating types as storage: conversion to and from float, rounding to nearest even. NaN stays NaN, overflow becomes infinity.
+// The 16-bit floating types as storage: conversion to and from float, rounding to nearest even. NaN stays NaN, overflow
+// becomes infinity.
 #pragma once
 
 #include <bit>
@@ -35,7 +36,8 @@ inline uint16_t f16FromFloat(float value) {
     return sign | 0x7e00;
   if (magnitude >= 0x477ff000) // 65520, halfway between the largest f16 and the next power of two
     return sign | 0x7c00;
-  if (magnitude < 0x38800000) { // below 2^-14: adding 0.5 leaves the value, rounded to multiples of 2^-24, in the low bits
+  if (magnitude <
+      0x38800000) { // below 2^-14: adding 0.5 leaves the value, rounded to multiples of 2^-24, in the low bits
     float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return sign | uint16_t(std::bit_cast<uint32_t>(shifted) - 0x3f000000);
   }

@@ -26,9 +26,9 @@ struct Value {
   bool pending = false;
 };
 
-/// One op of the device level: `op` is its name in the dialect ("dot_general", "all_reduce"), `attrs` its attributes under
-/// their names in the dialect (docs/operators.md); operands and results index the function's values.
-/// op == "call": attrs.callee names a function. `name` is the user's node, for errors and traces.
+/// One op of the device level: `op` is its name in the dialect ("dot_general", "all_reduce"), `attrs` its attributes
+/// under their names in the dialect (docs/operators.md); operands and results index the function's values. op ==
+/// "call": attrs.callee names a function. `name` is the user's node, for errors and traces.
 struct Instruction {
   std::string op;
   std::vector<int> operands, results;
@@ -59,7 +59,7 @@ struct Arg {
 };
 
 struct EntryResult {
-  std::string name; // "loss", "gradient_norm_squared/NAME", or the name of the argument that it replaces
+  std::string name;  // "loss", "gradient_norm_squared/NAME", or the name of the argument that it replaces
   Sharding sharding; // never partial
   Shape shape;       // global; may be left empty where the result replaces an argument, whose shape it has
 };
@@ -71,14 +71,16 @@ struct Program {
   std::string entry; // name of the function that is one training step
   std::vector<Arg> args;
   std::vector<EntryResult> results;
-  /// For people and for `kerf run`'s report: the plan, the model's name, predictions. The runtime does not depend on it.
+  /// For people and for `kerf run`'s report: the plan, the model's name, predictions. The runtime does not depend on
+  /// it.
   nlohmann::ordered_json info = nlohmann::ordered_json::object();
 };
 
 /// The ops that communicate: one operand, one result, and that is `pending`.
 bool isCollective(std::string_view op);
 
-/// Numbers in attributes: JSON has no infinities, so `writeProgram` writes "inf", "-inf" and "nan". Nothing where it is no number.
+/// Numbers in attributes: JSON has no infinities, so `writeProgram` writes "inf", "-inf" and "nan". Nothing where it is
+/// no number.
 std::optional<double> numberFrom(const nlohmann::ordered_json &json);
 
 /// Counts, indices, shapes and names agree; each instruction's operands are defined before it. Everything that a
@@ -87,8 +89,8 @@ Status checkProgram(const Program &program);
 std::string writeProgram(const Program &program); // the bytes of program.json: deterministic
 Result<Program> readProgram(std::string_view json);
 
-/// A package is a folder: program.json, and weights.safetensors with the initial parameters, buffers and constants under
-/// their names (parameters are absent when the model came without weights).
+/// A package is a folder: program.json, and weights.safetensors with the initial parameters, buffers and constants
+/// under their names (parameters are absent when the model came without weights).
 inline constexpr const char *kProgramFile = "program.json";
 inline constexpr const char *kWeightsFile = "weights.safetensors";
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named tensors in files: safetensors (read, written) and NumPy's .npz / folder of .npy (read). Data stays in the mapped file
-// until it is copied out.
+// Named tensors in files: safetensors (read, written) and NumPy's .npz / folder of .npy (read). Data stays in the
+// mapped file until it is copied out.
 #pragma once
 
 #include "kerf/Package/Package.h"
@@ -26,7 +26,8 @@ std::pair<Tensor, std::byte *> allocateTensor(DType dtype, Shape shape);
 /// By suffix: .safetensors, .npz, or a folder of .npy. Offsets, sizes, dtypes and shapes are checked against the file.
 Result<TensorMap> readTensors(const std::string &path);
 /// Written whole or not at all.
-Status writeSafetensors(const std::string &path, const TensorMap &tensors, const std::map<std::string, std::string> &metadata = {});
+Status writeSafetensors(const std::string &path, const TensorMap &tensors,
+                        const std::map<std::string, std::string> &metadata = {});
 /// Element-wise conversion between floating types, or between integer types (range-checked); an error otherwise.
 Result<Tensor> convertTensor(const Tensor &tensor, DType dtype);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan does, why, and what it costs: plain data, and its text and JSON. Seconds are per step on one rank, bytes on one rank.
+// What a plan does, why, and what it costs: plain data, and its text and JSON. Seconds are per step on one rank, bytes
+// on one rank.
 #pragma once
 
 #include "kerf/Search/Plan.h"
@@ -12,8 +13,8 @@ struct Report {
     std::string key, strategy; // "data: b, model: n"; "" where nothing is cut
     int64_t calls = 1;
     double seconds = 0; // all calls together
-    /// Every plan on this mesh in which the op has another strategy is slower by so much at least; `other` is the strategy with
-    /// that bound. 0 and "" where nothing is known, or where there is no other.
+    /// Every plan on this mesh in which the op has another strategy is slower by so much at least; `other` is the
+    /// strategy with that bound. 0 and "" where nothing is known, or where there is no other.
     double otherSeconds = 0;
     std::string other = {};
     bool operator==(const Op &) const = default;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collectives of the device level, once for every communicator. A reduction adds the ranks' values in order of their position in the
-// group, for every element, whatever its size and algorithm: the bits depend neither on time nor on the communicator, and every
-// rank of an all_reduce gets the same. Semantics: docs/operators.md; message plan: docs/runtime.md.
+// The collectives of the device level, once for every communicator. A reduction adds the ranks' values in order of
+// their position in the group, for every element, whatever its size and algorithm: the bits depend neither on time nor
+// on the communicator, and every rank of an all_reduce gets the same. Semantics: docs/operators.md; message plan:
+// docs/runtime.md.
 #pragma once
 
 #include "kerf/Runtime/Communicator.h"

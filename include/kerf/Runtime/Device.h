@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the executor needs of a device: memory, kernels, streams and events. The executor knows no other way to the hardware: a CUDA or
-// Ascend device is another implementation of these, and overlap is an order of enqueue, record and wait.
+// What the executor needs of a device: memory, kernels, streams and events. The executor knows no other way to the
+// hardware: a CUDA or Ascend device is another implementation of these, and overlap is an order of enqueue, record and
+// wait.
 #pragma once
 
 #include "kerf/Runtime/Kernels.h"
@@ -20,10 +21,12 @@ public:
   virtual ~Stream() = default;
   /// There will be at most this many calls of enqueue, record and wait between two of synchronize.
   virtual void reserve(size_t calls) = 0;
-  /// `kernel` must outlive the work. After a kernel has failed, the rest of the stream's work is skipped; fails when that is known by now.
+  /// `kernel` must outlive the work. After a kernel has failed, the rest of the stream's work is skipped; fails when
+  /// that is known by now.
   virtual Status enqueue(const Kernel &kernel) = 0;
   virtual void record(Event &event) = 0;
-  /// What is enqueued from here on runs after the event's last record. Fails when the recorded stream had failed (if it is known by then).
+  /// What is enqueued from here on runs after the event's last record. Fails when the recorded stream had failed (if it
+  /// is known by then).
   virtual Status wait(Event &event) = 0;
   /// Waits until the stream is empty; the first failure of its kernels, which is thereby taken.
   virtual Status synchronize() = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's program, loaded: its memory planned and allocated, its kernels and collectives bound. A step then only runs them.
+// One rank's program, loaded: its memory planned and allocated, its kernels and collectives bound. A step then only
+// runs them.
 #pragma once
 
 #include "kerf/Runtime/Communicator.h"
@@ -9,10 +10,10 @@ namespace kerf::runtime {
 
 /// Bytes on one rank. Gradients and activations are what is alive at the step's fullest moment.
 struct MemoryReport {
-  int64_t parametersBytes = 0; // parameters, buffers and constants
-  int64_t statesBytes = 0;     // of the optimizer
-  int64_t inputsBytes = 0;     // the batch, learning rate and step
-  int64_t gradientsBytes = 0;  // what optimizer updates consume
+  int64_t parametersBytes = 0;  // parameters, buffers and constants
+  int64_t statesBytes = 0;      // of the optimizer
+  int64_t inputsBytes = 0;      // the batch, learning rate and step
+  int64_t gradientsBytes = 0;   // what optimizer updates consume
   int64_t activationsBytes = 0; // everything else in the arena, scratch included
   int64_t peakLiveBytes = 0;    // of the arena: no plan could need less
   int64_t arenaBytes = 0;       // its real size
@@ -23,7 +24,7 @@ struct MemoryReport {
 /// Sums over the steps so far, on one rank.
 struct CollectiveTime {
   std::string op, name, cause, stream;
-  int64_t bytes = 0;      // of the operand
+  int64_t bytes = 0; // of the operand
   int64_t calls = 0;
   double seconds = 0;     // from its start on its stream to its end: waiting for slower ranks included
   double waitSeconds = 0; // in which the compute stream stood still for it
@@ -48,8 +49,8 @@ struct ExecutorOptions {
 class Executor {
 public:
   /// `program` must have passed checkProgram; it, `device` and `communicator` must outlive the executor.
-  static Result<std::unique_ptr<Executor>> create(const package::Program &program, Device &device, Communicator &communicator,
-                                                  const ExecutorOptions &options = {});
+  static Result<std::unique_ptr<Executor>> create(const package::Program &program, Device &device,
+                                                  Communicator &communicator, const ExecutorOptions &options = {});
   virtual ~Executor() = default;
 
   /// The rank's local tensor: of an argument (its content stays, and is updated by steps), of a result after a step.
@@ -62,8 +63,8 @@ public:
   virtual TimeReport times() const = 0;
 };
 
-/// What the memory report of a rank's executor will say, without its memory: for plans of machines that are not here. Scratch is that of
-/// the CPU's kernels.
+/// What the memory report of a rank's executor will say, without its memory: for plans of machines that are not here.
+/// Scratch is that of the CPU's kernels.
 Result<MemoryReport> planMemory(const package::Program &program);
 
 } // namespace kerf::runtime

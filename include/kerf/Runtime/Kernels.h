@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU kernels of the device level: one for every op of the dialect but the collectives, `wait`, `call` and `reshape`, which the
-// executor does itself. A kernel is bound once, when a program is loaded, to fixed memory; then it is called every step and
-// allocates nothing.
+// The CPU kernels of the device level: one for every op of the dialect but the collectives, `wait`, `call` and
+// `reshape`, which the executor does itself. A kernel is bound once, when a program is loaded, to fixed memory; then it
+// is called every step and allocates nothing.
 #pragma once
 
 #include "kerf/Package/Package.h"
@@ -18,9 +18,9 @@ struct TensorView {
   int64_t bytes() const { return elements() * bytesOf(dtype); }
 };
 
-/// What a kernel is bound to. `rank` and `mesh` are for ops whose result depends on the rank (shard_offset, local_slice,
-/// mask_padding). `scratch` has the bytes that `scratchBytes` asked for; its content does not survive the call, and kernels of one
-/// stream share it.
+/// What a kernel is bound to. `rank` and `mesh` are for ops whose result depends on the rank (shard_offset,
+/// local_slice, mask_padding). `scratch` has the bytes that `scratchBytes` asked for; its content does not survive the
+/// call, and kernels of one stream share it.
 struct BindRequest {
   const package::Instruction &instruction;
   std::vector<TensorView> operands, results;
@@ -29,20 +29,20 @@ struct BindRequest {
   void *scratch = nullptr;
 };
 
-/// One call computes the results from the operands; both may have changed since the last call. Fails on input's fault alone
-/// (label out of range), with the value and the bound in the message; the executor adds the user's node.
+/// One call computes the results from the operands; both may have changed since the last call. Fails on input's fault
+/// alone (label out of range), with the value and the bound in the message; the executor adds the user's node.
 using Kernel = std::function<Status()>;
 
-/// Checks op, attributes, dtypes and shapes; an Error names what it found and what it can do. The request does not outlive the call:
-/// the kernel captures what it needs.
+/// Checks op, attributes, dtypes and shapes; an Error names what it found and what it can do. The request does not
+/// outlive the call: the kernel captures what it needs.
 Result<Kernel> bindKernel(const BindRequest &request);
 
-/// Bytes of scratch for `bindKernel` of the same instruction (operands and results as there, but `data` is null). An Error where
-/// `bindKernel` would give one.
+/// Bytes of scratch for `bindKernel` of the same instruction (operands and results as there, but `data` is null). An
+/// Error where `bindKernel` would give one.
 Result<int64_t> scratchBytes(const BindRequest &request);
 
-/// True when result `result` may be written over operand `operand` of the same bytes: element i of the result needs, of that operand,
-/// element i alone, and is written after its last read.
+/// True when result `result` may be written over operand `operand` of the same bytes: element i of the result needs, of
+/// that operand, element i alone, and is written after its last read.
 bool mayOverwrite(const package::Instruction &instruction, int operand, int result);
 
 } // namespace kerf::runtime

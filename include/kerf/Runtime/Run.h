@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program run for some steps: what `kerf run` and `kerf train` do, as a call that a framework can embed. It neither prints nor exits,
-// but for a rank that fails during a step under MPI, which must end the job.
+// A program run for some steps: what `kerf run` and `kerf train` do, as a call that a framework can embed. It neither
+// prints nor exits, but for a rank that fails during a step under MPI, which must end the job.
 #pragma once
 
 #include "kerf/Package/TensorFile.h"
@@ -41,11 +41,12 @@ struct RunReport {
   std::vector<std::string> unused;      // names in `weights` that the program doesn't have
 };
 
-/// `weights`: parameters, buffers, constants and, to go on with, states, under their names. `data`: for each input an array with one
-/// leading axis of steps, which starts again after its last. What is wrong with either is found before the first step, labels and
-/// indices out of range in the step that meets them.
-/// The same report is returned on every rank but for what says rank 0.
-Result<RunReport> run(const package::Program &program, const TensorMap &weights, const TensorMap &data, const RunOptions &options);
+/// `weights`: parameters, buffers, constants and, to go on with, states, under their names. `data`: for each input an
+/// array with one leading axis of steps, which starts again after its last. What is wrong with either is found before
+/// the first step, labels and indices out of range in the step that meets them. The same report is returned on every
+/// rank but for what says rank 0.
+Result<RunReport> run(const package::Program &program, const TensorMap &weights, const TensorMap &data,
+                      const RunOptions &options);
 
 /// program.json and, if there, weights.safetensors of a package's folder.
 struct LoadedPackage {
@@ -54,8 +55,8 @@ struct LoadedPackage {
 };
 Result<LoadedPackage> loadPackage(const std::string &folder);
 
-/// Checks and converts, in the calling thread: what `run` does with `weights` and `data` before ranks start. For callers that want the
-/// message early.
+/// Checks and converts, in the calling thread: what `run` does with `weights` and `data` before ranks start. For
+/// callers that want the message early.
 Status checkInputs(const package::Program &program, const TensorMap &weights, const TensorMap &data);
 
 } // namespace kerf::runtime

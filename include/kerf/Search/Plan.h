@@ -38,8 +38,8 @@ struct SchedulePlan {
   bool operator==(const SchedulePlan &) const = default;
 };
 
-/// One run of layers, chunk `chunk` of stage `stage`: first to last, or none where the run holds only what stands before
-/// or after all layers.
+/// One run of layers, chunk `chunk` of stage `stage`: first to last, or none where the run holds only what stands
+/// before or after all layers.
 struct StageLayers {
   std::optional<std::pair<int64_t, int64_t>> layers;
   int64_t stage = 0, chunk = 0;
@@ -62,15 +62,15 @@ struct Plan {
   std::vector<std::string> recompute; // "none", "selective", "full"
   std::vector<int64_t> optimizerSharding;
   std::vector<bool> sequenceParallel;
-  int64_t optimizerShardingRanks = 0;               // 0: free
-  std::optional<std::vector<std::string>> overlap;  // of kPlanOverlaps
-  std::string gradientDtype, attention;             // empty: free
-  std::string gradientAccumulation;                 // "fused", "kernel"
-  std::string parameterGathers;                     // "layer", "deepspeed-2021"
-  std::string stageSends;                           // "scattered", "whole"
-  std::vector<OpPlan> ops;                  // the first that matches counts
-  std::vector<ArgumentPlan> arguments;      // likewise
-  std::optional<Prediction> predicted;      // present in a complete plan
+  int64_t optimizerShardingRanks = 0;              // 0: free
+  std::optional<std::vector<std::string>> overlap; // of kPlanOverlaps
+  std::string gradientDtype, attention;            // empty: free
+  std::string gradientAccumulation;                // "fused", "kernel"
+  std::string parameterGathers;                    // "layer", "deepspeed-2021"
+  std::string stageSends;                          // "scattered", "whole"
+  std::vector<OpPlan> ops;                         // the first that matches counts
+  std::vector<ArgumentPlan> arguments;             // likewise
+  std::optional<Prediction> predicted;             // present in a complete plan
   std::string modelHash, clusterHash;
   /// Other keys of the file, kept in order and written back.
   nlohmann::ordered_json others = nlohmann::ordered_json::object();

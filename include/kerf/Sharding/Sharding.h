@@ -69,7 +69,8 @@ struct DimSharding {
   auto operator<=>(const DimSharding &) const = default;
 };
 
-/// How one tensor lies on the mesh. No axis (or overlapping parts of one) occurs twice, in `dims` and `partial` together.
+/// How one tensor lies on the mesh. No axis (or overlapping parts of one) occurs twice, in `dims` and `partial`
+/// together.
 struct Sharding {
   std::vector<DimSharding> dims;
   /// Axes (sorted) over which the local tensors are still to be combined by `partialKind`.
@@ -88,19 +89,22 @@ int64_t defaultChunk(int64_t size, std::span<const AxisRef> axes);
 int64_t localExtent(int64_t size, const DimSharding &dim);
 Shape localShape(const Shape &shape, const Sharding &sharding);
 /// First global index that `rank` holds, and how many of its local elements exist (0 when it holds only padding).
-struct Extent { int64_t begin = 0, count = 0; };
+struct Extent {
+  int64_t begin = 0, count = 0;
+};
 Extent validExtent(int64_t size, const DimSharding &dim, const Mesh &mesh, int64_t rank);
 /// True when some rank holds padding along the dimension.
 bool isPadded(int64_t size, const DimSharding &dim);
-/// The same placement with `mergeParts` done in every dimension and in `partial`, and `partial` sorted: two shardings with the same
-/// canonical form put the same elements on every rank.
+/// The same placement with `mergeParts` done in every dimension and in `partial`, and `partial` sorted: two shardings
+/// with the same canonical form put the same elements on every rank.
 Sharding canonical(Sharding sharding);
-/// The tensor's rank is the sharding's, every part of an axis exists and is larger than 1 (an axis of size 1 never occurs), no axis
-/// is used twice, chunks cover the size (ways * chunk >= size; trailing positions may hold nothing but padding), `partial` is sorted.
+/// The tensor's rank is the sharding's, every part of an axis exists and is larger than 1 (an axis of size 1 never
+/// occurs), no axis is used twice, chunks cover the size (ways * chunk >= size; trailing positions may hold nothing but
+/// padding), `partial` is sorted.
 Status checkSharding(const Mesh &mesh, const Shape &shape, const Sharding &sharding);
 
-/// `[{"x"}, {"x":(1)2, "y"}/32, {}] partial ["z"]`: `/32` is a chunk that is not the default one; `partial(max) ["z"]` where the
-/// kind is not sum.
+/// `[{"x"}, {"x":(1)2, "y"}/32, {}] partial ["z"]`: `/32` is a chunk that is not the default one; `partial(max) ["z"]`
+/// where the kind is not sum.
 std::string toString(const Mesh &mesh, const Shape &shape, const Sharding &sharding);
 
 } // namespace kerf

@@ -18,8 +18,7 @@ struct Error {
 };
 
 /// A T, or an Error. `if (!r) return r.error();`
-template <typename T>
-class [[nodiscard]] Result {
+template <typename T> class [[nodiscard]] Result {
 public:
   Result(T value) : state(std::in_place_index<0>, std::move(value)) {}
   Result(Error error) : state(std::in_place_index<1>, std::move(error)) {}

@@ -19,14 +19,16 @@ enum class KernelClass {
   Nothing,   // reshape that copies nothing, constants: no launch
 };
 inline std::string_view toString(KernelClass kernelClass) {
-  constexpr std::string_view names[] = {"product", "attention", "pointwise", "reduction", "gather", "movement", "nothing"};
+  constexpr std::string_view names[] = {"product", "attention", "pointwise", "reduction",
+                                        "gather",  "movement",  "nothing"};
   return names[static_cast<int>(kernelClass)];
 }
 
 /// Floating point operations an element of composites, counting an exponential or a tanh as one (only their share of a
 /// step matters: memory bounds these ops). Of cross entropies, an element of the logits.
 inline constexpr double kSoftmaxFlops = 5, kSoftmaxBackwardFlops = 4, kGeluFlops = 8, kGeluBackwardFlops = 14;
-inline constexpr double kLayerNormFlops = 8, kLayerNormBackwardFlops = 14, kRmsNormFlops = 5, kRmsNormBackwardFlops = 10;
+inline constexpr double kLayerNormFlops = 8, kLayerNormBackwardFlops = 14, kRmsNormFlops = 5,
+                        kRmsNormBackwardFlops = 10;
 inline constexpr double kCrossEntropyFlops = 4, kCrossEntropyBackwardFlops = 4;
 
 /// Of one launch on one rank, from local shapes.

@@ -15,8 +15,8 @@ double opSeconds(mlir::Operation *op, const Rule &rule, const Strategy &strategy
                  const CollectiveModel &collectives);
 
 /// Seconds of the cheapest way between two shardings; +inf where there is none.
-double secondsToReshard(const CollectiveModel &collectives, const Shape &shape, int64_t elementBytes, const Sharding &from,
-                        const Sharding &to);
+double secondsToReshard(const CollectiveModel &collectives, const Shape &shape, int64_t elementBytes,
+                        const Sharding &from, const Sharding &to);
 
 /// StepPrice of the cluster.
 StepPrice priceOn(const CollectiveModel &collectives);

@@ -19,7 +19,8 @@ void KerfDialect::registerKerfAttributes() {
       >();
 }
 
-//===-- mesh: <"data"=2, "model"=4> -----------------------------------------------------------------------------------===//
+//===-- mesh: <"data"=2, "model"=4>
+//-----------------------------------------------------------------------------------===//
 
 Attribute MeshAttr::parse(AsmParser &parser, Type) {
   SmallVector<StringAttr> names;
@@ -78,7 +79,8 @@ MeshAttr MeshAttr::fromMesh(MLIRContext *context, const Mesh &mesh) {
   return get(context, names, sizes);
 }
 
-//===-- axis: "model" or "model":(1)2 ---------------------------------------------------------------------------------===//
+//===-- axis: "model" or "model":(1)2
+//---------------------------------------------------------------------------------===//
 
 namespace {
 
@@ -162,7 +164,8 @@ void DimAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
-//===-- sharding: <[{"data"}, {}], partial = ["model"]> ---------------------------------------------------------------===//
+//===-- sharding: <[{"data"}, {}], partial = ["model"]>
+//---------------------------------------------------------------===//
 
 Attribute ShardingAttr::parse(AsmParser &parser, Type) {
   SmallVector<DimAttr> dims;
@@ -204,7 +207,10 @@ void ShardingAttr::print(AsmPrinter &printer) const {
   llvm::interleaveComma(getDims(), printer, [&](DimAttr dim) { printDim(printer, dim); });
   printer << "]";
   if (!getPartial().empty()) {
-    printer << ", partial" << (getPartialKind() == ReduceKind::Max ? " max" : getPartialKind() == ReduceKind::Min ? " min" : "")
+    printer << ", partial"
+            << (getPartialKind() == ReduceKind::Max   ? " max"
+                : getPartialKind() == ReduceKind::Min ? " min"
+                                                      : "")
             << " = [";
     llvm::interleaveComma(getPartial(), printer, [&](AxisAttr axis) { printAxis(printer, axis); });
     printer << "]";
@@ -251,7 +257,8 @@ FailureOr<Sharding> ShardingAttr::toSharding(const Mesh &mesh, const Shape &shap
   return sharding;
 }
 
-ShardingAttr ShardingAttr::fromSharding(MLIRContext *context, const Mesh &mesh, const Shape &shape, const Sharding &sharding) {
+ShardingAttr ShardingAttr::fromSharding(MLIRContext *context, const Mesh &mesh, const Shape &shape,
+                                        const Sharding &sharding) {
   auto convert = [&](const AxisRef &ref) {
     const MeshAxis &axis = mesh.axes[ref.axis];
     bool whole = ref.before == 1 && ref.size == axis.size;

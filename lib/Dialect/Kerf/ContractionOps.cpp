@@ -8,7 +8,8 @@ using namespace kerf::ir;
 
 static double elements(Value value) { return static_cast<double>(tensorType(value).getNumElements()); }
 
-//===-- dot_general ---------------------------------------------------------------------------------------------------===//
+//===-- dot_general
+//---------------------------------------------------------------------------------------------------===//
 
 namespace {
 
@@ -30,11 +31,13 @@ SmallVector<int64_t> rhsFree(DotGeneralOp op) {
 }
 
 /// The batching and contracting dimensions of one side: inside of the rank, none named twice.
-LogicalResult checkSide(DotGeneralOp op, StringRef side, Value value, ArrayRef<int64_t> batching, ArrayRef<int64_t> contracting) {
+LogicalResult checkSide(DotGeneralOp op, StringRef side, Value value, ArrayRef<int64_t> batching,
+                        ArrayRef<int64_t> contracting) {
   SmallVector<int64_t> seen;
   for (int64_t dim : llvm::concat<const int64_t>(batching, contracting)) {
     if (dim < 0 || dim >= tensorType(value).getRank())
-      return op.emitOpError() << "names dimension " << dim << " of " << side << ", whose rank is " << tensorType(value).getRank();
+      return op.emitOpError() << "names dimension " << dim << " of " << side << ", whose rank is "
+                              << tensorType(value).getRank();
     if (llvm::is_contained(seen, dim))
       return op.emitOpError() << "names dimension " << dim << " of " << side << " twice";
     seen.push_back(dim);
@@ -49,8 +52,8 @@ LogicalResult checkPairs(DotGeneralOp op, StringRef verb, ArrayRef<int64_t> lhs,
   for (auto [left, right] : llvm::zip(lhs, rhs)) {
     int64_t leftSize = tensorType(op.getLhs()).getDimSize(left), rightSize = tensorType(op.getRhs()).getDimSize(right);
     if (leftSize != rightSize)
-      return op.emitOpError() << "dimension " << left << " of lhs " << verb << " with dimension " << right << " of rhs: sizes "
-                              << leftSize << " != " << rightSize;
+      return op.emitOpError() << "dimension " << left << " of lhs " << verb << " with dimension " << right
+                              << " of rhs: sizes " << leftSize << " != " << rightSize;
   }
   return success();
 }
@@ -68,9 +71,11 @@ LogicalResult DotGeneralOp::verify() {
       failed(checkPairs(*this, "batches", getLhsBatching(), getRhsBatching())) ||
       failed(checkPairs(*this, "contracts", getLhsContracting(), getRhsContracting())))
     return failure();
-  Type left = tensorType(getLhs()).getElementType(), right = tensorType(getRhs()).getElementType(), out = getType().getElementType();
+  Type left = tensorType(getLhs()).getElementType(), right = tensorType(getRhs()).getElementType(),
+       out = getType().getElementType();
   if (left != right || left != out)
-    return emitOpError() << "has elements of " << left << " in lhs, " << right << " in rhs and " << out << " in the result";
+    return emitOpError() << "has elements of " << left << " in lhs, " << right << " in rhs and " << out
+                         << " in the result";
   SmallVector<int64_t> expected;
   for (int64_t dim : getLhsBatching())
     expected.push_back(tensorType(getLhs()).getDimSize(dim));
@@ -95,8 +100,8 @@ Rule DotGeneralOp::getShardingRule() {
   for (size_t i = 0; i < rows.size(); ++i)
     result.push_back(lhs[rows[i]] = {writer.factor(numbered("m", i, rows.size()), left[rows[i]])});
   for (size_t i = 0, count = getLhsContracting().size(); i < count; ++i)
-    lhs[getLhsContracting()[i]] = rhs[getRhsContracting()[i]] = {
-        writer.factor(numbered("k", i, count), left[getLhsContracting()[i]])};
+    lhs[getLhsContracting()[i]] =
+        rhs[getRhsContracting()[i]] = {writer.factor(numbered("k", i, count), left[getLhsContracting()[i]])};
   for (size_t i = 0; i < columns.size(); ++i)
     result.push_back(rhs[columns[i]] = {writer.factor(numbered("n", i, columns.size()), right[columns[i]])});
   writer.rule.operands = {lhs, rhs};
@@ -117,8 +122,8 @@ KernelClass DotGeneralOp::getKernelClass() { return KernelClass::Product; }
 
 namespace {
 
-/// One operand of a product as seen by its gradient, which is the product of the result's gradient and of the other operand over what
-/// the other operand brought to the result.
+/// One operand of a product as seen by its gradient, which is the product of the result's gradient and of the other
+/// operand over what the other operand brought to the result.
 struct ProductSide {
   Value operand, other;
   ArrayRef<int64_t> batching, otherBatching, contracting, otherContracting;
@@ -175,7 +180,8 @@ LogicalResult DotGeneralOp::buildGradient(OpBuilder &builder, ArrayRef<Value> re
   return success();
 }
 
-//===-- reduce --------------------------------------------------------------------------------------------------------===//
+//===-- reduce
+//--------------------------------------------------------------------------------------------------------===//
 
 LogicalResult ReduceOp::verify() {
   ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), dims = getDimensions();
@@ -187,7 +193,8 @@ LogicalResult ReduceOp::verify() {
   }
   Type element = tensorType(getOperand()).getElementType();
   if (element != getType().getElementType())
-    return emitOpError() << "has operand elements of " << element << " and result elements of " << getType().getElementType();
+    return emitOpError() << "has operand elements of " << element << " and result elements of "
+                         << getType().getElementType();
   SmallVector<int64_t> expected;
   for (int64_t dim : freeDims(from.size(), dims, {}))
     expected.push_back(from[dim]);
@@ -243,11 +250,12 @@ LogicalResult ReduceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> result
   return success();
 }
 
-//===-- gather and scatter_add ----------------------------------------------------------------------------------------===//
+//===-- gather and scatter_add
+//----------------------------------------------------------------------------------------===//
 
 /// What both check: `slices` has the indices' dimensions in place of dimension `axis` of `table`.
-static LogicalResult checkLookup(Operation *op, Value table, Value indices, Value slices, int64_t axis, StringRef tableName,
-                                 StringRef slicesName) {
+static LogicalResult checkLookup(Operation *op, Value table, Value indices, Value slices, int64_t axis,
+                                 StringRef tableName, StringRef slicesName) {
   ArrayRef<int64_t> whole = tensorType(table).getShape();
   int64_t rank = whole.size();
   if (axis < 0 || axis >= rank)

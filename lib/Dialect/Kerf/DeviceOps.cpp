@@ -42,22 +42,24 @@ LogicalResult checkAgree(Operation *op, RankedTensorType operand, RankedTensorTy
     return op->emitOpError() << "has operand elements of " << operand.getElementType() << " and result elements of "
                              << result.getElementType();
   if (operand.getRank() != result.getRank())
-    return op->emitOpError() << "has an operand of rank " << operand.getRank() << " and a result of rank " << result.getRank();
+    return op->emitOpError() << "has an operand of rank " << operand.getRank() << " and a result of rank "
+                             << result.getRank();
   for (int64_t dim = 0; dim < operand.getRank(); ++dim)
     if (!llvm::is_contained(dims, dim) && operand.getDimSize(dim) != result.getDimSize(dim))
-      return op->emitOpError() << "has size " << operand.getDimSize(dim) << " in the operand and " << result.getDimSize(dim)
-                               << " in the result along dimension " << dim;
+      return op->emitOpError() << "has size " << operand.getDimSize(dim) << " in the operand and "
+                               << result.getDimSize(dim) << " in the result along dimension " << dim;
   return success();
 }
 
 /// Along `dim`, `ways` pieces of `piece` hold all of `whole`.
-LogicalResult checkPieces(Operation *op, int64_t dim, int64_t ways, StringRef pieceName, RankedTensorType piece, StringRef wholeName,
-                          RankedTensorType whole) {
+LogicalResult checkPieces(Operation *op, int64_t dim, int64_t ways, StringRef pieceName, RankedTensorType piece,
+                          StringRef wholeName, RankedTensorType whole) {
   int64_t capacity;
   if (__builtin_mul_overflow(ways, piece.getDimSize(dim), &capacity) || whole.getDimSize(dim) <= capacity)
     return success();
-  return op->emitOpError() << "has size " << whole.getDimSize(dim) << " in the " << wholeName << " along dimension " << dim << ", but "
-                           << ways << " pieces of the " << pieceName << "'s size " << piece.getDimSize(dim) << " hold only " << capacity;
+  return op->emitOpError() << "has size " << whole.getDimSize(dim) << " in the " << wholeName << " along dimension "
+                           << dim << ", but " << ways << " pieces of the " << pieceName << "'s size "
+                           << piece.getDimSize(dim) << " hold only " << capacity;
 }
 
 LogicalResult checkSameType(Operation *op, RankedTensorType operand, RankedTensorType result) {
@@ -69,7 +71,8 @@ LogicalResult checkSameType(Operation *op, RankedTensorType operand, RankedTenso
 /// For each of `rank` dimensions a count of triples and the triples, after the number of dimensions.
 LogicalResult checkLayout(Operation *op, StringRef name, ArrayRef<int64_t> flat, int64_t rank) {
   if (flat.empty() || flat[0] != rank)
-    return op->emitOpError() << name << " is of " << (flat.empty() ? 0 : flat[0]) << " dimensions, the operand of " << rank;
+    return op->emitOpError() << name << " is of " << (flat.empty() ? 0 : flat[0]) << " dimensions, the operand of "
+                             << rank;
   flat = flat.drop_front();
   for (int64_t dim = 0; dim < rank; ++dim) {
     int64_t left = flat.size();
@@ -87,7 +90,8 @@ LogicalResult checkLayout(Operation *op, StringRef name, ArrayRef<int64_t> flat,
 
 } // namespace
 
-//===-- pieces of a tensor --------------------------------------------------------------------------------------------===//
+//===-- pieces of a tensor
+//--------------------------------------------------------------------------------------------===//
 
 LogicalResult ShardOffsetOp::verify() {
   if (failed(checkAxes(*this, getAxes())))
@@ -118,7 +122,8 @@ LogicalResult LocalSliceOp::verify() {
   return checkAgree(*this, operand, result, dim);
 }
 
-//===-- collectives ---------------------------------------------------------------------------------------------------===//
+//===-- collectives
+//---------------------------------------------------------------------------------------------------===//
 
 LogicalResult AllReduceOp::verify() {
   if (failed(checkAxes(*this, getAxes())))
@@ -160,7 +165,8 @@ LogicalResult AllToAllOp::verify() {
 
 LogicalResult CollectivePermuteOp::verify() {
   int64_t rank = getOperand().getType().getRank();
-  if (failed(checkAxes(*this, getAxes())) || failed(checkSameType(*this, getOperand().getType(), getType().getTensor())) ||
+  if (failed(checkAxes(*this, getAxes())) ||
+      failed(checkSameType(*this, getOperand().getType(), getType().getTensor())) ||
       failed(checkLayout(*this, "before", getBefore(), rank)))
     return failure();
   return checkLayout(*this, "after", getAfter(), rank);

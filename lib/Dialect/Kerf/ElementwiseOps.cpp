@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that work on each element apart: gradients and folds. Their sharding rules are generated from ElementwiseOps.td: every dimension
-// passes through, and a partial sum passes where the op is linear.
+// Ops that work on each element apart: gradients and folds. Their sharding rules are generated from ElementwiseOps.td:
+// every dimension passes through, and a partial sum passes where the op is linear.
 #include "kerf/Dialect/Kerf/Emit.h"
 
 #include "mlir/IR/Matchers.h"
@@ -15,7 +15,8 @@ namespace {
 bool isFloat(Value value) { return isa<FloatType>(tensorType(value).getElementType()); }
 
 /// The gradient of an op of one operand: what `build` makes, where it is wanted.
-LogicalResult unaryGradient(Operation *op, ArrayRef<bool> wanted, SmallVectorImpl<Value> &gradients, function_ref<Value()> build) {
+LogicalResult unaryGradient(Operation *op, ArrayRef<bool> wanted, SmallVectorImpl<Value> &gradients,
+                            function_ref<Value()> build) {
   gradients.assign(1, Value());
   if (wanted[0] && isFloat(op->getOperand(0)))
     gradients[0] = build();
@@ -23,8 +24,8 @@ LogicalResult unaryGradient(Operation *op, ArrayRef<bool> wanted, SmallVectorImp
 }
 
 /// The same for two operands, each apart.
-LogicalResult binaryGradient(Operation *op, ArrayRef<bool> wanted, SmallVectorImpl<Value> &gradients, function_ref<Value()> buildLhs,
-                             function_ref<Value()> buildRhs) {
+LogicalResult binaryGradient(Operation *op, ArrayRef<bool> wanted, SmallVectorImpl<Value> &gradients,
+                             function_ref<Value()> buildLhs, function_ref<Value()> buildRhs) {
   gradients.assign(2, Value());
   if (wanted[0] && isFloat(op->getOperand(0)))
     gradients[0] = buildLhs();
@@ -33,10 +34,12 @@ LogicalResult binaryGradient(Operation *op, ArrayRef<bool> wanted, SmallVectorIm
   return success();
 }
 
-/// The value that every element of `value` has, where a constant says so: through broadcasts, reshapes and conversions to floats.
+/// The value that every element of `value` has, where a constant says so: through broadcasts, reshapes and conversions
+/// to floats.
 std::optional<double> splatValue(Value value) {
   auto isThrough = [](Operation *op) {
-    return isa_and_nonnull<BroadcastInDimOp, ReshapeOp>(op) || (isa_and_nonnull<ConvertOp>(op) && isFloat(op->getResult(0)));
+    return isa_and_nonnull<BroadcastInDimOp, ReshapeOp>(op) ||
+           (isa_and_nonnull<ConvertOp>(op) && isFloat(op->getResult(0)));
   };
   while (isThrough(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
@@ -54,7 +57,8 @@ std::optional<double> splatValue(Value value) {
 
 } // namespace
 
-//===-- one operand ---------------------------------------------------------------------------------------------------===//
+//===-- one operand
+//---------------------------------------------------------------------------------------------------===//
 
 // Each in terms of the op's own result y where that is cheaper than of its operand x.
 
@@ -153,9 +157,12 @@ LogicalResult ConvertOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resul
   });
 }
 
-OpFoldResult ConvertOp::fold(FoldAdaptor) { return getOperand().getType() == getType() ? OpFoldResult(getOperand()) : OpFoldResult(); }
+OpFoldResult ConvertOp::fold(FoldAdaptor) {
+  return getOperand().getType() == getType() ? OpFoldResult(getOperand()) : OpFoldResult();
+}
 
-//===-- two operands --------------------------------------------------------------------------------------------------===//
+//===-- two operands
+//--------------------------------------------------------------------------------------------------===//
 
 LogicalResult AddOp::buildGradient(OpBuilder &, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
                                    SmallVectorImpl<Value> &operandGradients) {
@@ -189,10 +196,11 @@ LogicalResult DivideOp::buildGradient(OpBuilder &builder, ArrayRef<Value> result
   });
 }
 
-/// Of maximum and minimum: the gradient goes to the operand that `wins` over the other. Where they tie, each gets half, as in PyTorch's
-/// max of two tensors; but a constant operand is a bound (relu, clamp), and there the slope at the bound is 0, as in PyTorch's relu.
-static LogicalResult extremumGradient(Operation *op, Comparison wins, OpBuilder &builder, Value gradient, ArrayRef<bool> wanted,
-                                      SmallVectorImpl<Value> &operandGradients) {
+/// Of maximum and minimum: the gradient goes to the operand that `wins` over the other. Where they tie, each gets half,
+/// as in PyTorch's max of two tensors; but a constant operand is a bound (relu, clamp), and there the slope at the
+/// bound is 0, as in PyTorch's relu.
+static LogicalResult extremumGradient(Operation *op, Comparison wins, OpBuilder &builder, Value gradient,
+                                      ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGradients) {
   Emitter emit{builder, op->getLoc()};
   Value lhs = op->getOperand(0), rhs = op->getOperand(1);
   bool isBound = splatValue(lhs) || splatValue(rhs);
@@ -261,7 +269,8 @@ LogicalResult PowerOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultG
   return binaryGradient(*this, wanted, operandGradients, ofBase, ofExponent);
 }
 
-//===-- three operands ------------------------------------------------------------------------------------------------===//
+//===-- three operands
+//------------------------------------------------------------------------------------------------===//
 
 LogicalResult SelectOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
                                       SmallVectorImpl<Value> &operandGradients) {

@@ -37,7 +37,8 @@ Operation *KerfDialect::materializeConstant(OpBuilder &builder, Attribute value,
   return ConstantOp::create(builder, loc, type, elements);
 }
 
-SmallVector<Value> kerf::ir::cloneWithTypes(OpBuilder &builder, Operation *op, ValueRange operands, TypeRange resultTypes) {
+SmallVector<Value> kerf::ir::cloneWithTypes(OpBuilder &builder, Operation *op, ValueRange operands,
+                                            TypeRange resultTypes) {
   OperationState state(op->getLoc(), op->getName());
   state.addOperands(operands);
   state.addTypes(resultTypes);

@@ -33,10 +33,12 @@ LogicalResult checkCount(Operation *op, StringRef name, ArrayRef<int64_t> entrie
 LogicalResult checkScalar(Operation *op, StringRef name, Value scalar, Value like) {
   if (tensorType(scalar).getRank() == 0 && tensorType(scalar).getElementType() == tensorType(like).getElementType())
     return success();
-  return op->emitOpError() << name << " is a " << scalar.getType() << ", but should be a scalar of " << tensorType(like).getElementType();
+  return op->emitOpError() << name << " is a " << scalar.getType() << ", but should be a scalar of "
+                           << tensorType(like).getElementType();
 }
 
-/// An operand and a result of equal rank: a dimension that `isWhole` passes through, another may be cut on neither side.
+/// An operand and a result of equal rank: a dimension that `isWhole` passes through, another may be cut on neither
+/// side.
 RuleWriter dimensionwise(Operation *op, function_ref<bool(int64_t)> isWhole) {
   RuleWriter writer;
   FactorMap operand, result;
@@ -59,7 +61,8 @@ RuleWriter dimensionwise(Operation *op, function_ref<bool(int64_t)> isWhole) {
 
 } // namespace
 
-//===-- constant ------------------------------------------------------------------------------------------------------===//
+//===-- constant
+//------------------------------------------------------------------------------------------------------===//
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 
@@ -73,12 +76,14 @@ Rule ConstantOp::getShardingRule() {
   RuleWriter writer;
   FactorMap result;
   for (auto [dim, size] : llvm::enumerate(shapeOf(getResult())))
-    result.push_back({writer.factor(indexName(dim), size, isSplat(*this) ? FactorKind::Cuttable : FactorKind::Replicated)});
+    result.push_back(
+        {writer.factor(indexName(dim), size, isSplat(*this) ? FactorKind::Cuttable : FactorKind::Replicated)});
   writer.rule.results = {result};
   return writer.rule;
 }
 
-FailureOr<SmallVector<Value>> ConstantOp::localize(OpBuilder &builder, ValueRange, TypeRange resultTypes, const LocalizeContext &) {
+FailureOr<SmallVector<Value>> ConstantOp::localize(OpBuilder &builder, ValueRange, TypeRange resultTypes,
+                                                   const LocalizeContext &) {
   auto type = cast<RankedTensorType>(resultTypes[0]);
   if (type == getType())
     return SmallVector<Value>{ConstantOp::create(builder, getLoc(), type, getValue())};
@@ -88,12 +93,14 @@ FailureOr<SmallVector<Value>> ConstantOp::localize(OpBuilder &builder, ValueRang
   return SmallVector<Value>{ConstantOp::create(builder, getLoc(), type, elements)};
 }
 
-//===-- iota ----------------------------------------------------------------------------------------------------------===//
+//===-- iota
+//----------------------------------------------------------------------------------------------------------===//
 
 LogicalResult IotaOp::verify() {
   int64_t rank = tensorType(getResult()).getRank();
   if (getDimension() >= static_cast<uint64_t>(rank))
-    return emitOpError() << "dimension " << static_cast<int64_t>(getDimension()) << " is outside of the result's rank " << rank;
+    return emitOpError() << "dimension " << static_cast<int64_t>(getDimension()) << " is outside of the result's rank "
+                         << rank;
   return getOffset() ? checkScalar(*this, "offset", getOffset(), getResult()) : success();
 }
 
@@ -120,12 +127,15 @@ FailureOr<SmallVector<Value>> IotaOp::localize(OpBuilder &builder, ValueRange op
   return SmallVector<Value>{IotaOp::create(builder, getLoc(), resultTypes[0], offset, getDimension())};
 }
 
-//===-- broadcast_in_dim ----------------------------------------------------------------------------------------------===//
+//===-- broadcast_in_dim
+//----------------------------------------------------------------------------------------------===//
 
 LogicalResult BroadcastInDimOp::verify() {
-  ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), to = tensorType(getResult()).getShape(), dims = getBroadcastDimensions();
+  ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), to = tensorType(getResult()).getShape(),
+                    dims = getBroadcastDimensions();
   int64_t rank = to.size();
-  if (failed(checkElementType(*this, getOperand(), getResult())) || failed(checkCount(*this, "broadcast_dimensions", dims, from.size())))
+  if (failed(checkElementType(*this, getOperand(), getResult())) ||
+      failed(checkCount(*this, "broadcast_dimensions", dims, from.size())))
     return failure();
   for (size_t d = 0; d < dims.size(); ++d) {
     if (dims[d] < 0 || dims[d] >= rank)
@@ -133,13 +143,14 @@ LogicalResult BroadcastInDimOp::verify() {
     if (d > 0 && dims[d] <= dims[d - 1])
       return emitOpError() << "broadcast_dimensions isn't strictly increasing: " << dims[d - 1] << ", then " << dims[d];
     if (from[d] != 1 && from[d] != to[dims[d]])
-      return emitOpError() << "dimension " << d << " of the operand has size " << from[d] << ", but dimension " << dims[d]
-                           << " of the result has size " << to[dims[d]];
+      return emitOpError() << "dimension " << d << " of the operand has size " << from[d] << ", but dimension "
+                           << dims[d] << " of the result has size " << to[dims[d]];
   }
   return success();
 }
 
-// ([j]) -> ([i, j]): what the copies make has a factor of the result alone, and a dimension of size 1 that is expanded has no factor.
+// ([j]) -> ([i, j]): what the copies make has a factor of the result alone, and a dimension of size 1 that is expanded
+// has no factor.
 Rule BroadcastInDimOp::getShardingRule() {
   RuleWriter writer;
   Shape from = shapeOf(getOperand()), to = shapeOf(getResult());
@@ -155,8 +166,8 @@ Rule BroadcastInDimOp::getShardingRule() {
   return writer.rule;
 }
 
-LogicalResult BroadcastInDimOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
-                                              SmallVectorImpl<Value> &operandGradients) {
+LogicalResult BroadcastInDimOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients,
+                                              ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGradients) {
   Emitter emit{builder, getLoc()};
   operandGradients.assign(1, Value());
   if (!wanted[0])
@@ -165,7 +176,8 @@ LogicalResult BroadcastInDimOp::buildGradient(OpBuilder &builder, ArrayRef<Value
   SmallVector<int64_t> copied; // the dimensions along which there is more than one copy
   for (int64_t dim = 0, rank = to.size(); dim < rank; ++dim) {
     const auto *source = llvm::find(getBroadcastDimensions(), dim);
-    bool isKept = source != getBroadcastDimensions().end() && from[source - getBroadcastDimensions().begin()] == to[dim];
+    bool isKept =
+        source != getBroadcastDimensions().end() && from[source - getBroadcastDimensions().begin()] == to[dim];
     if (!isKept && to[dim] != 1)
       copied.push_back(dim);
   }
@@ -178,13 +190,15 @@ OpFoldResult BroadcastInDimOp::fold(FoldAdaptor) {
   return getOperand().getType() == getType() ? OpFoldResult(getOperand()) : OpFoldResult();
 }
 
-//===-- reshape -------------------------------------------------------------------------------------------------------===//
+//===-- reshape
+//-------------------------------------------------------------------------------------------------------===//
 
 LogicalResult ReshapeOp::verify() {
   int64_t from = tensorType(getOperand()).getNumElements(), to = tensorType(getResult()).getNumElements();
   if (failed(checkElementType(*this, getOperand(), getResult())))
     return failure();
-  return from == to ? success() : emitOpError() << "has " << from << " elements in the operand and " << to << " in the result";
+  return from == to ? success()
+                    : emitOpError() << "has " << from << " elements in the operand and " << to << " in the result";
 }
 
 // ([ij, k]) -> ([i, jk])
@@ -197,7 +211,8 @@ Rule ReshapeOp::getShardingRule() {
 LogicalResult ReshapeOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
                                        SmallVectorImpl<Value> &operandGradients) {
   Emitter emit{builder, getLoc()};
-  operandGradients.assign(1, wanted[0] ? emit.reshape(resultGradients[0], tensorType(getOperand()).getShape()) : Value());
+  operandGradients.assign(1,
+                          wanted[0] ? emit.reshape(resultGradients[0], tensorType(getOperand()).getShape()) : Value());
   return success();
 }
 
@@ -215,12 +230,14 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
   return getResult();
 }
 
-//===-- transpose -----------------------------------------------------------------------------------------------------===//
+//===-- transpose
+//-----------------------------------------------------------------------------------------------------===//
 
 LogicalResult TransposeOp::verify() {
   ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), permutation = getPermutation();
   int64_t rank = from.size();
-  if (failed(checkElementType(*this, getOperand(), getResult())) || failed(checkCount(*this, "permutation", permutation, rank)))
+  if (failed(checkElementType(*this, getOperand(), getResult())) ||
+      failed(checkCount(*this, "permutation", permutation, rank)))
     return failure();
   SmallVector<int64_t> expected;
   for (auto [d, dim] : llvm::enumerate(permutation)) {
@@ -267,7 +284,8 @@ OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   auto inner = getOperand().getDefiningOp<TransposeOp>();
   if (!inner)
     return {};
-  SmallVector<int64_t> both = llvm::map_to_vector(getPermutation(), [&](int64_t dim) { return inner.getPermutation()[dim]; });
+  SmallVector<int64_t> both =
+      llvm::map_to_vector(getPermutation(), [&](int64_t dim) { return inner.getPermutation()[dim]; });
   if (llvm::is_sorted(both))
     return inner.getOperand();
   setPermutation(both);
@@ -275,15 +293,18 @@ OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   return getResult();
 }
 
-//===-- slice ---------------------------------------------------------------------------------------------------------===//
+//===-- slice
+//---------------------------------------------------------------------------------------------------------===//
 
 /// The whole of the dimension is taken.
 static bool isWhole(SliceOp op, int64_t dim) {
-  return op.getStart()[dim] == 0 && op.getStrides()[dim] == 1 && op.getLimit()[dim] == tensorType(op.getOperand()).getDimSize(dim);
+  return op.getStart()[dim] == 0 && op.getStrides()[dim] == 1 &&
+         op.getLimit()[dim] == tensorType(op.getOperand()).getDimSize(dim);
 }
 
 LogicalResult SliceOp::verify() {
-  ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), start = getStart(), limit = getLimit(), strides = getStrides();
+  ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), start = getStart(), limit = getLimit(),
+                    strides = getStrides();
   int64_t rank = from.size();
   if (failed(checkElementType(*this, getOperand(), getResult())) || failed(checkCount(*this, "start", start, rank)) ||
       failed(checkCount(*this, "limit", limit, rank)) || failed(checkCount(*this, "strides", strides, rank)))
@@ -291,7 +312,8 @@ LogicalResult SliceOp::verify() {
   SmallVector<int64_t> expected;
   for (int64_t dim = 0; dim < rank; ++dim) {
     if (start[dim] < 0 || start[dim] > limit[dim] || limit[dim] > from[dim])
-      return emitOpError() << "takes " << start[dim] << " to " << limit[dim] << " of dimension " << dim << ", whose size is " << from[dim];
+      return emitOpError() << "takes " << start[dim] << " to " << limit[dim] << " of dimension " << dim
+                           << ", whose size is " << from[dim];
     if (strides[dim] < 1)
       return emitOpError() << "has stride " << strides[dim] << " along dimension " << dim << "; a stride is at least 1";
     expected.push_back((limit[dim] - start[dim] + strides[dim] - 1) / strides[dim]);
@@ -306,7 +328,8 @@ Rule SliceOp::getShardingRule() {
   return writer.rule;
 }
 
-FailureOr<SmallVector<Value>> SliceOp::localize(OpBuilder &builder, ValueRange operands, TypeRange resultTypes, const LocalizeContext &) {
+FailureOr<SmallVector<Value>> SliceOp::localize(OpBuilder &builder, ValueRange operands, TypeRange resultTypes,
+                                                const LocalizeContext &) {
   // A dimension that may be cut is taken whole, also of the local operand.
   SmallVector<int64_t> limit(getLimit());
   for (int64_t dim = 0, rank = limit.size(); dim < rank; ++dim)
@@ -338,13 +361,16 @@ LogicalResult SliceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultG
 }
 
 OpFoldResult SliceOp::fold(FoldAdaptor) {
-  return getOperand().getType() == getType() ? OpFoldResult(getOperand()) : OpFoldResult(); // as many elements: all of them
+  return getOperand().getType() == getType() ? OpFoldResult(getOperand())
+                                             : OpFoldResult(); // as many elements: all of them
 }
 
-//===-- pad -----------------------------------------------------------------------------------------------------------===//
+//===-- pad
+//-----------------------------------------------------------------------------------------------------------===//
 
 LogicalResult PadOp::verify() {
-  ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), low = getLow(), high = getHigh(), interior = getInterior();
+  ArrayRef<int64_t> from = tensorType(getOperand()).getShape(), low = getLow(), high = getHigh(),
+                    interior = getInterior();
   int64_t rank = from.size();
   if (failed(checkElementType(*this, getOperand(), getResult())) ||
       failed(checkScalar(*this, "padding_value", getPaddingValue(), getOperand())) ||
@@ -354,8 +380,8 @@ LogicalResult PadOp::verify() {
   SmallVector<int64_t> expected;
   for (int64_t dim = 0; dim < rank; ++dim) {
     if (low[dim] < 0 || high[dim] < 0 || interior[dim] < 0)
-      return emitOpError() << "pads dimension " << dim << " by " << low[dim] << ", " << high[dim] << " and " << interior[dim]
-                           << " (low, high, interior); none may be negative";
+      return emitOpError() << "pads dimension " << dim << " by " << low[dim] << ", " << high[dim] << " and "
+                           << interior[dim] << " (low, high, interior); none may be negative";
     expected.push_back(low[dim] + from[dim] + std::max<int64_t>(from[dim] - 1, 0) * interior[dim] + high[dim]);
   }
   return checkShape(*this, "result", getResult(), expected);
@@ -395,7 +421,8 @@ LogicalResult PadOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGra
   return success();
 }
 
-//===-- concatenate ---------------------------------------------------------------------------------------------------===//
+//===-- concatenate
+//---------------------------------------------------------------------------------------------------===//
 
 LogicalResult ConcatenateOp::verify() {
   if (getInputs().empty())
@@ -413,8 +440,8 @@ LogicalResult ConcatenateOp::verify() {
       return emitOpError() << "operand " << i << " has rank " << shape.size() << ", operand 0 has rank " << rank;
     for (int64_t dim = 0; dim < rank; ++dim)
       if (dim != dimension && shape[dim] != expected[dim])
-        return emitOpError() << "dimension " << dim << " of operand " << i << " has size " << shape[dim] << ", of operand 0 size "
-                             << expected[dim];
+        return emitOpError() << "dimension " << dim << " of operand " << i << " has size " << shape[dim]
+                             << ", of operand 0 size " << expected[dim];
     expected[dimension] += shape[dimension];
   }
   return checkShape(*this, "result", getResult(), expected);
@@ -426,13 +453,13 @@ Rule ConcatenateOp::getShardingRule() {
   FactorMap result;
   int64_t dimension = getDimension();
   for (auto [dim, size] : llvm::enumerate(shapeOf(getResult())))
-    result.push_back({writer.factor(indexName(dim), size,
-                                    static_cast<int64_t>(dim) == dimension ? FactorKind::Replicated : FactorKind::Cuttable)});
+    result.push_back({writer.factor(
+        indexName(dim), size, static_cast<int64_t>(dim) == dimension ? FactorKind::Replicated : FactorKind::Cuttable)});
   std::vector<int> all;
   for (auto [i, input] : llvm::enumerate(getInputs())) {
     FactorMap operand = result;
-    operand[dimension] = {writer.factor(indexName(dimension) + std::to_string(i), tensorType(input).getDimSize(dimension),
-                                        FactorKind::Replicated)};
+    operand[dimension] = {writer.factor(indexName(dimension) + std::to_string(i),
+                                        tensorType(input).getDimSize(dimension), FactorKind::Replicated)};
     writer.rule.operands.push_back(operand);
     all.push_back(i);
   }
@@ -449,7 +476,8 @@ LogicalResult ConcatenateOp::buildGradient(OpBuilder &builder, ArrayRef<Value> r
   for (auto [i, input] : llvm::enumerate(getInputs())) {
     limit[dimension] = start[dimension] + tensorType(input).getDimSize(dimension);
     if (wanted[i])
-      operandGradients[i] = SliceOp::create(builder, getLoc(), input.getType(), resultGradients[0], start, limit, strides);
+      operandGradients[i] =
+          SliceOp::create(builder, getLoc(), input.getType(), resultGradients[0], start, limit, strides);
     start[dimension] = limit[dimension];
   }
   return success();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of repeated layers and optimizer updates: verifiers and sharding rules. (The rule of sync_gradient is generated: elementwise, and
-// no partial sum passes.)
+// Calls of repeated layers and optimizer updates: verifiers and sharding rules. (The rule of sync_gradient is
+// generated: elementwise, and no partial sum passes.)
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -9,7 +9,8 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-//===-- call ----------------------------------------------------------------------------------------------------------===//
+//===-- call
+//----------------------------------------------------------------------------------------------------------===//
 
 LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto callee = symbols.lookupNearestSymbolFrom<FunctionOpInterface>(*this, getCalleeAttr());
@@ -18,11 +19,13 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto type = dyn_cast<FunctionType>(callee.getFunctionType());
   auto own = FunctionType::get(getContext(), getOperandTypes(), getResultTypes());
   if (type != own)
-    return emitOpError() << "has type " << own << ", but " << getCalleeAttr() << " has type " << callee.getFunctionType();
+    return emitOpError() << "has type " << own << ", but " << getCalleeAttr() << " has type "
+                         << callee.getFunctionType();
   return success();
 }
 
-//===-- optimizers ----------------------------------------------------------------------------------------------------===//
+//===-- optimizers
+//----------------------------------------------------------------------------------------------------===//
 
 static LogicalResult checkScalar(Operation *op, StringRef name, Value value) {
   if (int64_t rank = tensorType(value).getRank())
@@ -30,8 +33,8 @@ static LogicalResult checkScalar(Operation *op, StringRef name, Value value) {
   return success();
 }
 
-/// ([i, j], ..., []) -> ([i, j], ...): the parameter's shape for all but the scalars at the end. No update is linear: its operands are
-/// whole.
+/// ([i, j], ..., []) -> ([i, j], ...): the parameter's shape for all but the scalars at the end. No update is linear:
+/// its operands are whole.
 static Rule optimizerRule(Operation *op) {
   Value parameter = op->getOperand(0);
   Rule rule = elementwiseRule(shapeOf(parameter), op->getNumOperands(), op->getNumResults(), {});

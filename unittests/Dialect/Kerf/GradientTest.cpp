@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of ops that are no composites: the built IR verifies, has the operands' types, holds no op that a wanted gradient does not
-// need, and has the values that central differences of the op's own meaning (Interpreter.h) give.
+// Gradients of ops that are no composites: the built IR verifies, has the operands' types, holds no op that a wanted
+// gradient does not need, and has the values that central differences of the op's own meaning (Interpreter.h) give.
 #include "Interpreter.h"
 
 #include "mlir/IR/Verifier.h"
@@ -14,13 +14,16 @@ using mlir::Value;
 
 namespace {
 
-/// `present`: for each operand, 1 where it has a gradient. Sizes differ, so that dimensions in the wrong order don't verify.
+/// `present`: for each operand, 1 where it has a gradient. Sizes differ, so that dimensions in the wrong order don't
+/// verify.
 struct GradientRow {
   const char *arguments, *op;
   std::vector<int> present;
 };
 
-std::string unary(const std::string &name) { return "%y = kerf." + name + " %x : (tensor<4x8xf32>) -> tensor<4x8xf32>"; }
+std::string unary(const std::string &name) {
+  return "%y = kerf." + name + " %x : (tensor<4x8xf32>) -> tensor<4x8xf32>";
+}
 std::string binary(const std::string &name) {
   return "%z = kerf." + name + " %x, %y : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>";
 }
@@ -28,7 +31,8 @@ std::string dot(const std::string &batch, const std::string &contract, const std
   auto attribute = [](const std::string &name, const std::string &dims) { return name + " = array<i64" + dims + ">"; };
   size_t half = batch.find('|'), middle = contract.find('|');
   return "%z = kerf.dot_general %x, %y {" + attribute("lhs_batching", batch.substr(0, half)) + ", " +
-         attribute("rhs_batching", batch.substr(half + 1)) + ", " + attribute("lhs_contracting", contract.substr(0, middle)) + ", " +
+         attribute("rhs_batching", batch.substr(half + 1)) + ", " +
+         attribute("lhs_contracting", contract.substr(0, middle)) + ", " +
          attribute("rhs_contracting", contract.substr(middle + 1)) + "} : " + types;
 }
 
@@ -40,7 +44,8 @@ void interpretUntil(const Sample &sample, mlir::Operation *end, Values &values) 
 
 /// Floats lie in [0.3, 2.3), where every op here is smooth; indices and booleans are 0 or 1.
 void checkValues(const Sample &sample, llvm::ArrayRef<Value> resultGradients, llvm::ArrayRef<Value> operandGradients) {
-  constexpr double kStep = 1e-5, kTolerance = 1e-7; // the error of central differences is about step^2, of rounding 1e-16 / step
+  constexpr double kStep = 1e-5,
+                   kTolerance = 1e-7; // the error of central differences is about step^2, of rounding 1e-16 / step
   std::mt19937_64 random(7);
   Values values;
   for (Value argument : sample.body->getArguments())
@@ -96,7 +101,8 @@ void checkGradient(Context &context, const std::string &arguments, const std::st
   }
   for (mlir::Operation *made = last->getNextNode(); made != sample.body->getTerminator(); made = made->getNextNode()) {
     EXPECT_TRUE(succeeded(mlir::verify(made)));
-    bool isGradient = llvm::any_of(made->getResults(), [&](Value value) { return llvm::is_contained(operandGradients, value); });
+    bool isGradient =
+        llvm::any_of(made->getResults(), [&](Value value) { return llvm::is_contained(operandGradients, value); });
     EXPECT_TRUE(isGradient || !made->use_empty()) << "nothing needs " << made->getName().getStringRef().str();
   }
   checkValues(sample, resultGradients, operandGradients);
@@ -123,30 +129,36 @@ TEST(GradientTest, ElementwiseOps) {
   for (const char *name : {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power"})
     checkRow(context, two, binary(name), {1, 1});
   for (const char *exponent : {"1.0", "2.0", "3.0", "0.5", "-1.7"})
-    checkRow(context, one,
-             std::string("%n = kerf.constant dense<") + exponent + "> : tensor<f32>\n" +
-                 "%y = kerf.broadcast_in_dim %n {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4x8xf32>\n" + binary("power"),
-             {1, 1});
+    checkRow(
+        context, one,
+        std::string("%n = kerf.constant dense<") + exponent + "> : tensor<f32>\n" +
+            "%y = kerf.broadcast_in_dim %n {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4x8xf32>\n" +
+            binary("power"),
+        {1, 1});
   checkRow(context, one, "%y = kerf.constant dense<0.0> : tensor<4x8xf32>\n" + binary("power"), {0, 1});
   checkRow(context, "%p: tensor<4x8xi1>, %x: tensor<4x8xf32>, %y: tensor<4x8xf32>",
-           "%z = kerf.select %p, %x, %y : (tensor<4x8xi1>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>", {0, 1, 1});
+           "%z = kerf.select %p, %x, %y : (tensor<4x8xi1>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>",
+           {0, 1, 1});
   checkRow(context, one, "%y = kerf.convert %x : (tensor<4x8xf32>) -> tensor<4x8xbf16>", {1});
   checkRow(context, "%x: tensor<4xi32>", "%y = kerf.convert %x : (tensor<4xi32>) -> tensor<4xf32>", {0});
   checkRow(context, "%x: tensor<4xf64>", "%y = kerf.convert %x : (tensor<4xf64>) -> tensor<4xi1>", {0});
-  checkRow(context, "%x: tensor<4xi32>, %y: tensor<4xi32>", "%z = kerf.add %x, %y : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>", {0, 0});
+  checkRow(context, "%x: tensor<4xi32>, %y: tensor<4xi32>",
+           "%z = kerf.add %x, %y : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>", {0, 0});
 }
 
 TEST(GradientTest, ReluAndClampHaveNoSlopeAtTheBound) {
   Context context;
   // With a constant operand there is no share for ties; between two tensors there is: one comparison for equality.
   for (bool isBound : {true, false}) {
-    Sample sample = parseSample(context, isBound ? "%x: tensor<4x8xf32>" : "%x: tensor<4x8xf32>, %y: tensor<4x8xf32>",
-                                (isBound ? "%y = kerf.constant dense<0.0> : tensor<4x8xf32>\n" : "") + binary("maximum"));
+    Sample sample =
+        parseSample(context, isBound ? "%x: tensor<4x8xf32>" : "%x: tensor<4x8xf32>, %y: tensor<4x8xf32>",
+                    (isBound ? "%y = kerf.constant dense<0.0> : tensor<4x8xf32>\n" : "") + binary("maximum"));
     ASSERT_TRUE(sample.op);
     Value gradient = sample.body->addArgument(sample.op->getResult(0).getType(), sample.op->getLoc());
     mlir::OpBuilder builder(sample.body->getTerminator());
     mlir::SmallVector<Value> gradients;
-    ASSERT_TRUE(succeeded(llvm::cast<GradientOpInterface>(sample.op).buildGradient(builder, gradient, {true, false}, gradients)));
+    ASSERT_TRUE(succeeded(
+        llvm::cast<GradientOpInterface>(sample.op).buildGradient(builder, gradient, {true, false}, gradients)));
     int equal = 0, greater = 0;
     sample.body->walk([&](CompareOp op) {
       equal += op.getDirection() == Comparison::EQ;
@@ -160,24 +172,39 @@ TEST(GradientTest, ReluAndClampHaveNoSlopeAtTheBound) {
 TEST(GradientTest, ShapeOps) {
   Context context;
   const GradientRow rows[] = {
-      {"%x: tensor<8xf32>", "%y = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64: 1>} : (tensor<8xf32>) -> tensor<4x8xf32>", {1}},
+      {"%x: tensor<8xf32>",
+       "%y = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64: 1>} : (tensor<8xf32>) -> tensor<4x8xf32>",
+       {1}},
       {"%x: tensor<4x1xf32>",
-       "%y = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64: 1, 2>} : (tensor<4x1xf32>) -> tensor<3x4x8xf32>", {1}},
+       "%y = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64: 1, 2>} : (tensor<4x1xf32>) -> "
+       "tensor<3x4x8xf32>",
+       {1}},
       {"%x: tensor<1x1xf32>",
-       "%y = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64: 1, 2>} : (tensor<1x1xf32>) -> tensor<1x1x8xf32>", {1}},
-      {"%x: tensor<f32>", "%y = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4x8xf32>", {1}},
+       "%y = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64: 1, 2>} : (tensor<1x1xf32>) -> "
+       "tensor<1x1x8xf32>",
+       {1}},
+      {"%x: tensor<f32>",
+       "%y = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4x8xf32>",
+       {1}},
       {"%x: tensor<8x4xf32>", "%y = kerf.reshape %x : (tensor<8x4xf32>) -> tensor<2x16xf32>", {1}},
-      {"%x: tensor<2x3x4xf32>", "%y = kerf.transpose %x {permutation = array<i64: 1, 2, 0>} : (tensor<2x3x4xf32>) -> tensor<3x4x2xf32>", {1}},
+      {"%x: tensor<2x3x4xf32>",
+       "%y = kerf.transpose %x {permutation = array<i64: 1, 2, 0>} : (tensor<2x3x4xf32>) -> tensor<3x4x2xf32>",
+       {1}},
       {"%x: tensor<4x9xf32>",
-       "%y = kerf.slice %x {start = array<i64: 1, 2>, limit = array<i64: 4, 8>, strides = array<i64: 1, 4>} : (tensor<4x9xf32>) -> tensor<3x2xf32>",
+       "%y = kerf.slice %x {start = array<i64: 1, 2>, limit = array<i64: 4, 8>, strides = array<i64: 1, 4>} : "
+       "(tensor<4x9xf32>) -> tensor<3x2xf32>",
        {1}},
       {"%x: tensor<4xf32>",
-       "%y = kerf.slice %x {start = array<i64: 2>, limit = array<i64: 2>, strides = array<i64: 1>} : (tensor<4xf32>) -> tensor<0xf32>", {0}},
+       "%y = kerf.slice %x {start = array<i64: 2>, limit = array<i64: 2>, strides = array<i64: 1>} : (tensor<4xf32>) "
+       "-> tensor<0xf32>",
+       {0}},
       {"%x: tensor<4x3xf32>, %v: tensor<f32>",
-       "%y = kerf.pad %x, %v {low = array<i64: 1, 0>, high = array<i64: 0, 2>, interior = array<i64: 0, 3>} : (tensor<4x3xf32>, tensor<f32>) -> tensor<5x11xf32>",
+       "%y = kerf.pad %x, %v {low = array<i64: 1, 0>, high = array<i64: 0, 2>, interior = array<i64: 0, 3>} : "
+       "(tensor<4x3xf32>, tensor<f32>) -> tensor<5x11xf32>",
        {1, 1}},
       {"%x: tensor<2x8xf32>, %y: tensor<3x8xf32>",
-       "%z = kerf.concatenate %x, %y {dimension = 0 : i64} : (tensor<2x8xf32>, tensor<3x8xf32>) -> tensor<5x8xf32>", {1, 1}},
+       "%z = kerf.concatenate %x, %y {dimension = 0 : i64} : (tensor<2x8xf32>, tensor<3x8xf32>) -> tensor<5x8xf32>",
+       {1, 1}},
   };
   for (const GradientRow &row : rows)
     checkRow(context, row.arguments, row.op, row.present);
@@ -187,25 +214,39 @@ TEST(GradientTest, Contractions) {
   Context context;
   // All sizes differ within a row.
   const std::vector<std::array<std::string, 4>> products = {
-      {"%x: tensor<4x8xf32>, %y: tensor<8x16xf32>", "|", ": 1|: 0", "(tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>"},
-      {"%x: tensor<8x4xf32>, %y: tensor<16x8xf32>", "|", ": 0|: 1", "(tensor<8x4xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>"},
+      {"%x: tensor<4x8xf32>, %y: tensor<8x16xf32>", "|", ": 1|: 0",
+       "(tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>"},
+      {"%x: tensor<8x4xf32>, %y: tensor<16x8xf32>", "|", ": 0|: 1",
+       "(tensor<8x4xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>"},
       {"%x: tensor<2x4x3x8xf32>, %y: tensor<2x5x3x8xf32>", ": 0, 2|: 0, 2", ": 3|: 3",
        "(tensor<2x4x3x8xf32>, tensor<2x5x3x8xf32>) -> tensor<2x3x4x5xf32>"},
       {"%x: tensor<4x3x2x8xf32>, %y: tensor<2x8x5x3xf32>", ": 2, 1|: 0, 3", ": 3|: 1",
        "(tensor<4x3x2x8xf32>, tensor<2x8x5x3xf32>) -> tensor<2x3x4x5xf32>"},
-      {"%x: tensor<2x3x4x5xf32>, %y: tensor<5x4x6x7xf32>", "|", ": 2, 3|: 1, 0", "(tensor<2x3x4x5xf32>, tensor<5x4x6x7xf32>) -> tensor<2x3x6x7xf32>"},
-      {"%x: tensor<5x2x4x3xf32>, %y: tensor<6x5x7x4xf32>", "|", ": 2, 0|: 3, 1", "(tensor<5x2x4x3xf32>, tensor<6x5x7x4xf32>) -> tensor<2x3x6x7xf32>"},
+      {"%x: tensor<2x3x4x5xf32>, %y: tensor<5x4x6x7xf32>", "|", ": 2, 3|: 1, 0",
+       "(tensor<2x3x4x5xf32>, tensor<5x4x6x7xf32>) -> tensor<2x3x6x7xf32>"},
+      {"%x: tensor<5x2x4x3xf32>, %y: tensor<6x5x7x4xf32>", "|", ": 2, 0|: 3, 1",
+       "(tensor<5x2x4x3xf32>, tensor<6x5x7x4xf32>) -> tensor<2x3x6x7xf32>"},
       {"%x: tensor<8xf32>, %y: tensor<8xf32>", "|", ": 0|: 0", "(tensor<8xf32>, tensor<8xf32>) -> tensor<f32>"},
       {"%x: tensor<4xf32>, %y: tensor<8xf32>", "|", "|", "(tensor<4xf32>, tensor<8xf32>) -> tensor<4x8xf32>"},
   };
   for (const auto &[arguments, batch, contract, types] : products)
     checkRow(context, arguments, dot(batch, contract, types), {1, 1});
   const GradientRow rows[] = {
-      {"%x: tensor<4x8x3xf32>", "%y = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0, 2>} : (tensor<4x8x3xf32>) -> tensor<8xf32>", {1}},
-      {"%x: tensor<4x8x3xf32>", "%y = kerf.reduce %x {kind = #kerf<reduce_kind max>, dimensions = array<i64: 1>} : (tensor<4x8x3xf32>) -> tensor<4x3xf32>", {1}},
-      {"%x: tensor<4x8xf64>", "%y = kerf.reduce %x {kind = #kerf<reduce_kind min>, dimensions = array<i64: 0, 1>} : (tensor<4x8xf64>) -> tensor<f64>", {1}},
+      {"%x: tensor<4x8x3xf32>",
+       "%y = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0, 2>} : (tensor<4x8x3xf32>) -> "
+       "tensor<8xf32>",
+       {1}},
+      {"%x: tensor<4x8x3xf32>",
+       "%y = kerf.reduce %x {kind = #kerf<reduce_kind max>, dimensions = array<i64: 1>} : (tensor<4x8x3xf32>) -> "
+       "tensor<4x3xf32>",
+       {1}},
+      {"%x: tensor<4x8xf64>",
+       "%y = kerf.reduce %x {kind = #kerf<reduce_kind min>, dimensions = array<i64: 0, 1>} : (tensor<4x8xf64>) -> "
+       "tensor<f64>",
+       {1}},
       {"%x: tensor<5x9x8xf32>, %i: tensor<2x3xi64>",
-       "%y = kerf.gather %x, %i {axis = 1 : i64} : (tensor<5x9x8xf32>, tensor<2x3xi64>) -> tensor<5x2x3x8xf32>", {1, 0}},
+       "%y = kerf.gather %x, %i {axis = 1 : i64} : (tensor<5x9x8xf32>, tensor<2x3xi64>) -> tensor<5x2x3x8xf32>",
+       {1, 0}},
   };
   for (const GradientRow &row : rows)
     checkRow(context, row.arguments, row.op, row.present);
@@ -214,8 +255,10 @@ TEST(GradientTest, Contractions) {
 TEST(GradientTest, ALinearLayerNeedsNoTranspose) {
   Context context;
   const std::array<std::array<std::string, 3>, 2> layers = {{
-      {"%x: tensor<4x8xf32>, %y: tensor<8x16xf32>", ": 1|: 0", "(tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>"},
-      {"%x: tensor<4x8xf32>, %y: tensor<16x8xf32>", ": 1|: 1", "(tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>"},
+      {"%x: tensor<4x8xf32>, %y: tensor<8x16xf32>", ": 1|: 0",
+       "(tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>"},
+      {"%x: tensor<4x8xf32>, %y: tensor<16x8xf32>", ": 1|: 1",
+       "(tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>"},
   }};
   for (const auto &[arguments, contract, types] : layers) {
     Sample sample = parseSample(context, arguments, dot("|", contract, types));
@@ -223,7 +266,8 @@ TEST(GradientTest, ALinearLayerNeedsNoTranspose) {
     Value gradient = sample.body->addArgument(sample.op->getResult(0).getType(), sample.op->getLoc());
     mlir::OpBuilder builder(sample.body->getTerminator());
     mlir::SmallVector<Value> gradients;
-    ASSERT_TRUE(succeeded(llvm::cast<GradientOpInterface>(sample.op).buildGradient(builder, gradient, {true, true}, gradients)));
+    ASSERT_TRUE(succeeded(
+        llvm::cast<GradientOpInterface>(sample.op).buildGradient(builder, gradient, {true, true}, gradients)));
     for (mlir::Operation &op : *sample.body)
       EXPECT_FALSE(llvm::isa<TransposeOp>(op));
   }

@@ -68,12 +68,18 @@ Binary binaryOf(StringRef name) {
 
 double compare(Comparison direction, double x, double y) {
   switch (direction) {
-  case Comparison::EQ: return x == y;
-  case Comparison::NE: return x != y;
-  case Comparison::LT: return x < y;
-  case Comparison::LE: return x <= y;
-  case Comparison::GT: return x > y;
-  case Comparison::GE: return x >= y;
+  case Comparison::EQ:
+    return x == y;
+  case Comparison::NE:
+    return x != y;
+  case Comparison::LT:
+    return x < y;
+  case Comparison::LE:
+    return x <= y;
+  case Comparison::GT:
+    return x > y;
+  case Comparison::GE:
+    return x >= y;
   }
   return 0;
 }
@@ -136,21 +142,25 @@ Numbers contract(DotGeneralOp op, const Numbers &lhs, const Numbers &rhs) {
 
 Numbers reduce(ReduceOp op, const Numbers &operand) {
   Shape from = shapeOf(op.getOperand()), to = shapeOf(op.getResult());
-  Numbers result(op.getType().getNumElements(), op.getKind() == ReduceKindIR::sum ? 0.0 : op.getKind() == ReduceKindIR::max ? -INFINITY : INFINITY);
+  Numbers result(op.getType().getNumElements(), op.getKind() == ReduceKindIR::sum   ? 0.0
+                                                : op.getKind() == ReduceKindIR::max ? -INFINITY
+                                                                                    : INFINITY);
   forEach(from, [&](const Shape &i) {
     Shape index;
     for (int64_t d = 0, rank = i.size(); d < rank; ++d)
       if (!llvm::is_contained(op.getDimensions(), d))
         index.push_back(i[d]);
     double &into = result[flat(to, index)], value = operand[flat(from, i)];
-    into = op.getKind() == ReduceKindIR::sum ? into + value : op.getKind() == ReduceKindIR::max ? std::max(into, value) : std::min(into, value);
+    into = op.getKind() == ReduceKindIR::sum   ? into + value
+           : op.getKind() == ReduceKindIR::max ? std::max(into, value)
+                                               : std::min(into, value);
   });
   return result;
 }
 
 /// `visit(place in the table, place in the slices)` for every element that a lookup along `axis` touches.
-void forEachLookup(const Shape &table, const Shape &indexShape, const Shape &slices, const Numbers &indices, int64_t axis,
-                   const std::function<void(int64_t, int64_t)> &visit) {
+void forEachLookup(const Shape &table, const Shape &indexShape, const Shape &slices, const Numbers &indices,
+                   int64_t axis, const std::function<void(int64_t, int64_t)> &visit) {
   forEach(slices, [&](const Shape &i) {
     Shape lookup(i.begin() + axis, i.begin() + axis + indexShape.size()), source(i.begin(), i.begin() + axis);
     auto row = static_cast<int64_t>(indices[flat(indexShape, lookup)]);
@@ -185,7 +195,9 @@ bool interpret(Operation *op, Values &values) {
   } else if (isa<ReshapeOp>(op)) {
     result = operand(0);
   } else if (auto source = sourceOf(op)) {
-    forEach(shape, [&](const Shape &i) { result[flat(shape, i)] = operand(0)[flat(shapeOf(op->getOperand(0)), (*source)(i))]; });
+    forEach(shape, [&](const Shape &i) {
+      result[flat(shape, i)] = operand(0)[flat(shapeOf(op->getOperand(0)), (*source)(i))];
+    });
   } else if (auto pad = dyn_cast<PadOp>(op)) {
     result.assign(result.size(), operand(1)[0]);
     Shape from = shapeOf(pad.getOperand());

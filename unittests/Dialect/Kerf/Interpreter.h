@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The meaning of the ops that are no composites, written as their documentation says it, index by index, in doubles: a reference for tests.
+// The meaning of the ops that are no composites, written as their documentation says it, index by index, in doubles: a
+// reference for tests.
 #pragma once
 
 #include "Samples.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The local forms of ops whose attributes speak of sizes or places: on a mesh <"x"=2, "y"=3>, by a strategy, with their local types.
+// The local forms of ops whose attributes speak of sizes or places: on a mesh <"x"=2, "y"=3>, by a strategy, with their
+// local types.
 #include "Samples.h"
 
 #include "mlir/IR/Verifier.h"
@@ -17,7 +18,8 @@ mlir::RankedTensorType localType(mlir::Value value, const Sharding &sharding) {
   return mlir::RankedTensorType::get(localShape(shapeOf(value), sharding), tensorType(value).getElementType());
 }
 
-/// The op that gives the local result when mesh axis a cuts factor strategy[a]; null where that fails or doesn't verify.
+/// The op that gives the local result when mesh axis a cuts factor strategy[a]; null where that fails or doesn't
+/// verify.
 mlir::Operation *localize(Sample &sample, const Strategy &strategy) {
   auto op = llvm::dyn_cast<ShardingRuleOpInterface>(sample.op);
   std::optional<OpSharding> sharding = op ? project(op.getShardingRule(), kMesh, strategy) : std::nullopt;
@@ -39,9 +41,10 @@ mlir::Operation *localize(Sample &sample, const Strategy &strategy) {
 TEST(LocalizeTest, ASliceTakesAllOfWhatIsCut) {
   Context context;
   // 8 rows, 3 on each position of y (the last holds 2); of the columns, which are not cut, 2 to 6.
-  Sample sample = parseSample(context, "%x: tensor<8x8xf32>",
-                              "%y = kerf.slice %x {start = array<i64: 0, 2>, limit = array<i64: 8, 6>, strides = array<i64: 1, 2>} : "
-                              "(tensor<8x8xf32>) -> tensor<8x2xf32>");
+  Sample sample = parseSample(
+      context, "%x: tensor<8x8xf32>",
+      "%y = kerf.slice %x {start = array<i64: 0, 2>, limit = array<i64: 8, 6>, strides = array<i64: 1, 2>} : "
+      "(tensor<8x8xf32>) -> tensor<8x2xf32>");
   ASSERT_TRUE(sample.op);
   auto local = llvm::dyn_cast_or_null<SliceOp>(localize(sample, {{-1, 0}}));
   ASSERT_TRUE(local);
@@ -97,13 +100,16 @@ TEST(LocalizeTest, ASplatIsASplatOfTheLocalShape) {
 TEST(LocalizeTest, OtherOpsAreTheSameOpOnPieces) {
   Context context;
   // ([ij, k]) -> ([i, jk]): x cuts i, y nothing.
-  Sample reshape = parseSample(context, "%x: tensor<8x4xf32>", "%y = kerf.reshape %x : (tensor<8x4xf32>) -> tensor<2x16xf32>");
+  Sample reshape =
+      parseSample(context, "%x: tensor<8x4xf32>", "%y = kerf.reshape %x : (tensor<8x4xf32>) -> tensor<2x16xf32>");
   ASSERT_TRUE(reshape.op);
   EXPECT_TRUE(llvm::isa_and_nonnull<ReshapeOp>(localize(reshape, {{0, -1}})));
   // Rows by x, the contraction by y: 8 columns in threes.
-  Sample dot = parseSample(context, "%x: tensor<4x8xf32>, %y: tensor<8x16xf32>",
-                           "%z = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, "
-                           "rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>");
+  Sample dot =
+      parseSample(context, "%x: tensor<4x8xf32>, %y: tensor<8x16xf32>",
+                  "%z = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting "
+                  "= array<i64: 1>, "
+                  "rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>");
   ASSERT_TRUE(dot.op);
   auto local = llvm::dyn_cast_or_null<DotGeneralOp>(localize(dot, {{0, 1}}));
   ASSERT_TRUE(local);

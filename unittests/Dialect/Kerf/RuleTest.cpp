@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sharding rules of ops that are no composites: well-formed, and in the notation of kerf/Sharding/Rule.h as they are written beside the ops.
+// Sharding rules of ops that are no composites: well-formed, and in the notation of kerf/Sharding/Rule.h as they are
+// written beside the ops.
 #include "Samples.h"
 
 #include <gtest/gtest.h>
@@ -17,17 +18,20 @@ struct RuleRow {
 constexpr RuleRow kRows[] = {
     {"negate", "%x: tensor<4x8xf32>", "%y = kerf.negate %x : (tensor<4x8xf32>) -> tensor<4x8xf32>",
      "([i, j]) -> ([i, j])  sum0: partial(0) -> (0)"},
-    {"exponential", "%x: tensor<4x8xf32>", "%y = kerf.exponential %x : (tensor<4x8xf32>) -> tensor<4x8xf32>", "([i, j]) -> ([i, j])"},
+    {"exponential", "%x: tensor<4x8xf32>", "%y = kerf.exponential %x : (tensor<4x8xf32>) -> tensor<4x8xf32>",
+     "([i, j]) -> ([i, j])"},
     {"add", "%x: tensor<4xf32>", "%y = kerf.add %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>",
      "([i], [i]) -> ([i])  sum0: partial(0, 1) -> (0)"},
     {"multiply", "%x: tensor<4xf32>", "%y = kerf.multiply %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>",
      "([i], [i]) -> ([i])  sum0: partial(0) -> (0), sum1: partial(1) -> (0)"},
     {"divide", "%x: tensor<4xf32>", "%y = kerf.divide %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>",
      "([i], [i]) -> ([i])  sum0: partial(0) -> (0)"},
-    {"maximum", "%x: tensor<4xf32>", "%y = kerf.maximum %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>", "([i], [i]) -> ([i])"},
+    {"maximum", "%x: tensor<4xf32>", "%y = kerf.maximum %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>",
+     "([i], [i]) -> ([i])"},
     {"convert", "%x: tensor<4xf32>", "%y = kerf.convert %x : (tensor<4xf32>) -> tensor<4xf64>", "([i]) -> ([i])"},
     {"compare", "%x: tensor<4xf32>",
-     "%y = kerf.compare %x, %x {direction = #kerf<comparison LT>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>", "([i], [i]) -> ([i])"},
+     "%y = kerf.compare %x, %x {direction = #kerf<comparison LT>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>",
+     "([i], [i]) -> ([i])"},
     {"select", "%p: tensor<4xi1>, %x: tensor<4xf32>",
      "%y = kerf.select %p, %x, %x : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>",
      "([i], [i], [i]) -> ([i])  sum0: partial(1, 2) -> (0)"},
@@ -36,8 +40,8 @@ constexpr RuleRow kRows[] = {
     {"splat constant", "", "%y = kerf.constant dense<1.0> : tensor<4x8xf32>", "() -> ([i, j])"},
     {"constant", "", "%y = kerf.constant dense<[1.0, 2.0]> : tensor<2xf32>", "() -> ([i])  i: replicated"},
     {"iota", "", "%y = kerf.iota {dimension = 1 : i64} : () -> tensor<4x8xi32>", "() -> ([i, j])"},
-    {"iota with an offset", "%o: tensor<i32>", "%y = kerf.iota %o {dimension = 1 : i64} : (tensor<i32>) -> tensor<4x8xi32>",
-     "([]) -> ([i, j])"},
+    {"iota with an offset", "%o: tensor<i32>",
+     "%y = kerf.iota %o {dimension = 1 : i64} : (tensor<i32>) -> tensor<4x8xi32>", "([]) -> ([i, j])"},
     {"broadcast_in_dim of a vector", "%x: tensor<8xf32>",
      "%y = kerf.broadcast_in_dim %x {broadcast_dimensions = array<i64: 1>} : (tensor<8xf32>) -> tensor<4x8xf32>",
      "([j]) -> ([i, j])  sum0: partial(0) -> (0)"},
@@ -50,40 +54,50 @@ constexpr RuleRow kRows[] = {
      "%y = kerf.transpose %x {permutation = array<i64: 1, 2, 0>} : (tensor<2x3x4xf32>) -> tensor<3x4x2xf32>",
      "([i, j, k]) -> ([j, k, i])  sum0: partial(0) -> (0)"},
     {"slice", "%x: tensor<4x8xf32>",
-     "%y = kerf.slice %x {start = array<i64: 0, 2>, limit = array<i64: 4, 6>, strides = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<4x4xf32>",
+     "%y = kerf.slice %x {start = array<i64: 0, 2>, limit = array<i64: 4, 6>, strides = array<i64: 1, 1>} : "
+     "(tensor<4x8xf32>) -> tensor<4x4xf32>",
      "([i, j]) -> ([i, j'])  j: replicated, j': replicated, sum0: partial(0) -> (0)"},
     {"slice of every second", "%x: tensor<4x8xf32>",
-     "%y = kerf.slice %x {start = array<i64: 0, 0>, limit = array<i64: 4, 8>, strides = array<i64: 2, 1>} : (tensor<4x8xf32>) -> tensor<2x8xf32>",
+     "%y = kerf.slice %x {start = array<i64: 0, 0>, limit = array<i64: 4, 8>, strides = array<i64: 2, 1>} : "
+     "(tensor<4x8xf32>) -> tensor<2x8xf32>",
      "([i, j]) -> ([i', j])  i: replicated, i': replicated, sum0: partial(0) -> (0)"},
     {"pad with zeros", "%x: tensor<4x8xf32>",
      "%z = kerf.constant dense<0.0> : tensor<f32>\n"
-     "%y = kerf.pad %x, %z {low = array<i64: 1, 0>, high = array<i64: 0, 0>, interior = array<i64: 0, 0>} : (tensor<4x8xf32>, tensor<f32>) -> tensor<5x8xf32>",
+     "%y = kerf.pad %x, %z {low = array<i64: 1, 0>, high = array<i64: 0, 0>, interior = array<i64: 0, 0>} : "
+     "(tensor<4x8xf32>, tensor<f32>) -> tensor<5x8xf32>",
      "([i, j], []) -> ([i', j])  i: replicated, i': replicated, sum0: partial(0) -> (0)"},
     {"pad with another value", "%x: tensor<4x8xf32>, %z: tensor<f32>",
-     "%y = kerf.pad %x, %z {low = array<i64: 0, 0>, high = array<i64: 0, 0>, interior = array<i64: 0, 1>} : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x15xf32>",
+     "%y = kerf.pad %x, %z {low = array<i64: 0, 0>, high = array<i64: 0, 0>, interior = array<i64: 0, 1>} : "
+     "(tensor<4x8xf32>, tensor<f32>) -> tensor<4x15xf32>",
      "([i, j], []) -> ([i, j'])  j: replicated, j': replicated"},
     {"concatenate", "%x: tensor<2x8xf32>, %y: tensor<3x8xf32>",
      "%z = kerf.concatenate %x, %y {dimension = 0 : i64} : (tensor<2x8xf32>, tensor<3x8xf32>) -> tensor<5x8xf32>",
      "([i0, j], [i1, j]) -> ([i, j])  i: replicated, i0: replicated, i1: replicated, sum0: partial(0, 1) -> (0)"},
 
     {"dot_general", "%x: tensor<4x8xf32>, %y: tensor<8x16xf32>",
-     "%z = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>}"
+     "%z = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: "
+     "1>, rhs_contracting = array<i64: 0>}"
      " : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>",
      "([m, k], [k, n]) -> ([m, n])  k: reduction(sum), sum0: partial(0) -> (0), sum1: partial(1) -> (0)"},
     {"dot_general over batches, rhs transposed", "%x: tensor<2x4x8xf32>, %y: tensor<16x2x8xf32>",
-     "%z = kerf.dot_general %x, %y {lhs_batching = array<i64: 0>, rhs_batching = array<i64: 1>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>}"
+     "%z = kerf.dot_general %x, %y {lhs_batching = array<i64: 0>, rhs_batching = array<i64: 1>, lhs_contracting = "
+     "array<i64: 2>, rhs_contracting = array<i64: 2>}"
      " : (tensor<2x4x8xf32>, tensor<16x2x8xf32>) -> tensor<2x4x16xf32>",
      "([b, m, k], [n, b, k]) -> ([b, m, n])  k: reduction(sum), sum0: partial(0) -> (0), sum1: partial(1) -> (0)"},
     {"dot_general with several of each", "%x: tensor<2x3x4x5xf32>, %y: tensor<5x4x6x7xf32>",
-     "%z = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 2, 3>, rhs_contracting = array<i64: 1, 0>}"
+     "%z = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: "
+     "2, 3>, rhs_contracting = array<i64: 1, 0>}"
      " : (tensor<2x3x4x5xf32>, tensor<5x4x6x7xf32>) -> tensor<2x3x6x7xf32>",
-     "([m0, m1, k0, k1], [k1, k0, n0, n1]) -> ([m0, m1, n0, n1])  k0: reduction(sum), k1: reduction(sum), sum0: partial(0) -> (0), "
+     "([m0, m1, k0, k1], [k1, k0, n0, n1]) -> ([m0, m1, n0, n1])  k0: reduction(sum), k1: reduction(sum), sum0: "
+     "partial(0) -> (0), "
      "sum1: partial(1) -> (0)"},
     {"reduce of a sum", "%x: tensor<4x8xf32>",
-     "%y = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4x8xf32>) -> tensor<8xf32>",
+     "%y = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4x8xf32>) -> "
+     "tensor<8xf32>",
      "([r, p]) -> ([p])  r: reduction(sum), sum0: partial(0) -> (0)"},
     {"reduce of a maximum", "%x: tensor<4x8xf32>",
-     "%y = kerf.reduce %x {kind = #kerf<reduce_kind max>, dimensions = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>",
+     "%y = kerf.reduce %x {kind = #kerf<reduce_kind max>, dimensions = array<i64: 0, 1>} : (tensor<4x8xf32>) -> "
+     "tensor<f32>",
      "([r0, r1]) -> ([])  r0: reduction(max), r1: reduction(max)"},
     {"gather", "%x: tensor<5x9x8xf32>, %i: tensor<2x3xi64>",
      "%y = kerf.gather %x, %i {axis = 1 : i64} : (tensor<5x9x8xf32>, tensor<2x3xi64>) -> tensor<5x2x3x8xf32>",
@@ -92,15 +106,17 @@ constexpr RuleRow kRows[] = {
      "%y = kerf.scatter_add %i, %u {axis = 0 : i64} : (tensor<4xi64>, tensor<4x8xf32>) -> tensor<9x8xf32>",
      "([t], [t, c]) -> ([v, c])  v: replicated, t: reduction(sum), sum0: partial(1) -> (0)"},
 
-    {"sync_gradient", "%x: tensor<8x8xf32>", "%y = kerf.sync_gradient %x {parameter = \"w\"} : (tensor<8x8xf32>) -> tensor<8x8xf32>",
-     "([i, j]) -> ([i, j])"},
+    {"sync_gradient", "%x: tensor<8x8xf32>",
+     "%y = kerf.sync_gradient %x {parameter = \"w\"} : (tensor<8x8xf32>) -> tensor<8x8xf32>", "([i, j]) -> ([i, j])"},
     {"sgd", "%p: tensor<8x4xf32>, %lr: tensor<f32>",
      "%y:2 = kerf.sgd %p, %p, %p, %lr {momentum = 0.9 : f64, weight_decay = 0.0 : f64}"
      " : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> (tensor<8x4xf32>, tensor<8x4xf32>)",
      "([i, j], [i, j], [i, j], []) -> ([i, j], [i, j])"},
     {"adamw", "%p: tensor<8xf32>, %lr: tensor<f32>, %step: tensor<i64>",
-     "%y:3 = kerf.adamw %p, %p, %p, %p, %lr, %step {beta1 = 0.9 : f64, beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.01 : f64}"
-     " : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)",
+     "%y:3 = kerf.adamw %p, %p, %p, %p, %lr, %step {beta1 = 0.9 : f64, beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, "
+     "weight_decay = 0.01 : f64}"
+     " : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>) -> (tensor<8xf32>, "
+     "tensor<8xf32>, tensor<8xf32>)",
      "([i], [i], [i], [i], [], []) -> ([i], [i], [i])"},
 };
 

@@ -14,7 +14,8 @@ public:
   Context();
 };
 
-/// `function`'s body is `text`, its arguments `arguments`; `op` is the last op before the return. Null where the text doesn't verify.
+/// `function`'s body is `text`, its arguments `arguments`; `op` is the last op before the return. Null where the text
+/// doesn't verify.
 struct Sample {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::Operation *op = nullptr;

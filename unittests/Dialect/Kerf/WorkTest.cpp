@@ -20,20 +20,26 @@ constexpr WorkRow kRows[] = {
     {"%x: tensor<4x8xf32>", "%y = kerf.tanh %x : (tensor<4x8xf32>) -> tensor<4x8xf32>", 32, KernelClass::Pointwise},
     // 2 * b * m * n * k = 2 * 2 * 4 * 16 * 8
     {"%x: tensor<2x4x8xf32>, %y: tensor<16x2x8xf32>",
-     "%z = kerf.dot_general %x, %y {lhs_batching = array<i64: 0>, rhs_batching = array<i64: 1>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>}"
+     "%z = kerf.dot_general %x, %y {lhs_batching = array<i64: 0>, rhs_batching = array<i64: 1>, lhs_contracting = "
+     "array<i64: 2>, rhs_contracting = array<i64: 2>}"
      " : (tensor<2x4x8xf32>, tensor<16x2x8xf32>) -> tensor<2x4x16xf32>",
      2048, KernelClass::Product},
-    {"%x: tensor<4x8xf32>", "%y = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4x8xf32>) -> tensor<8xf32>",
+    {"%x: tensor<4x8xf32>",
+     "%y = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4x8xf32>) -> "
+     "tensor<8xf32>",
      32, KernelClass::Reduction},
-    {"%x: tensor<4x8xf32>", "%y = kerf.transpose %x {permutation = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>", 0,
+    {"%x: tensor<4x8xf32>",
+     "%y = kerf.transpose %x {permutation = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>", 0,
      KernelClass::Movement},
     {"%x: tensor<4x8xf32>", "%y = kerf.reshape %x : (tensor<4x8xf32>) -> tensor<32xf32>", 0, KernelClass::Nothing},
     {"", "%y = kerf.constant dense<1.0> : tensor<4x8xf32>", 0, KernelClass::Nothing},
     {"", "%y = kerf.iota {dimension = 1 : i64} : () -> tensor<4x8xi32>", 0, KernelClass::Movement},
-    {"%x: tensor<9x8xf32>, %i: tensor<4xi64>", "%y = kerf.gather %x, %i {axis = 0 : i64} : (tensor<9x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>", 0,
+    {"%x: tensor<9x8xf32>, %i: tensor<4xi64>",
+     "%y = kerf.gather %x, %i {axis = 0 : i64} : (tensor<9x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>", 0,
      KernelClass::Gather},
     {"%i: tensor<4xi64>, %u: tensor<4x8xf32>",
-     "%y = kerf.scatter_add %i, %u {axis = 0 : i64} : (tensor<4xi64>, tensor<4x8xf32>) -> tensor<9x8xf32>", 32, KernelClass::Gather},
+     "%y = kerf.scatter_add %i, %u {axis = 0 : i64} : (tensor<4xi64>, tensor<4x8xf32>) -> tensor<9x8xf32>", 32,
+     KernelClass::Gather},
 };
 
 TEST(WorkTest, FlopsAndKernelClasses) {

@@ -33,7 +33,9 @@ Rule elementwise(mlir::Operation *op, const std::vector<std::vector<int>> &linea
 
 Shape shapeOf(mlir::Type type);
 Shape shapeOf(mlir::Value value);
-inline mlir::RankedTensorType tensorType(mlir::Value value) { return mlir::cast<mlir::RankedTensorType>(value.getType()); }
+inline mlir::RankedTensorType tensorType(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType());
+}
 
 /// The user's node of an op: the name of its innermost NameLoc ("transformer.h.0.attn.c_attn/node_addmm"), or "".
 std::string nodeName(mlir::Location location);
@@ -47,7 +49,7 @@ Mesh meshOf(mlir::ModuleOp module);
 #define GET_ATTRDEF_CLASSES
 #include "kerf/Dialect/Kerf/KerfAttrs.h.inc"
 #define GET_TYPEDEF_CLASSES
-#include "kerf/Dialect/Kerf/KerfTypes.h.inc"
 #include "kerf/Dialect/Kerf/KerfInterfaces.h.inc"
+#include "kerf/Dialect/Kerf/KerfTypes.h.inc"
 #define GET_OP_CLASSES
 #include "kerf/Dialect/Kerf/KerfOps.h.inc"
