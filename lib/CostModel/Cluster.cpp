@@ -122,8 +122,8 @@ constexpr CurveKey kCurveKeys[] = {
     {"reduce_share", &DeviceCurves::reduceShare, CurveRange::Share},
 };
 
-void readCurves(const Json &json, DeviceCurves &curves, std::string &message) {
-  Reader reader(json, "device.curves", message);
+void readCurves(const Json &json, const std::string &prefix, DeviceCurves &curves, std::string &message) {
+  Reader reader(json, prefix + "device.curves", message);
   for (const CurveKey &key : kCurveKeys) {
     double &value = curves.*key.member;
     value = key.range == CurveRange::NotNegative ? reader.notNegative(key.key, value) : reader.positive(key.key, value);
@@ -134,8 +134,9 @@ void readCurves(const Json &json, DeviceCurves &curves, std::string &message) {
     reader.fail(fmt::format("product_quantization is {}; at most 1", curves.productQuantization));
 }
 
-Device readDevice(const Json &json, std::string &message) {
-  Reader reader(json, "device", message);
+/// `prefix` is what stands before a key in messages: "" or "groups[1]."
+Device readDevice(const Json &json, const std::string &prefix, std::string &message) {
+  Reader reader(json, prefix + "device", message);
   Device device;
   device.kind = reader.text("kind", nullptr);
   if (message.empty() && device.kind != "cpu" && device.kind != "cuda" && device.kind != "ascend")
@@ -147,7 +148,7 @@ Device readDevice(const Json &json, std::string &message) {
   device.profile = reader.text("profile", "");
   device.curves = defaultCurves(device.kind, device.name);
   if (const Json *curves = reader.find("curves", false))
-    readCurves(*curves, device.curves, message);
+    readCurves(*curves, prefix, device.curves, message);
   const Json *peaks = reader.find("peak_flops", true);
   if (peaks && (!peaks->is_object() || peaks->empty())) {
     reader.fail("peak_flops must be an object with at least one dtype, as {\"f32\": 1.95e13}");
@@ -159,15 +160,15 @@ Device readDevice(const Json &json, std::string &message) {
   return device;
 }
 
-void readLevels(const Json &json, Cluster &cluster, std::string &message) {
+void readLevels(const Json &json, const std::string &prefix, Cluster &cluster, std::string &message) {
   if (!json.is_array() || json.empty()) {
     if (message.empty())
-      message = "levels must be a list, from the inside out, with at least one level";
+      message = prefix + "levels must be a list, from the inside out, with at least one level";
     return;
   }
   int64_t unitDevices = 1; // of the level below
   for (size_t i = 0; i < json.size() && message.empty(); ++i) {
-    Reader reader(json[i], fmt::format("levels[{}]", i), message);
+    Reader reader(json[i], fmt::format("{}levels[{}]", prefix, i), message);
     Level level;
     level.name = reader.text("name", nullptr);
     level.size = reader.count("size");
@@ -185,28 +186,91 @@ void readLevels(const Json &json, Cluster &cluster, std::string &message) {
   cluster.usedRanks = unitDevices;
 }
 
+/// One group: the whole file, or an entry of `groups`.
+void readGroup(const Json &json, const std::string &path, Cluster &cluster, std::string &message) {
+  Reader reader(json, path, message);
+  std::string prefix = path.empty() ? "" : path + ".";
+  cluster.name = reader.text("name", "");
+  if (const Json *device = reader.find("device", true))
+    cluster.device = readDevice(*device, prefix, message);
+  if (const Json *levels = reader.find("levels", true))
+    readLevels(*levels, prefix, cluster, message);
+  cluster.pricePerHour = reader.notNegative("price_per_hour", cluster.pricePerHour);
+  int64_t all = cluster.usedRanks;
+  cluster.usedRanks = reader.count("ranks", all);
+  if (cluster.usedRanks > all)
+    reader.fail(fmt::format("ranks is {}, but the levels hold {}", cluster.usedRanks, all));
+}
+
+void readBetween(const Json &json, Cluster &cluster, std::string &message) {
+  size_t pairs = cluster.groups.size() - 1;
+  if (!json.is_array() || (json.size() != 1 && json.size() != pairs)) {
+    message = fmt::format("between {} for {} groups; give one for all pairs, or {}: one for each pair of neighbours",
+                          json.is_array() ? fmt::format("has {} entries", json.size()) : "must be a list",
+                          cluster.groups.size(), pairs);
+    return;
+  }
+  for (size_t i = 0; i < json.size(); ++i) {
+    Reader reader(json[i], fmt::format("between[{}]", i), message);
+    Between between;
+    between.bandwidth = reader.positive("bandwidth");
+    between.latency = reader.notNegative("latency", std::numeric_limits<double>::quiet_NaN());
+    if (reader.has("node_bandwidth"))
+      between.nodeBandwidth = reader.positive("node_bandwidth");
+    cluster.between.push_back(between);
+  }
+}
+
+/// `groups` of one entry are that group.
+void readGroups(const Json &json, const Json &groups, Cluster &cluster, std::string &message) {
+  if (!groups.is_array() || groups.empty()) {
+    message = "groups must be a list of {\"device\", \"levels\"}";
+    return;
+  }
+  Reader reader(json, "", message);
+  for (const char *key : {"device", "levels"})
+    if (reader.has(key))
+      return reader.fail(fmt::format("has {} groups and a \"{}\" of its own; put it into the groups or drop the groups",
+                                     groups.size(), key));
+  Cluster usual; // of each group that does not say
+  usual.pricePerHour = reader.notNegative("price_per_hour", 0);
+  int64_t all = 0;
+  for (size_t g = 0; g < groups.size() && message.empty(); ++g) {
+    Cluster group = usual;
+    readGroup(groups[g], fmt::format("groups[{}]", g), group, message);
+    all += group.usedRanks;
+    cluster.groups.push_back(std::move(group));
+  }
+  if (message.empty() && all > kMaxRanks)
+    message = fmt::format("its {} groups have {} ranks, more than {}", groups.size(), all, kMaxRanks);
+  const Json *between = reader.find("between", groups.size() > 1);
+  if (!message.empty())
+    return;
+  if (groups.size() == 1) {
+    if (between && !(between->is_array() && between->empty()))
+      return reader.fail("has \"between\" and one group; a second one is missing");
+    cluster = std::move(cluster.groups.front());
+  } else {
+    cluster.usedRanks = all;
+    readBetween(*between, cluster, message);
+  }
+  cluster.name = reader.text("name", "");
+  int64_t used = reader.count("ranks", cluster.usedRanks);
+  if (used > cluster.usedRanks)
+    reader.fail(fmt::format("ranks is {}, but the groups hold {}", used, cluster.usedRanks));
+  if (message.empty() && used < cluster.usedRanks)
+    cluster = *firstRanks(cluster, used);
+}
+
 std::string readInto(const Json &json, Cluster &cluster) {
   std::string message;
   Reader reader(json, "", message);
   if (!message.empty())
     return message;
-  const Json *body = &json;
-  if (const Json *groups = reader.find("groups", false)) {
-    if (!groups->is_array() || groups->empty())
-      return "groups must be a list of {\"device\", \"levels\"}";
-    if (groups->size() > 1)
-      return fmt::format(
-          "has {} groups: plans for mixed clusters are not supported yet; give a file with one of the groups",
-          groups->size());
-    body = &groups->front();
-  }
-  Reader bodyReader(*body, body == &json ? "" : "groups[0]", message);
-  cluster.name = reader.text("name", "");
-  if (const Json *device = bodyReader.find("device", true))
-    cluster.device = readDevice(*device, message);
-  if (const Json *levels = bodyReader.find("levels", true))
-    readLevels(*levels, cluster, message);
-  cluster.pricePerHour = reader.notNegative("price_per_hour", 0);
+  if (const Json *groups = reader.find("groups", false))
+    readGroups(json, *groups, cluster, message);
+  else
+    readGroup(json, "", cluster, message);
   if (const Json *source = reader.find("source", false)) {
     if (!source->is_object())
       reader.fail("source must be an object {key: text}");
@@ -214,12 +278,6 @@ std::string readInto(const Json &json, Cluster &cluster) {
       for (const auto &[key, text] : source->items())
         cluster.source[key] = text.is_string() ? text.get<std::string>() : text.dump();
   }
-  if (!message.empty())
-    return message;
-  int64_t all = cluster.usedRanks;
-  cluster.usedRanks = reader.count("ranks", all);
-  if (message.empty() && cluster.usedRanks > all)
-    return fmt::format("ranks is {}, but the levels hold {}", cluster.usedRanks, all);
   return message;
 }
 
@@ -228,6 +286,40 @@ Json number(double value) {
   if (value == std::floor(value) && std::abs(value) < 9e15)
     return static_cast<int64_t>(value);
   return value;
+}
+
+void writeGroup(const Cluster &cluster, Json &json) {
+  Json &device = json["device"];
+  device["kind"] = cluster.device.kind;
+  device["name"] = cluster.device.name;
+  device["memory_bytes"] = cluster.device.memoryBytes;
+  for (const auto &[dtype, flops] : cluster.device.peakFlops)
+    device["peak_flops"][dtype] = number(flops);
+  device["memory_bandwidth"] = number(cluster.device.memoryBandwidth);
+  if (cluster.device.cores > 0)
+    device["cores"] = cluster.device.cores;
+  if (!cluster.device.profile.empty())
+    device["profile"] = cluster.device.profile;
+  DeviceCurves usual = defaultCurves(cluster.device.kind, cluster.device.name);
+  for (const CurveKey &key : kCurveKeys)
+    if (cluster.device.curves.*key.member != usual.*key.member)
+      device["curves"][key.key] = number(cluster.device.curves.*key.member);
+  json["levels"] = Json::array();
+  int64_t all = 1;
+  for (const Level &level : cluster.levels) {
+    json["levels"].push_back({{"name", level.name},
+                              {"size", level.size},
+                              {"bandwidth", number(level.bandwidth)},
+                              {"latency", number(level.latency)},
+                              {"node_bandwidth", number(level.nodeBandwidth)}});
+    if (level.switchBandwidth > 0)
+      json["levels"].back()["switch_bandwidth"] = number(level.switchBandwidth);
+    all *= level.size;
+  }
+  if (cluster.usedRanks != all)
+    json["ranks"] = cluster.usedRanks;
+  if (cluster.pricePerHour > 0)
+    json["price_per_hour"] = number(cluster.pricePerHour);
 }
 
 } // namespace
@@ -263,37 +355,20 @@ Result<Cluster> kerf::readCluster(const std::string &path) {
 std::string kerf::toJson(const Cluster &cluster) {
   Json json;
   json["name"] = cluster.name;
-  Json &device = json["device"];
-  device["kind"] = cluster.device.kind;
-  device["name"] = cluster.device.name;
-  device["memory_bytes"] = cluster.device.memoryBytes;
-  for (const auto &[dtype, flops] : cluster.device.peakFlops)
-    device["peak_flops"][dtype] = number(flops);
-  device["memory_bandwidth"] = number(cluster.device.memoryBandwidth);
-  if (cluster.device.cores > 0)
-    device["cores"] = cluster.device.cores;
-  if (!cluster.device.profile.empty())
-    device["profile"] = cluster.device.profile;
-  DeviceCurves usual = defaultCurves(cluster.device.kind, cluster.device.name);
-  for (const CurveKey &key : kCurveKeys)
-    if (cluster.device.curves.*key.member != usual.*key.member)
-      device["curves"][key.key] = number(cluster.device.curves.*key.member);
-  json["levels"] = Json::array();
-  int64_t all = 1;
-  for (const Level &level : cluster.levels) {
-    json["levels"].push_back({{"name", level.name},
-                              {"size", level.size},
-                              {"bandwidth", number(level.bandwidth)},
-                              {"latency", number(level.latency)},
-                              {"node_bandwidth", number(level.nodeBandwidth)}});
-    if (level.switchBandwidth > 0)
-      json["levels"].back()["switch_bandwidth"] = number(level.switchBandwidth);
-    all *= level.size;
+  if (!cluster.mixed())
+    writeGroup(cluster, json);
+  for (const Cluster &group : cluster.groups) {
+    Json written;
+    if (!group.name.empty())
+      written["name"] = group.name;
+    writeGroup(group, written);
+    json["groups"].push_back(std::move(written));
   }
-  if (cluster.usedRanks != all)
-    json["ranks"] = cluster.usedRanks;
-  if (cluster.pricePerHour > 0)
-    json["price_per_hour"] = number(cluster.pricePerHour);
+  for (const Between &between : cluster.between) {
+    json["between"].push_back({{"bandwidth", number(between.bandwidth)}, {"latency", number(between.latency)}});
+    if (between.nodeBandwidth > 0)
+      json["between"].back()["node_bandwidth"] = number(between.nodeBandwidth);
+  }
   for (const auto &[key, text] : cluster.source)
     json["source"][key] = text;
   // Names come from files and may hold bytes that are no UTF-8: replaced, not thrown about.
@@ -308,10 +383,43 @@ Result<Cluster> kerf::firstRanks(const Cluster &cluster, int64_t ranks) {
                              cluster.usedRanks, ranks, cluster.usedRanks)};
   Cluster first = cluster;
   first.usedRanks = ranks;
+  if (cluster.mixed()) {
+    first.groups.clear();
+    for (size_t g = 0; ranks > 0; ++g) {
+      int64_t used = std::min(ranks, cluster.groups[g].usedRanks);
+      first.groups.push_back(*firstRanks(cluster.groups[g], used));
+      ranks -= used;
+    }
+    if (first.between.size() > 1)
+      first.between.resize(first.groups.size() - 1);
+    if (first.groups.size() > 1)
+      return first;
+    Cluster only = std::move(first.groups.front());
+    only.name = cluster.name;
+    only.source = cluster.source;
+    return only;
+  }
   int64_t units = ranks; // of the level below that are used
   for (Level &level : first.levels) {
     level.size = std::min(level.size, units);
     units = (units + level.size - 1) / level.size;
   }
   return first;
+}
+
+std::string kerf::groupsText(const Cluster &cluster) {
+  std::string text;
+  for (const Cluster &group : cluster.groups)
+    text += fmt::format("{}{} {}", text.empty() ? "" : " + ", group.usedRanks,
+                        group.device.name.empty() ? group.device.kind : group.device.name);
+  return text;
+}
+
+Status kerf::checkOneGroup(const Cluster &cluster, std::string_view command) {
+  if (!cluster.mixed())
+    return ok();
+  return Error{
+      fmt::format("cluster '{}' has {} groups ({}): mixed clusters are simulated only, {} needs ranks that are "
+                  "alike; give --ranks {} or fewer, or a file with one of the groups",
+                  cluster.name, cluster.groups.size(), groupsText(cluster), command, cluster.groups.front().usedRanks)};
 }

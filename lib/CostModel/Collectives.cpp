@@ -247,9 +247,28 @@ double kerf::collectiveSeconds(Collective collective, const GroupShape &group, d
   return 0;
 }
 
+GroupShape kerf::shapeBetween(const Cluster &from, const Cluster &to, const Between &between, int64_t ranksOfNode) {
+  bool cpu = from.device.kind == "cpu" && to.device.kind == "cpu";
+  GroupShape shape;
+  shape.members = 2;
+  shape.cutIntoPieces = !cpu;
+  shape.launchSeconds = std::max(from.device.curves.collectiveSeconds, to.device.curves.collectiveSeconds);
+  GroupShape::Crossing crossing;
+  crossing.parts = 2;
+  crossing.latency = between.latency;
+  crossing.memberBandwidth = between.bandwidth;
+  if (between.nodeBandwidth > 0)
+    crossing.memberBandwidth = std::min(between.bandwidth, between.nodeBandwidth / static_cast<double>(ranksOfNode));
+  crossing.memberBandwidth *= cpu               ? kThreadLinkEfficiency
+                              : ranksOfNode > 1 ? kSharedNetworkEfficiency
+                                                : kNetworkEfficiency;
+  shape.levels = {crossing};
+  return shape;
+}
+
 CollectiveModel::CollectiveModel(Mesh mesh, Cluster cluster)
     : theMesh(std::move(mesh)), theCluster(std::move(cluster)) {
-  assert(theMesh.ranks() <= theCluster.ranks());
+  assert(theMesh.ranks() <= theCluster.ranks() && !theCluster.mixed());
   // Ranks that share a host's cores take turns, when they compute and when they move bytes.
   if (double turns = turnsOf(theCluster.device, theMesh.ranks()); turns > 1)
     for (Level &level : theCluster.levels) {

@@ -3,8 +3,8 @@
 #include "kerf/CostModel/Simulator.h"
 #include "StepMemory.h"
 #include "TaskCost.h"
-#include "kerf/CostModel/Compute.h"
 #include <algorithm>
+#include <deque>
 #include <fmt/format.h>
 #include <numeric>
 
@@ -18,11 +18,7 @@ double total(const std::map<std::string, double> &byAxes) {
                          [](double sum, const auto &entry) { return sum + entry.second; });
 }
 
-Recompute recomputeOf(const StepPlan &plan, int64_t stage) {
-  return plan.recomputeOfStage.empty() ? plan.recompute : plan.recomputeOfStage[stage];
-}
-
-Status checkFits(const StepWork &work, const StepPlan &plan) {
+Status checkFits(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline) {
   auto stages = static_cast<int64_t>(work.part.size());
   if (stages != plan.schedule.stages)
     return Error{fmt::format("the plan has {} stages, the work {}", plan.schedule.stages, stages)};
@@ -36,35 +32,53 @@ Status checkFits(const StepWork &work, const StepPlan &plan) {
   }
   if (!plan.recomputeOfStage.empty() && static_cast<int64_t>(plan.recomputeOfStage.size()) != stages)
     return Error{fmt::format("recomputation is given for {} stages of {}", plan.recomputeOfStage.size(), stages)};
-  if (plan.optimizerSharding < 0 || plan.optimizerSharding > 3)
-    return Error{fmt::format("optimizer sharding is {}; give 0 to 3", plan.optimizerSharding)};
+  if (!plan.optimizerShardingOfStage.empty() && static_cast<int64_t>(plan.optimizerShardingOfStage.size()) != stages)
+    return Error{
+        fmt::format("optimizer sharding is given for {} stages of {}", plan.optimizerShardingOfStage.size(), stages)};
+  for (int64_t s = 0; s < stages; ++s)
+    if (int sharding = plan.optimizerShardingAt(s); sharding < 0 || sharding > 3)
+      return Error{fmt::format("optimizer sharding is {}; give 0 to 3", sharding)};
+  if (pipeline.stages() && *pipeline.stages() != stages)
+    return Error{fmt::format("the mesh has {} stages, the work {}", *pipeline.stages(), stages)};
   return ok();
 }
 
-/// Prices every distinct task once.
+/// Prices every distinct task once: stages whose device, recomputation and optimizer sharding are alike share prices.
 class Timeline {
 public:
-  Timeline(const StepWork &work, const StepPlan &plan, const CollectiveModel &collectives)
-      : work(work), plan(plan), collectives(collectives), pricer(work, plan, collectives) {
-    for (const PassCollective &collective : work.afterReceive)
-      afterReceive += collectives.seconds(collective.kind, collective.axes, collective.bytes);
-    send = work.stageAxes.empty() || work.sendBytes == 0
-               ? 0
-               : collectives.seconds(Collective::Send, work.stageAxes, work.sendBytes);
+  Timeline(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline)
+      : work(work), plan(plan), pipeline(pipeline) {
+    for (int64_t s = 0; s < plan.schedule.stages; ++s) {
+      StageKind kind{pipeline.groupOf(s), plan.recomputeAt(s), plan.optimizerShardingAt(s)};
+      auto [it, isNew] = kinds.try_emplace(kind, static_cast<int>(pricers.size()));
+      if (isNew) {
+        plans.push_back(plan);
+        plans.back().optimizerSharding = kind.optimizerSharding;
+        pricers.emplace_back(work, plans.back(), pipeline.collectives(s));
+      }
+      kindOfStage.push_back(it->second);
+    }
+    for (int64_t s = 0; s < plan.schedule.stages; ++s) {
+      toNext.push_back(messageSeconds(s, (s + 1) % plan.schedule.stages));
+      toPrevious.push_back(messageSeconds(s, (s + plan.schedule.stages - 1) % plan.schedule.stages));
+    }
   }
+
+  const TaskPricer &pricer(int64_t stage) const { return pricers[kindOfStage[stage]]; }
 
   const TaskCost &cost(int64_t stage, const Task &task) {
     bool last = task.microbatch == plan.schedule.microbatches - 1;
-    Recompute recompute = recomputeOf(plan, stage);
-    Key key{work.part[stage][task.chunk], task.kind, recompute, last};
+    Key key{kindOfStage[stage], work.part[stage][task.chunk], task.kind, last};
     auto it = costs.find(key);
     if (it == costs.end())
-      it = costs.emplace(key, pricer.task(key.part, task.kind, recompute, last)).first;
+      it = costs.emplace(key, pricer(stage).task(key.part, task.kind, plan.recomputeAt(stage), last)).first;
     return it->second;
   }
 
   /// A message that nobody overlaps holds up both ends: the sender's share is part of the task.
-  double sendSeconds() const { return send + afterReceive; }
+  double sendSeconds(int64_t stage, const Task &task) const {
+    return task.kind == TaskKind::Forward ? toNext[stage] : toPrevious[stage];
+  }
   bool leaves(const Schedule &schedule, int64_t stage, const Task &task) const {
     if (task.kind == TaskKind::WeightGradient)
       return false;
@@ -76,7 +90,9 @@ public:
 
   /// Mean seconds of the passes over the stages, for schedules that are searched.
   PassDurations durations() {
-    PassDurations mean{0, 0, 0, plan.overlap.stage ? sendSeconds() : 0};
+    PassDurations mean{0, 0, 0, 0};
+    if (plan.overlap.stage) // the slowest there is; from the last stage nothing is sent on
+      mean.send = *std::max_element(toNext.begin(), toNext.end() - (toNext.size() > 1));
     auto stages = static_cast<double>(work.part.size());
     for (int64_t s = 0; s < plan.schedule.stages; ++s) {
       mean.forward += cost(s, {TaskKind::Forward, 0, 0}).seconds / stages;
@@ -90,19 +106,36 @@ public:
 
   const StepWork &work;
   const StepPlan &plan;
-  const CollectiveModel &collectives;
-  TaskPricer pricer;
+  const PipelineModel &pipeline;
 
 private:
-  struct Key {
-    int part;
-    TaskKind kind;
+  struct StageKind {
+    int group;
     Recompute recompute;
+    int optimizerSharding;
+    auto operator<=>(const StageKind &) const = default;
+  };
+  struct Key {
+    int kind, part;
+    TaskKind task;
     bool last;
     auto operator<=>(const Key &) const = default;
   };
+
+  /// With what the receiver still gathers.
+  double messageSeconds(int64_t from, int64_t to) const {
+    double seconds = 0;
+    for (const PassCollective &collective : work.afterReceive)
+      seconds += pipeline.collectives(to).seconds(collective.kind, collective.axes, collective.bytes);
+    return pipeline.sendSeconds(from, to, work.stageAxes, work.sendBytes) + seconds;
+  }
+
+  std::map<StageKind, int> kinds;
+  std::deque<StepPlan> plans; // pricers refer to them
+  std::vector<TaskPricer> pricers;
+  std::vector<int> kindOfStage;
+  std::vector<double> toNext, toPrevious;
   std::map<Key, TaskCost> costs;
-  double send = 0, afterReceive = 0;
 };
 
 /// What follows a stage's last task.
@@ -120,21 +153,21 @@ Ending endingOf(Timeline &timeline, int64_t stage) {
   Ending ending;
   for (int64_t c = 0; c < plan.schedule.chunks; ++c) {
     int part = work.part[stage][c];
-    for (const auto &[axes, seconds] : timeline.pricer.reduction(part)) {
+    for (const auto &[axes, seconds] : timeline.pricer(stage).reduction(part)) {
       ending.reduction[axes] += seconds;
       ending.collectives[axes] += seconds;
     }
-    for (const auto &[axes, seconds] : timeline.pricer.gatherAfterStep(part)) {
+    for (const auto &[axes, seconds] : timeline.pricer(stage).gatherAfterStep(part)) {
       ending.collectives[axes] += seconds;
       if (!plan.overlap.parameters) // else beside the next step's first forward
         ending.gather[axes] += seconds;
     }
-    ending.optimizer += timeline.pricer.optimizer(part);
+    ending.optimizer += timeline.pricer(stage).optimizer(part);
   }
   if (work.tiedElements > 0 && plan.schedule.stages > 1 && (stage == 0 || stage == plan.schedule.stages - 1))
     // A sum of two: each sends the other its gradients.
-    ending.tied =
-        timeline.collectives.seconds(Collective::Send, work.stageAxes, work.tiedElements * plan.bytes.gradient);
+    ending.tied = timeline.pipeline.sendSeconds(0, plan.schedule.stages - 1, work.stageAxes,
+                                                work.tiedElements * plan.bytes.gradient);
   return ending;
 }
 
@@ -145,7 +178,8 @@ void addEvents(Simulation &result, const Schedule &schedule, const ScheduleTimes
       const TaskTime &time = times.tasks[s][i];
       result.trace.push_back({s, false, toString(task, schedule.chunks), time.start, time.end - time.start});
       if (timeline.plan.overlap.stage && timeline.leaves(schedule, s, task))
-        result.trace.push_back({s, true, "send " + toString(task, schedule.chunks), time.end, timeline.sendSeconds()});
+        result.trace.push_back(
+            {s, true, "send " + toString(task, schedule.chunks), time.end, timeline.sendSeconds(s, task)});
     }
 }
 
@@ -161,11 +195,11 @@ StateBytes kerf::stateBytes(std::string_view dtype, std::string_view gradientDty
   return {weight, gradientDtype == "f32" ? 4.0 : 2.0, 4 + 4 * moments};
 }
 
-Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, const CollectiveModel &collectives,
+Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline,
                                   Trace trace) {
-  if (Status fits = checkFits(work, plan); !fits)
+  if (Status fits = checkFits(work, plan, pipeline); !fits)
     return fits.error();
-  Timeline timeline(work, plan, collectives);
+  Timeline timeline(work, plan, pipeline);
   ScheduleOptions options = plan.schedule;
   if (options.kind == ScheduleKind::ZeroBubble) {
     options.durations = timeline.durations();
@@ -175,13 +209,15 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
   if (!schedule)
     return schedule.error();
 
-  double held = plan.overlap.stage ? 0 : timeline.sendSeconds();
+  auto held = [&](int64_t stage, const Task &task) { // by a message that nothing overlaps
+    return !plan.overlap.stage && timeline.leaves(*schedule, stage, task) ? timeline.sendSeconds(stage, task) : 0.0;
+  };
   ScheduleTimes times = runSchedule(
       *schedule,
-      [&](int64_t stage, const Task &task) {
-        return timeline.cost(stage, task).seconds + (timeline.leaves(*schedule, stage, task) ? held : 0);
-      },
-      [&](StageChunk, const Task &) { return plan.overlap.stage ? timeline.sendSeconds() : 0.0; });
+      [&](int64_t stage, const Task &task) { return timeline.cost(stage, task).seconds + held(stage, task); },
+      [&](StageChunk from, const Task &task) {
+        return plan.overlap.stage ? timeline.sendSeconds(from.stage, task) : 0.0;
+      });
 
   Simulation result;
   double firstStart = 0, allReduced = 0, slowestUpdate = 0;
@@ -231,8 +267,8 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
     for (const auto &[axes, seconds] : cost.exposed)
       breakdown.exposed[axes] += seconds;
     if (timeline.leaves(*schedule, busiest, task)) {
-      breakdown.collectives["stage"] += timeline.sendSeconds();
-      breakdown.exposed["stage"] += held;
+      breakdown.collectives["stage"] += timeline.sendSeconds(busiest, task);
+      breakdown.exposed["stage"] += held(busiest, task);
     }
   }
   const Ending &ending = endings[busiest];
@@ -246,16 +282,15 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
                                        breakdown.optimizer - total(breakdown.exposed));
 
   for (int64_t s = 0; s < schedule->stages; ++s) {
-    result.memory.push_back(memoryOf(work, plan, *schedule, collectives, s, recomputeOf(plan, s)));
-    result.fits &= result.memory.back().deviceBytes <= static_cast<double>(collectives.cluster().device.memoryBytes);
+    result.memory.push_back(memoryOf(work, plan, *schedule, pipeline.device(s), s));
+    result.fits &= result.memory.back().deviceBytes <= result.memory.back().limitBytes;
   }
   if (trace == Trace::Yes) {
     addEvents(result, *schedule, times, timeline);
     for (int64_t s = 0; s < schedule->stages; ++s)
       result.trace.push_back({s, false, "optimizer", allReduced, endings[s].optimizer});
   }
-  double peak = peakFlops(collectives.cluster().device, work.dtype) * static_cast<double>(collectives.mesh().ranks());
   result.tokensPerSecond = work.tokens / result.stepSeconds;
-  result.modelFlopsUtilization = work.modelFlops / result.stepSeconds / peak;
+  result.modelFlopsUtilization = work.modelFlops / result.stepSeconds / pipeline.peakFlopsOfAll(work.dtype);
   return result;
 }

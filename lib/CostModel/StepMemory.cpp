@@ -58,21 +58,22 @@ struct Fixed {
 
 Fixed fixedBytes(const StepWork &work, const StepPlan &plan, int64_t stage) {
   Fixed bytes;
+  int sharding = plan.optimizerShardingAt(stage);
   for (int part : work.part[stage])
     for (const Segment &segment : work.parts[part].segments) {
       double layer = 0;
       for (const ParameterGroup &group : segment.parameters) {
         double elements = group.elements * static_cast<double>(segment.repeat);
         auto shards = static_cast<double>(std::max<int64_t>(1, ways(group.reduceAxes)));
-        bytes.weights += elements * plan.bytes.weight / (plan.optimizerSharding >= 3 ? shards : 1);
-        bytes.gradients += elements * plan.bytes.gradient / (plan.optimizerSharding >= 2 ? shards : 1);
-        bytes.states += elements * plan.bytes.states / (plan.optimizerSharding >= 1 ? shards : 1);
+        bytes.weights += elements * plan.bytes.weight / (sharding >= 3 ? shards : 1);
+        bytes.gradients += elements * plan.bytes.gradient / (sharding >= 2 ? shards : 1);
+        bytes.states += elements * plan.bytes.states / (sharding >= 1 ? shards : 1);
         layer += group.elements;
       }
       // One layer in use, its gradient, and the layer fetched ahead.
-      if (plan.optimizerSharding >= 3)
+      if (sharding >= 3)
         bytes.gathered = std::max(bytes.gathered, layer * plan.bytes.weight * (plan.overlap.parameters ? 3 : 2));
-      else if (plan.optimizerSharding == 2)
+      else if (sharding == 2)
         bytes.gathered = std::max(bytes.gathered, layer * plan.bytes.weight);
     }
   return bytes;
@@ -86,7 +87,7 @@ void kerf::cost::describeActivations(const StepWork &work, const StepPlan &plan,
   for (size_t s = 0; s < work.part.size(); ++s) {
     double all = 0, kept = 0;
     for (int part : work.part[s]) {
-      Held held = heldBy(work.parts[part], plan.recomputeOfStage.empty() ? plan.recompute : plan.recomputeOfStage[s]);
+      Held held = heldBy(work.parts[part], plan.recomputeAt(static_cast<int64_t>(s)));
       all += held.all;
       kept += held.forWeights;
     }
@@ -100,7 +101,7 @@ void kerf::cost::describeActivations(const StepWork &work, const StepPlan &plan,
 }
 
 StageMemory kerf::cost::memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule,
-                                 const CollectiveModel &collectives, int64_t stage, Recompute recompute) {
+                                 const Device &device, int64_t stage) {
   StageMemory memory;
   Fixed fixed = fixedBytes(work, plan, stage);
   memory.weights = fixed.weights;
@@ -109,7 +110,7 @@ StageMemory kerf::cost::memoryOf(const StepWork &work, const StepPlan &plan, con
 
   std::vector<Held> held;
   for (int part : work.part[stage])
-    held.push_back(heldBy(work.parts[part], recompute));
+    held.push_back(heldBy(work.parts[part], plan.recomputeAt(stage)));
   // Walk the order; a backward holds its microbatch until its end.
   double now = 0, peak = -1, peakHeld = 0, peakExtra = 0;
   std::vector<int64_t> inFlight(schedule.chunks, 0), atPeak = inFlight;
@@ -141,8 +142,9 @@ StageMemory kerf::cost::memoryOf(const StepWork &work, const StepPlan &plan, con
   memory.activations = peakHeld;
   memory.workspace = peakExtra + fixed.gathered;
   memory.peakBytes = memory.weights + memory.gradients + memory.states + memory.activations + memory.workspace;
-  memory.reservedBytes = memory.peakBytes * (collectives.cluster().device.kind == "cpu" ? 1 : 1 + kFragmentation);
-  memory.deviceBytes = memory.reservedBytes + collectives.cluster().device.curves.contextBytes;
+  memory.reservedBytes = memory.peakBytes * (device.kind == "cpu" ? 1 : 1 + kFragmentation);
+  memory.deviceBytes = memory.reservedBytes + device.curves.contextBytes;
+  memory.limitBytes = static_cast<double>(device.memoryBytes);
 
   std::map<std::string, double> tensors;
   for (int64_t c = 0; c < schedule.chunks; ++c)

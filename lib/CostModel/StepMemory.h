@@ -10,7 +10,7 @@ namespace kerf::cost {
 /// stage) and activations.
 void describeActivations(const StepWork &work, const StepPlan &plan, ScheduleOptions &options);
 
-StageMemory memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule,
-                     const CollectiveModel &collectives, int64_t stage, Recompute recompute);
+StageMemory memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
+                     int64_t stage);
 
 } // namespace kerf::cost

@@ -77,15 +77,6 @@ TEST(Cluster, RefusesWhatIsWrongByName) {
   expectRefused(with("\"price_per_hour\"", "\"ranks\": 9, \"price_per_hour\""), "ranks is 9, but the levels hold 8");
 }
 
-TEST(Cluster, MixedClustersAreRefusedAndOneGroupIsRead) {
-  std::string group = R"({"device": {"kind": "cpu", "memory_bytes": 1, "peak_flops": {"f32": 1}, "memory_bandwidth": 1},
-                          "levels": [{"name": "l", "size": 3, "bandwidth": 1, "latency": 0}]})";
-  expectRefused("{\"groups\": [" + group + ", " + group + "], \"between\": []}", "2 groups: plans for mixed clusters");
-  Result<Cluster> one = parseCluster("{\"name\": \"n\", \"groups\": [" + group + "]}", "c.json");
-  ASSERT_TRUE(static_cast<bool>(one)) << one.error().message;
-  EXPECT_EQ(one->ranks(), 3);
-}
-
 TEST(Cluster, WritingAndReadingGivesTheSame) {
   Result<Cluster> cluster = firstRanks(*parseCluster(kGood, "c.json"), 7);
   std::string text = toJson(*cluster);

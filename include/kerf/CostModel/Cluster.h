@@ -4,6 +4,9 @@
 //
 //   levels, inside out:  [{"nvlink", size 8}, {"infiniband", size 16}]    128 ranks
 //   rank 19 = device 3 of node 2: the innermost level is filled first.
+//
+// A mixed cluster has groups, each with a device and levels of its own, and links between them. Ranks of group 0 come
+// first: of two such groups, rank 130 is device 2 of node 0 of group 1.
 #pragma once
 
 #include "kerf/Support/Result.h"
@@ -69,16 +72,31 @@ struct Level {
   double switchBandwidth = 0;
 };
 
+/// What joins two groups of a mixed cluster.
+struct Between {
+  double bandwidth = 0; // bytes/s per device and direction
+  double latency = 0;   // seconds
+  /// Bytes/s that one node (a unit of its group's innermost level) can send to other groups in all; 0: its devices x
+  /// bandwidth.
+  double nodeBandwidth = 0;
+};
+
 struct Cluster {
   std::string name;
-  Device device;
-  std::vector<Level> levels; // inside out
+  Device device;             // of a mixed cluster: nothing, see `groups`
+  std::vector<Level> levels; // inside out; likewise
   double pricePerHour = 0;   // per device; 0: not said
   std::map<std::string, std::string> source;
   /// The ranks that are used: the first ones. At most the product of the sizes; the last unit of a level may be part
-  /// full.
+  /// full. Of a mixed cluster: the sum of its groups'.
   int64_t usedRanks = 1;
+  /// Two or more, none of them mixed itself; empty: the cluster is one group.
+  std::vector<Cluster> groups;
+  /// One entry: it joins every pair of groups. More: entry i joins groups i and i + 1, and groups further apart are
+  /// joined through those between them.
+  std::vector<Between> between;
 
+  bool mixed() const { return !groups.empty(); }
   int64_t ranks() const { return usedRanks; }
   /// Devices that one unit of `level` holds when full: the product of the sizes up to and including it.
   int64_t devicesPerUnit(size_t level) const;
@@ -87,8 +105,7 @@ struct Cluster {
 /// Curves of a device by its name, or, where that is not known, of its kind.
 DeviceCurves defaultCurves(const std::string &kind, const std::string &name);
 
-/// `where` is the file name, for messages. Refuses what is missing, not positive, not finite or overflows, and (for
-/// now) mixed clusters of more than one group.
+/// `where` is the file name, for messages. Refuses what is missing, not positive, not finite, contradicts or overflows.
 Result<Cluster> parseCluster(std::string_view json, const std::string &where);
 Result<Cluster> readCluster(const std::string &path);
 /// The text that parseCluster reads back to an equal cluster; the same bytes for equal clusters.
@@ -96,8 +113,15 @@ std::string toJson(const Cluster &cluster);
 Status writeCluster(const Cluster &cluster, const std::string &path);
 
 /// The first `ranks` ranks, innermost level filled first. Levels shrink to what is used: 12 of 8 x 16 is [8, 2] with 12
-/// ranks, 4 of it is [4, 1].
+/// ranks, 4 of it is [4, 1]. Groups of which none is used are left out: the ranks of the first group are no mixed
+/// cluster.
 Result<Cluster> firstRanks(const Cluster &cluster, int64_t ranks);
+
+/// "64 A100-SXM4-80GB + 64 V100-SXM2-32GB": what the groups hold, for messages.
+std::string groupsText(const Cluster &cluster);
+
+/// Refuses mixed clusters for what (`command`, "kerf plan") needs all ranks to be alike.
+Status checkOneGroup(const Cluster &cluster, std::string_view command);
 
 /// `ranks` threads of this machine, with the documented constants of lib/CostModel/ThisMachine.cpp: the same on every
 /// call on one machine.

@@ -56,6 +56,10 @@ private:
   mutable std::map<std::vector<AxisRef>, GroupShape> groups;
 };
 
+/// The way from one group of a mixed cluster to another, for messages of which a node has `ranksOfNode` at a time: as
+/// the first network level inside a group.
+GroupShape shapeBetween(const Cluster &from, const Cluster &to, const Between &between, int64_t ranksOfNode);
+
 /// The formulas alone.
 double collectiveSeconds(Collective collective, const GroupShape &group, double bytes);
 

@@ -3,6 +3,7 @@
 // communication), the microbatches in the order of a schedule. Formulas: docs/cost-model.md.
 #pragma once
 
+#include "kerf/CostModel/Pipeline.h"
 #include "kerf/CostModel/StepWork.h"
 #include "kerf/Schedule/Schedule.h"
 #include <map>
@@ -41,13 +42,19 @@ enum class GatherStyle {
 struct StepPlan {
   ScheduleOptions schedule; // durations are filled in by the simulator
   Recompute recompute = Recompute::None;
-  std::vector<Recompute> recomputeOfStage; // instead, one for each stage
-  int optimizerSharding = 0;               // ZeRO stage 0 to 3
+  std::vector<Recompute> recomputeOfStage;   // instead, one for each stage
+  int optimizerSharding = 0;                 // ZeRO stage 0 to 3
+  std::vector<int> optimizerShardingOfStage; // instead, one for each stage
   Overlap overlap;
   StateBytes bytes;
   GatherStyle gathers = GatherStyle::Layer;
   /// Products of weight gradients add to the sum of the microbatches before; else a pointwise kernel does.
   bool fusedAccumulation = true;
+
+  Recompute recomputeAt(int64_t stage) const { return recomputeOfStage.empty() ? recompute : recomputeOfStage[stage]; }
+  int optimizerShardingAt(int64_t stage) const {
+    return optimizerShardingOfStage.empty() ? optimizerSharding : optimizerShardingOfStage[stage];
+  }
 };
 
 struct Breakdown { // seconds of the stage that is busiest; collectives by axis names, "data", "model", "stage"
@@ -63,6 +70,7 @@ struct StageMemory {
   double peakBytes = 0;                          // allocated: the sum of the five
   double reservedBytes = 0;                      // with the allocator's allowance for fragmentation
   double deviceBytes = 0;                        // with what the driver and libraries keep: what the device must have
+  double limitBytes = 0;                         // that the stage's device has
   std::string moment;                            // "backward of microbatch 3": when the peak is
   std::vector<std::pair<std::string, double>> largest; // tensors at the peak, the largest first
 };
@@ -87,8 +95,13 @@ struct Simulation {
 enum class Trace { No, Yes };
 
 /// Refuses plans that contradict the work (stages, chunks) or a schedule that cannot be.
-Result<Simulation> simulate(const StepWork &work, const StepPlan &plan, const CollectiveModel &collectives,
+Result<Simulation> simulate(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline,
                             Trace trace = Trace::No);
+/// On ranks that are all alike.
+inline Result<Simulation> simulate(const StepWork &work, const StepPlan &plan, const CollectiveModel &collectives,
+                                   Trace trace = Trace::No) {
+  return simulate(work, plan, PipelineModel(collectives), trace);
+}
 
 /// Chrome's trace format (chrome://tracing, Perfetto): a process per stage, a thread per stream, microseconds.
 std::string chromeTrace(const Simulation &simulation);

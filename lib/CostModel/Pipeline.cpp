@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/CostModel/Pipeline.h"
+#include "kerf/CostModel/Compute.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <numeric>
+
+using namespace kerf;
+
+namespace {
+
+/// Ranks of a stage that every group holds a whole number of: their greatest common divisor.
+int64_t commonRanks(const Cluster &cluster) {
+  int64_t common = 0;
+  for (const Cluster &group : cluster.groups)
+    common = std::gcd(common, group.ranks());
+  return common;
+}
+
+Error notInOneGroup(const Cluster &cluster, const std::string &what) {
+  int64_t common = commonRanks(cluster);
+  return {
+      fmt::format("{}: '{}' has {} groups ({}), and a stage must lie in one of them. Each holds whole stages when "
+                  "mesh.stage is a multiple of {} (stages of {} ranks or a divisor of it); or use --ranks {} or fewer",
+                  what, cluster.name, cluster.groups.size(), groupsText(cluster), cluster.ranks() / common, common,
+                  cluster.groups.front().ranks())};
+}
+
+} // namespace
+
+Result<std::vector<int>> kerf::groupsOfStages(const Cluster &cluster, int64_t stages) {
+  std::vector<int> groups;
+  if (!cluster.mixed())
+    return groups;
+  if (stages <= 1)
+    return notInOneGroup(cluster, fmt::format("mesh.stage is {} on {} ranks", stages, cluster.ranks()));
+  int64_t each = cluster.ranks() / stages;
+  int64_t end = cluster.groups.front().ranks(); // of the group's ranks
+  int group = 0;
+  for (int64_t s = 0; s < stages; ++s) {
+    for (; s * each >= end; end += cluster.groups[group].ranks())
+      ++group;
+    if ((s + 1) * each > end)
+      return notInOneGroup(cluster,
+                           fmt::format("stage {} has ranks {} to {}, {} of them in group {} and {} in the next", s,
+                                       s * each, (s + 1) * each - 1, end - s * each, group, (s + 1) * each - end));
+    groups.push_back(group);
+  }
+  return groups;
+}
+
+PipelineModel::PipelineModel(const CollectiveModel &only)
+    : theMesh(only.mesh()), groups{std::shared_ptr<const CollectiveModel>(std::shared_ptr<void>(), &only)} {}
+
+Result<PipelineModel> PipelineModel::make(const Mesh &mesh, const Cluster &cluster) {
+  auto used = firstRanks(cluster, mesh.ranks());
+  if (!used)
+    return used.error();
+  PipelineModel model;
+  model.theMesh = mesh;
+  if (!used->mixed()) {
+    model.groups.push_back(std::make_shared<const CollectiveModel>(mesh, std::move(*used)));
+    return model;
+  }
+  model.stageAxis = mesh.find("stage");
+  int64_t stages = model.stageAxis < 0 ? 1 : mesh.axes[model.stageAxis].size;
+  auto groupOfStage = groupsOfStages(*used, stages);
+  if (!groupOfStage)
+    return groupOfStage.error();
+  auto outermost = std::find_if(mesh.axes.begin(), mesh.axes.end(), [](const MeshAxis &axis) { return axis.size > 1; });
+  if (outermost->name != "stage")
+    return Error{
+        fmt::format("order begins with \"{}\" ({} ways), so that each stage has ranks of all {} groups of '{}' "
+                    "({}); on mixed clusters \"stage\" must be the first axis of order",
+                    outermost->name, outermost->size, used->groups.size(), used->name, groupsText(*used))};
+  model.groupOfStage = std::move(*groupOfStage);
+  model.between = used->between;
+  int64_t first = 0;
+  for (size_t g = 0; g < used->groups.size(); ++g) {
+    Mesh its = mesh;
+    its.axes[model.stageAxis].size =
+        std::count(model.groupOfStage.begin(), model.groupOfStage.end(), static_cast<int>(g));
+    model.firstRankOf.push_back(first);
+    first += used->groups[g].ranks();
+    model.groups.push_back(std::make_shared<const CollectiveModel>(std::move(its), std::move(used->groups[g])));
+  }
+  return model;
+}
+
+/// The most ranks of one node that a stage has.
+int64_t PipelineModel::ranksOfNode(int64_t stage) const {
+  int64_t ranks = theMesh.ranks() / theMesh.axes[stageAxis].size;
+  int64_t node = collectives(stage).cluster().levels.front().size;
+  int64_t inFirst = std::min(ranks, node - (stage * ranks - firstRankOf[groupOf(stage)]) % node);
+  return std::max(inFirst, std::min(node, ranks - inFirst));
+}
+
+double PipelineModel::sendSeconds(int64_t from, int64_t to, std::span<const AxisRef> stageAxes, double bytes) const {
+  if (stageAxes.empty() || bytes == 0)
+    return 0;
+  if (groupOfStage.empty())
+    return groups.front()->seconds(Collective::Send, stageAxes, bytes);
+  int low = std::min(groupOf(from), groupOf(to)), high = std::max(groupOf(from), groupOf(to));
+  if (low == high) {
+    AxisRef its = wholeAxis(groups[low]->mesh(), stageAxis);
+    return groups[low]->seconds(Collective::Send, std::span(&its, 1), bytes);
+  }
+  Between way = between[between.size() > 1 ? low : 0];
+  for (int g = low + 1; g < high && between.size() > 1; ++g) { // as fast as the slowest on the way
+    const Between &next = between[g];
+    way.bandwidth = std::min(way.bandwidth, next.bandwidth);
+    way.latency += next.latency;
+    if (next.nodeBandwidth > 0)
+      way.nodeBandwidth = way.nodeBandwidth > 0 ? std::min(way.nodeBandwidth, next.nodeBandwidth) : next.nodeBandwidth;
+  }
+  GroupShape shape =
+      shapeBetween(groups[low]->cluster(), groups[high]->cluster(), way, std::max(ranksOfNode(from), ranksOfNode(to)));
+  return collectiveSeconds(Collective::Send, shape, bytes);
+}
+
+double PipelineModel::peakFlopsOfAll(std::string_view dtype) const {
+  double flops = 0;
+  for (const auto &group : groups)
+    flops += peakFlops(group->cluster().device, dtype) * static_cast<double>(group->mesh().ranks());
+  return flops;
+}
