@@ -37,6 +37,7 @@ Json toJson(const Simulated &simulated) {
                       {"workspace", static_cast<int64_t>(memory.workspace)},
                       {"reserved_bytes", static_cast<int64_t>(memory.reservedBytes)},
                       {"device_bytes", static_cast<int64_t>(memory.deviceBytes)},
+                      {"limit_bytes", static_cast<int64_t>(memory.limitBytes)},
                       {"moment", memory.moment},
                       {"largest", largest}});
   }
@@ -58,10 +59,10 @@ Json toJson(const Simulated &simulated) {
   return root;
 }
 
-std::string toText(const Simulated &simulated, const Cluster &cluster) {
+std::string toText(const Simulated &simulated, const std::string &clusterName) {
   const Simulation &s = simulated.simulation;
   const Breakdown &b = s.breakdown;
-  std::string text = fmt::format("{} ranks of {}\n", simulated.mesh.ranks(), cluster.name);
+  std::string text = fmt::format("{} ranks of {}\n", simulated.mesh.ranks(), clusterName);
   text += fmt::format("  step         {:.4g} s, {:.4g} tokens/s, {:.1f} % of peak\n", s.stepSeconds, s.tokensPerSecond,
                       100 * s.modelFlopsUtilization);
   text += fmt::format("  compute      forward {:.4g} s, backward {:.4g} s, recomputed {:.4g} s, optimizer {:.4g} s\n",
@@ -75,13 +76,13 @@ std::string toText(const Simulated &simulated, const Cluster &cluster) {
   const StageMemory *most = &s.memory.front();
   size_t stage = 0;
   for (size_t i = 0; i < s.memory.size(); ++i)
-    if (s.memory[i].deviceBytes > most->deviceBytes) {
+    if (s.memory[i].deviceBytes / s.memory[i].limitBytes > most->deviceBytes / most->limitBytes) {
       most = &s.memory[i];
       stage = i;
     }
   text += fmt::format("  memory       {:.2f} GiB allocated, {:.2f} GiB on the device, of {:.2f} GiB: {}\n",
-                      most->peakBytes / kGiB, most->deviceBytes / kGiB,
-                      static_cast<double>(cluster.device.memoryBytes) / kGiB, s.fits ? "fits" : "does not fit");
+                      most->peakBytes / kGiB, most->deviceBytes / kGiB, most->limitBytes / kGiB,
+                      s.fits ? "fits" : "does not fit");
   text += fmt::format("               the most is on stage {}, in the {}\n", stage, most->moment);
   for (const auto &[name, bytes] : most->largest)
     text += fmt::format("               {:>10.2f} GiB  {}\n", bytes / kGiB, name);
@@ -127,7 +128,7 @@ struct SimulateCommand {
     if (json)
       fmt::print("{}\n", toJson(*simulated).dump(2));
     else
-      fmt::print("{}", toText(*simulated, *machine));
+      fmt::print("{}", toText(*simulated, machine->name));
     return 0;
   }
 };
