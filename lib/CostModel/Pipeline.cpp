@@ -124,3 +124,29 @@ double PipelineModel::peakFlopsOfAll(std::string_view dtype) const {
     flops += peakFlops(group->cluster().device, dtype) * static_cast<double>(group->mesh().ranks());
   return flops;
 }
+
+std::vector<int64_t> kerf::cutByWeights(int64_t layers, std::span<const double> weights) {
+  double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  std::vector<int64_t> counts;
+  int64_t left = layers;
+  for (double weight : weights) {
+    counts.push_back(std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(layers) * weight / sum)));
+    left -= counts.back();
+  }
+  // What a part has less than its share; below zero where it has more.
+  auto missing = [&](size_t p) {
+    return static_cast<double>(layers) * weights[p] / sum - static_cast<double>(counts[p]);
+  };
+  for (; left != 0; left += left > 0 ? -1 : 1) {
+    size_t chosen = weights.size();
+    for (size_t p = 0; p < weights.size(); ++p) {
+      bool open = left > 0 || counts[p] > 1;
+      bool better =
+          chosen == weights.size() || (left > 0 ? missing(p) > missing(chosen) : missing(p) < missing(chosen));
+      if (open && better)
+        chosen = p;
+    }
+    counts[chosen] += left > 0 ? 1 : -1;
+  }
+  return counts;
+}

@@ -405,6 +405,33 @@ TEST(MixedPipeline, StagesLieInsideOneGroup) {
   EXPECT_EQ(other.error().message, "the mesh has 8 stages, the work 4");
 }
 
+TEST(MixedPipeline, LayersInProportion) {
+  using Counts = std::vector<int64_t>;
+  auto cut = [](int64_t layers, std::vector<double> weights) { return cutByWeights(layers, weights); };
+  EXPECT_EQ(cut(10, {2, 1, 1}), (Counts{5, 3, 2}));
+  EXPECT_EQ(cut(10, {1, 1, 1, 1}), (Counts{3, 3, 2, 2})) << "as an even cut";
+  EXPECT_EQ(cut(4, {100, 1, 1, 1}), (Counts{1, 1, 1, 1}));
+  EXPECT_EQ(cut(6, {100, 1, 1, 1}), (Counts{3, 1, 1, 1}));
+  EXPECT_EQ(cut(24, {312e12, 312e12, 125e12, 125e12}), (Counts{9, 9, 3, 3}));
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937 random(seed);
+    std::vector<double> weights(1 + random() % 8);
+    for (double &weight : weights)
+      weight = 1 + double(random() % 100);
+    int64_t layers = int64_t(weights.size()) + int64_t(random() % 100), all = 0;
+    std::vector<int64_t> counts = cutByWeights(layers, weights);
+    for (size_t i = 0; i < counts.size(); ++i) {
+      all += counts[i];
+      EXPECT_GE(counts[i], 1);
+      for (size_t j = 0; j < counts.size(); ++j)
+        if (weights[i] > weights[j])
+          EXPECT_GE(counts[i], counts[j]);
+    }
+    EXPECT_EQ(all, layers);
+  }
+}
+
 TEST(StagePlans, OptimizerShardingOfEachStage) {
   Step s = pipeline(2, 3);
   s.mesh.axes[1].size = 2;

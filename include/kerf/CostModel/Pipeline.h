@@ -7,6 +7,7 @@
 
 #include "kerf/CostModel/Collectives.h"
 #include <memory>
+#include <optional>
 
 namespace kerf {
 
@@ -50,5 +51,9 @@ private:
 /// The group that `stages` stages of alike size are in, one entry for each, empty on a cluster of one group: as
 /// PipelineModel::make, for who needs no more than that. Stage s has the s-th of `stages` equal runs of ranks.
 Result<std::vector<int>> groupsOfStages(const Cluster &cluster, int64_t stages);
+
+/// `layers` (at least as many as weights) dealt to parts in proportion to their weights: each the whole part of its
+/// share, at least one; what is left to the largest fractions, the first part first. 10 by {2, 1, 1} is {5, 3, 2}.
+std::vector<int64_t> cutByWeights(int64_t layers, std::span<const double> weights);
 
 } // namespace kerf
