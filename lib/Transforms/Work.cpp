@@ -61,6 +61,11 @@ void refineForCore(Operation *op, ArrayRef<Shape> operands, ArrayRef<Shape> resu
         work.m = static_cast<double>(query[1]), work.n = static_cast<double>(key[1]),
         work.k = static_cast<double>(query[3]);
       })
+      .Case<CombineOp, CombineBackwardOp>([&](Operation *op) { // of the slots those that hold a copy
+        double copies = static_cast<double>(elementsOf(operands[1]) * operands[0].back()),
+               slots = static_cast<double>(elementsOf(operands[0]));
+        work.bytes -= std::max(0.0, slots - copies) * static_cast<double>(bytesPerElement(op->getOperand(0).getType()));
+      })
       .Case<EmbeddingOp, GatherOp, SliceOp>([&](Operation *op) { // reads no more of the first operand than it writes
         double whole = bytes(operands[0], op->getOperand(0)), read = bytes(results[0], op->getResult(0));
         work.bytes -= std::max(0.0, whole - read);

@@ -47,6 +47,12 @@ Result<Planned> planGather(const BindRequest &request);
 Result<Planned> planScatterAdd(const BindRequest &request);
 Result<Planned> planEmbedding(const BindRequest &request);
 Result<Planned> planEmbeddingBackward(const BindRequest &request);
+// Routing.cpp
+Result<Planned> planTopK(const BindRequest &request);
+Result<Planned> planTopKBackward(const BindRequest &request);
+Result<Planned> planDispatch(const BindRequest &request);
+Result<Planned> planCombine(const BindRequest &request);
+Result<Planned> planCombineBackward(const BindRequest &request);
 // Optimizer.cpp
 Result<Planned> planSyncGradient(const BindRequest &request);
 Result<Planned> planSgd(const BindRequest &request);

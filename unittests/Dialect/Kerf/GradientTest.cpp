@@ -252,6 +252,24 @@ TEST(GradientTest, Contractions) {
     checkRow(context, row.arguments, row.op, row.present);
 }
 
+TEST(GradientTest, Routing) {
+  Context context;
+  checkRow(context, "%x: tensor<3x4x6xf32>",
+           "%v, %i = kerf.top_k %x : (tensor<3x4x6xf32>) -> (tensor<3x4x2xf32>, tensor<3x4x2xi64>)", {1});
+  for (const char *slots : {"8", "3"}) { // enough for all copies of a row of four tokens, and too few
+    std::string type = std::string("tensor<2x3x") + slots + "x5xf32>";
+    checkRow(context, "%x: tensor<3x4x5xf32>, %i: tensor<3x4x2xi64>, %w: tensor<3x4x2xf32>",
+             "%y = kerf.dispatch %x, %i, %w {experts = 2 : i64} : (tensor<3x4x5xf32>, tensor<3x4x2xi64>, "
+             "tensor<3x4x2xf32>) -> " +
+                 type,
+             {1, 0, 1});
+    checkRow(context, "%x: " + type + ", %i: tensor<3x4x2xi64>, %w: tensor<3x4x2xf32>",
+             "%y = kerf.combine %x, %i, %w {experts = 2 : i64} : (" + type +
+                 ", tensor<3x4x2xi64>, tensor<3x4x2xf32>) -> tensor<3x4x5xf32>",
+             {1, 0, 1});
+  }
+}
+
 TEST(GradientTest, ALinearLayerNeedsNoTranspose) {
   Context context;
   const std::array<std::array<std::string, 3>, 2> layers = {{

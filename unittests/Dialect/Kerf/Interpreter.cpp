@@ -170,6 +170,33 @@ void forEachLookup(const Shape &table, const Shape &indexShape, const Shape &sli
   });
 }
 
+/// `visit(b, s, j, e, slot)` for every copy that has one of the `slots` of its expert in its batch row.
+void forEachCopy(const Shape &choices, const Numbers &indices, int64_t slots,
+                 const std::function<void(int64_t, int64_t, int64_t, int64_t, int64_t)> &visit) {
+  forEach(choices, [&](const Shape &i) {
+    auto expert = static_cast<int64_t>(indices[flat(choices, i)]);
+    int64_t slot = 0;
+    forEach(choices, [&](const Shape &other) {
+      slot += other[0] == i[0] && other < i && indices[flat(choices, other)] == static_cast<double>(expert);
+    });
+    if (slot < slots)
+      visit(i[0], i[1], i[2], expert, slot);
+  });
+}
+
+/// Picks, one after another, the first of the largest that are left.
+void topK(const Numbers &scores, int64_t size, int64_t count, Numbers &values, Numbers &indices) {
+  for (size_t row = 0; row * size < scores.size(); ++row) {
+    Numbers left(scores.begin() + row * size, scores.begin() + (row + 1) * size);
+    for (int64_t j = 0; j < count; ++j) {
+      auto largest = std::max_element(left.begin(), left.end());
+      values[row * count + j] = *largest;
+      indices[row * count + j] = static_cast<double>(largest - left.begin());
+      *largest = -INFINITY;
+    }
+  }
+}
+
 } // namespace
 
 bool interpret(Operation *op, Values &values) {
@@ -228,6 +255,28 @@ bool interpret(Operation *op, Values &values) {
   } else if (auto scatter = dyn_cast<ScatterAddOp>(op)) {
     forEachLookup(shape, shapeOf(scatter.getIndices()), shapeOf(scatter.getUpdates()), operand(0), scatter.getAxis(),
                   [&](int64_t table, int64_t slice) { result[table] += operand(1)[slice]; });
+  } else if (isa<TopKOp>(op)) {
+    Numbers indices(result.size());
+    topK(operand(0), shapeOf(op->getOperand(0)).back(), shape.back(), result, indices);
+    values[op->getResult(1)] = indices;
+  } else if (isa<TopKBackwardOp>(op)) {
+    int64_t count = shapeOf(op->getOperand(0)).back();
+    for (size_t i = 0; i < operand(0).size(); ++i)
+      result[i / count * shape.back() + static_cast<int64_t>(operand(0)[i])] += operand(1)[i];
+  } else if (isa<DispatchOp, CombineOp, CombineBackwardOp>(op)) {
+    Shape slots = isa<DispatchOp>(op) ? shape : shapeOf(op->getOperand(0)), choices = shapeOf(op->getOperand(1));
+    forEachCopy(choices, operand(1), slots[2], [&](int64_t b, int64_t s, int64_t j, int64_t e, int64_t slot) {
+      int64_t choice = flat(choices, {b, s, j});
+      for (int64_t d = 0; d < slots[3]; ++d) {
+        int64_t token = (b * choices[1] + s) * slots[3] + d, place = flat(slots, {e, b, slot, d});
+        if (isa<DispatchOp>(op))
+          result[place] = operand(2)[choice] * operand(0)[token];
+        else if (isa<CombineOp>(op))
+          result[token] += operand(2)[choice] * operand(0)[place];
+        else
+          result[choice] += operand(0)[place] * operand(2)[token];
+      }
+    });
   } else {
     return false;
   }

@@ -106,6 +106,29 @@ constexpr RuleRow kRows[] = {
      "%y = kerf.scatter_add %i, %u {axis = 0 : i64} : (tensor<4xi64>, tensor<4x8xf32>) -> tensor<9x8xf32>",
      "([t], [t, c]) -> ([v, c])  v: replicated, t: reduction(sum), sum0: partial(1) -> (0)"},
 
+    {"top_k", "%x: tensor<3x4x8xf32>",
+     "%v, %i = kerf.top_k %x : (tensor<3x4x8xf32>) -> (tensor<3x4x2xf32>, tensor<3x4x2xi64>)",
+     "([i0, i1, v]) -> ([i0, i1, k], [i0, i1, k])  v: replicated, k: replicated"},
+    {"top_k_backward", "%i: tensor<4x2xi64>, %g: tensor<4x2xf32>",
+     "%y = kerf.top_k_backward %i, %g : (tensor<4x2xi64>, tensor<4x2xf32>) -> tensor<4x8xf32>",
+     "([i0, k], [i0, k]) -> ([i0, v])  v: replicated, k: replicated, sum0: partial(1) -> (0)"},
+    {"dispatch", "%x: tensor<3x4x16xf32>, %i: tensor<3x4x2xi64>, %w: tensor<3x4x2xf32>",
+     "%y = kerf.dispatch %x, %i, %w {experts = 8 : i64} : (tensor<3x4x16xf32>, tensor<3x4x2xi64>, tensor<3x4x2xf32>) "
+     "-> tensor<8x3x4x16xf32>",
+     "([b, s, d], [b, s, k], [b, s, k]) -> ([e, b, c, d])  c: replicated, s: replicated, k: replicated, sum0: "
+     "partial(0) -> (0), sum1: partial(2) -> (0)"},
+    {"combine of a rank's experts",
+     "%x: tensor<4x3x4x16xf32>, %i: tensor<3x4x2xi64>, %w: tensor<3x4x2xf32>, %o: tensor<i64>",
+     "%y = kerf.combine %x, %i, %w, %o {experts = 8 : i64} : (tensor<4x3x4x16xf32>, tensor<3x4x2xi64>, "
+     "tensor<3x4x2xf32>, tensor<i64>) -> tensor<3x4x16xf32>",
+     "([e, b, c, d], [b, s, k], [b, s, k], []) -> ([b, s, d])  e: reduction(sum), c: replicated, s: replicated, k: "
+     "replicated, sum0: partial(0) -> (0), sum1: partial(2) -> (0)"},
+    {"combine_backward", "%x: tensor<8x3x4x16xf32>, %i: tensor<3x4x2xi64>, %t: tensor<3x4x16xf32>",
+     "%y = kerf.combine_backward %x, %i, %t {experts = 8 : i64} : (tensor<8x3x4x16xf32>, tensor<3x4x2xi64>, "
+     "tensor<3x4x16xf32>) -> tensor<3x4x2xf32>",
+     "([e, b, c, d], [b, s, k], [b, s, d]) -> ([b, s, k])  e: reduction(sum), c: replicated, d: reduction(sum), s: "
+     "replicated, k: replicated, sum0: partial(0) -> (0), sum1: partial(2) -> (0)"},
+
     {"sync_gradient", "%x: tensor<8x8xf32>",
      "%y = kerf.sync_gradient %x {parameter = \"w\"} : (tensor<8x8xf32>) -> tensor<8x8xf32>", "([i, j]) -> ([i, j])"},
     {"sgd", "%p: tensor<8x4xf32>, %lr: tensor<f32>",

@@ -37,6 +37,17 @@ constexpr WorkRow kRows[] = {
     {"%x: tensor<9x8xf32>, %i: tensor<4xi64>",
      "%y = kerf.gather %x, %i {axis = 0 : i64} : (tensor<9x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>", 0,
      KernelClass::Gather},
+    {"%x: tensor<3x4x8xf32>", "%v, %i = kerf.top_k %x : (tensor<3x4x8xf32>) -> (tensor<3x4x2xf32>, tensor<3x4x2xi64>)",
+     96, KernelClass::Reduction},
+    // 3 * 4 * 2 copies of 16 elements, but no more than there are slots
+    {"%x: tensor<3x4x16xf32>, %i: tensor<3x4x2xi64>, %w: tensor<3x4x2xf32>",
+     "%y = kerf.dispatch %x, %i, %w {experts = 8 : i64} : (tensor<3x4x16xf32>, tensor<3x4x2xi64>, tensor<3x4x2xf32>) "
+     "-> tensor<8x3x4x16xf32>",
+     384, KernelClass::Gather},
+    {"%x: tensor<2x3x1x16xf32>, %i: tensor<3x4x2xi64>, %w: tensor<3x4x2xf32>",
+     "%y = kerf.combine %x, %i, %w {experts = 2 : i64} : (tensor<2x3x1x16xf32>, tensor<3x4x2xi64>, tensor<3x4x2xf32>) "
+     "-> tensor<3x4x16xf32>",
+     192, KernelClass::Gather},
     {"%i: tensor<4xi64>, %u: tensor<4x8xf32>",
      "%y = kerf.scatter_add %i, %u {axis = 0 : i64} : (tensor<4xi64>, tensor<4x8xf32>) -> tensor<9x8xf32>", 32,
      KernelClass::Gather},

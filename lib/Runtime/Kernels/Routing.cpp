@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokens to experts and back: top_k, and the ops that give each copy of a token its slot. A copy's slot is the number
+// of copies before it, in the order of token, then choice, that go to the same expert within its batch row; every op
+// counts anew, so that nothing but the choices themselves has to be kept.
+#include "Families.h"
+#include "Simd.h"
+
+#include <algorithm>
+
+namespace kerf::runtime::kernels {
+
+namespace {
+
+struct RoutingSizes {
+  int64_t experts, local; // of all ranks, of this one
+  int64_t batch, tokens, choices, slots, width;
+};
+
+/// `slots` [e, b, c, d], `choices` and `weights` [b, s, k], `tokens` [b, s, d]: operands and result in whichever order.
+struct RoutingViews {
+  const TensorView &slots, &indices, &weights, &tokens;
+};
+
+std::optional<RoutingSizes> routingSizes(Checker &check, const BindRequest &request, const RoutingViews &views) {
+  int64_t experts = check.integer("experts");
+  check.indices(views.indices, "the indices");
+  check.require(views.slots.shape.size() == 4, "the slots have {} dimensions, not 4", views.slots.shape.size());
+  check.require(views.tokens.shape.size() == 3, "the tokens have {} dimensions, not 3", views.tokens.shape.size());
+  check.require(views.indices.shape.size() == 3, "the indices have {} dimensions, not 3", views.indices.shape.size());
+  check.dtype(views.slots, "the tensor of slots", views.tokens.dtype);
+  check.dtype(views.weights, "the weights", views.tokens.dtype);
+  if (check.failed())
+    return std::nullopt;
+  const Shape &slots = views.slots.shape, &tokens = views.tokens.shape;
+  int64_t choices = views.indices.shape[2];
+  check.shape(views.indices, "the indices", {tokens[0], tokens[1], choices});
+  check.shape(views.weights, "the weights", {tokens[0], tokens[1], choices});
+  check.shape(views.slots, "the tensor of slots", {slots[0], tokens[0], slots[2], tokens[2]});
+  if (request.operands.size() == 4) {
+    check.scalar(request.operands[3], "the offset");
+    check.indices(request.operands[3], "the offset");
+  } else {
+    check.require(experts == slots[0], "attribute 'experts' is {}, but there are slots of {}", experts, slots[0]);
+  }
+  check.require(experts >= 0, "attribute 'experts' is {}", experts);
+  if (check.failed())
+    return std::nullopt;
+  return RoutingSizes{experts, slots[0], tokens[0], tokens[1], choices, slots[2], tokens[2]};
+}
+
+/// Calls visit(choice, token, slot) for every copy, in order; slot: its row in the tensor of slots, -1 for one that has
+/// none on this rank. After each batch row b, calls done(b, first expert of the rank); `counts`, scratch for one number
+/// for each expert of all ranks, then holds how often each was chosen.
+template <typename I, typename Visit, typename Done>
+Status forEachCopy(const RoutingSizes &r, const I *indices, const TensorView &offset, int64_t *counts, Visit visit,
+                   Done done) {
+  int64_t first = offset.data ? int64_t(readScalar(offset)) : 0;
+  for (int64_t b = 0; b < r.batch; ++b) {
+    std::fill_n(counts, r.experts, 0);
+    for (int64_t s = 0; s < r.tokens; ++s)
+      for (int64_t j = 0; j < r.choices; ++j) {
+        int64_t token = b * r.tokens + s, choice = token * r.choices + j, expert = indices[choice];
+        if (expert < 0 || expert >= r.experts)
+          return Error{fmt::format("expert {} at [{}, {}, {}] is outside of [0, {})", expert, b, s, j, r.experts)};
+        int64_t place = counts[expert]++, local = expert - first;
+        bool here = local >= 0 && local < r.local && place < r.slots;
+        visit(choice, token, here ? (local * r.batch + b) * r.slots + place : -1);
+      }
+    done(b, first);
+  }
+  return ok();
+}
+
+constexpr auto kNothing = [](int64_t, int64_t) {};
+
+template <typename T> void scaled(T weight, const T *from, T *to, int64_t n) {
+  dispatch(
+      [](auto, T weight, const T *from, T *to, int64_t n) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i)
+          to[i] = weight * from[i];
+      },
+      weight, from, to, n);
+}
+
+template <typename T> void addScaled(T weight, const T *from, T *to, int64_t n) {
+  dispatch(
+      [](auto, T weight, const T *from, T *to, int64_t n) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i)
+          to[i] += weight * from[i];
+      },
+      weight, from, to, n);
+}
+
+template <typename T> T inner(const T *x, const T *y, int64_t n) {
+  T sum = 0;
+  dispatch(
+      [](auto, const T *x, const T *y, int64_t n, T *result) {
+        T sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = 0; i < n; ++i)
+          sum += x[i] * y[i];
+        *result = sum;
+      },
+      x, y, n, &sum);
+  return sum;
+}
+
+TensorView offsetOf(const BindRequest &request) {
+  return request.operands.size() == 4 ? request.operands[3] : TensorView();
+}
+
+/// Checks, and binds `make(types, sizes, counts)` where the sizes of scratch are known.
+template <typename Make> Result<Planned> planRouting(const BindRequest &request, const RoutingViews &views, Make make) {
+  Checker check(request);
+  std::optional<RoutingSizes> sizes = routingSizes(check, request, views);
+  if (!sizes)
+    return check.error();
+  ScratchLayout layout;
+  auto *counts = scratchAt<int64_t>(request.scratch, layout.take(sizes->experts * int64_t(sizeof(int64_t))));
+  return forIndex(request, views.indices.dtype, [&](auto index) {
+    return forFloat(request, views.tokens.dtype, [&](auto type) -> Result<Planned> {
+      return Planned{make(index, type, *sizes, counts), layout.bytes()};
+    });
+  });
+}
+
+bool countsFit(Checker &check) { return check.counts(3, 4, 1); }
+
+} // namespace
+
+Result<Planned> planTopK(const BindRequest &request) {
+  Checker check(request);
+  if (!check.counts(1, 1, 2))
+    return check.error();
+  const TensorView &scores = request.operands[0], &values = request.results[0], &indices = request.results[1];
+  check.require(!scores.shape.empty() && values.shape.size() == scores.shape.size(),
+                "the scores have {} dimensions and the values {}", scores.shape.size(), values.shape.size());
+  check.dtype(values, "the values", scores.dtype);
+  check.indices(indices, "the indices");
+  if (check.failed())
+    return check.error();
+  Shape expected = scores.shape;
+  int64_t size = scores.shape.back(), count = expected.back() = values.shape.back();
+  check.shape(values, "the values", expected);
+  check.shape(indices, "the indices", expected);
+  check.require(count <= size, "{} of {} elements are picked", count, size);
+  if (check.failed())
+    return check.error();
+  return forIndex(request, indices.dtype, [&](auto index) {
+    using I = typename decltype(index)::type;
+    return forFloat(request, scores.dtype, [&](auto type) -> Result<Planned> {
+      using T = typename decltype(type)::type;
+      return Planned{[=, x = dataOf<T>(scores), y = mutableDataOf<T>(values), at = mutableDataOf<I>(indices),
+                      rows = product(scores.shape, 0, scores.shape.size() - 1)]() -> Status {
+        for (int64_t row = 0; row < rows; ++row) {
+          const T *from = x + row * size;
+          T *best = y + row * count;
+          I *place = at + row * count;
+          // Kept sorted as it grows. Of equal scores the first stays before; NaN is above nothing.
+          int64_t have = 0;
+          for (int64_t i = 0; i < size; ++i) {
+            int64_t to = have;
+            while (to > 0 && from[i] > best[to - 1])
+              --to;
+            if (to == count)
+              continue;
+            have = std::min(have + 1, count);
+            for (int64_t move = have - 1; move > to; --move) {
+              best[move] = best[move - 1];
+              place[move] = place[move - 1];
+            }
+            best[to] = from[i];
+            place[to] = I(i);
+          }
+        }
+        return ok();
+      }};
+    });
+  });
+}
+
+Result<Planned> planTopKBackward(const BindRequest &request) {
+  Checker check(request);
+  if (!check.counts(2, 2, 1))
+    return check.error();
+  const TensorView &indices = request.operands[0], &gradient = request.operands[1], &result = request.results[0];
+  check.indices(indices, "the indices");
+  check.dtype(gradient, "the gradient", result.dtype);
+  check.require(!gradient.shape.empty() && gradient.shape.size() == result.shape.size(),
+                "the gradient has {} dimensions and the result {}", gradient.shape.size(), result.shape.size());
+  if (check.failed())
+    return check.error();
+  Shape expected = result.shape;
+  int64_t size = result.shape.back(), count = expected.back() = gradient.shape.back();
+  check.shape(gradient, "the gradient", expected);
+  check.shape(indices, "the indices", expected);
+  if (check.failed())
+    return check.error();
+  return forIndex(request, indices.dtype, [&](auto index) {
+    using I = typename decltype(index)::type;
+    return forFloat(request, result.dtype, [&](auto type) -> Result<Planned> {
+      using T = typename decltype(type)::type;
+      return Planned{[=, at = dataOf<I>(indices), dy = dataOf<T>(gradient), dx = mutableDataOf<T>(result),
+                      rows = product(result.shape, 0, result.shape.size() - 1)]() -> Status {
+        std::fill_n(dx, rows * size, T(0));
+        for (int64_t i = 0; i < rows * count; ++i) {
+          if (at[i] < 0 || at[i] >= size)
+            return Error{fmt::format("index {} at row {} is outside of [0, {})", int64_t(at[i]), i / count, size)};
+          dx[i / count * size + at[i]] += dy[i];
+        }
+        return ok();
+      }};
+    });
+  });
+}
+
+Result<Planned> planDispatch(const BindRequest &request) {
+  if (Checker check(request); !countsFit(check))
+    return check.error();
+  RoutingViews views{request.results[0], request.operands[1], request.operands[2], request.operands[0]};
+  return planRouting(request, views, [&](auto index, auto type, const RoutingSizes &r, int64_t *counts) -> Kernel {
+    using I = typename decltype(index)::type;
+    using T = typename decltype(type)::type;
+    return [=, x = dataOf<T>(views.tokens), weights = dataOf<T>(views.weights), indices = dataOf<I>(views.indices),
+            y = mutableDataOf<T>(views.slots), offset = offsetOf(request)]() -> Status {
+      auto copy = [&](int64_t choice, int64_t token, int64_t slot) {
+        if (slot >= 0)
+          scaled(weights[choice], x + token * r.width, y + slot * r.width, r.width);
+      };
+      auto clearRest = [&](int64_t b, int64_t first) {
+        for (int64_t e = 0; e < r.local; ++e) {
+          int64_t expert = first + e, filled = expert < r.experts ? std::min(counts[expert], r.slots) : 0;
+          std::fill_n(y + ((e * r.batch + b) * r.slots + filled) * r.width, (r.slots - filled) * r.width, T(0));
+        }
+      };
+      return forEachCopy(r, indices, offset, counts, copy, clearRest);
+    };
+  });
+}
+
+Result<Planned> planCombine(const BindRequest &request) {
+  if (Checker check(request); !countsFit(check))
+    return check.error();
+  RoutingViews views{request.operands[0], request.operands[1], request.operands[2], request.results[0]};
+  return planRouting(request, views, [&](auto index, auto type, const RoutingSizes &r, int64_t *counts) -> Kernel {
+    using I = typename decltype(index)::type;
+    using T = typename decltype(type)::type;
+    return [=, y = mutableDataOf<T>(views.tokens), weights = dataOf<T>(views.weights),
+            indices = dataOf<I>(views.indices), x = dataOf<T>(views.slots), offset = offsetOf(request)]() -> Status {
+      std::fill_n(y, r.batch * r.tokens * r.width, T(0));
+      auto add = [&](int64_t choice, int64_t token, int64_t slot) {
+        if (slot >= 0)
+          addScaled(weights[choice], x + slot * r.width, y + token * r.width, r.width);
+      };
+      return forEachCopy(r, indices, offset, counts, add, kNothing);
+    };
+  });
+}
+
+Result<Planned> planCombineBackward(const BindRequest &request) {
+  if (Checker check(request); !countsFit(check))
+    return check.error();
+  RoutingViews views{request.operands[0], request.operands[1], request.results[0], request.operands[2]};
+  return planRouting(request, views, [&](auto index, auto type, const RoutingSizes &r, int64_t *counts) -> Kernel {
+    using I = typename decltype(index)::type;
+    using T = typename decltype(type)::type;
+    return [=, tokens = dataOf<T>(views.tokens), y = mutableDataOf<T>(views.weights),
+            indices = dataOf<I>(views.indices), x = dataOf<T>(views.slots), offset = offsetOf(request)]() -> Status {
+      auto product = [&](int64_t choice, int64_t token, int64_t slot) {
+        y[choice] = slot < 0 ? T(0) : inner(x + slot * r.width, tokens + token * r.width, r.width);
+      };
+      return forEachCopy(r, indices, offset, counts, product, kNothing);
+    };
+  });
+}
+
+} // namespace kerf::runtime::kernels
