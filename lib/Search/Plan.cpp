@@ -227,6 +227,8 @@ bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &
     plan.gradientDtype = in.word(value, key, {"f32", "bf16", "f16"});
   else if (key == "attention")
     plan.attention = in.word(value, key, {"fused", "unfused"});
+  else if (key == "context_style")
+    plan.contextStyle = in.word(value, key, {"ring", "ulysses"});
   else if (key == "gradient_accumulation")
     plan.gradientAccumulation = in.word(value, key, {"fused", "kernel"});
   else if (key == "parameter_gathers")
@@ -279,6 +281,7 @@ void writeExecution(const Plan &plan, Json &root) {
   const std::pair<const char *, const std::string &> words[] = {
       {"gradient_dtype", plan.gradientDtype},
       {"attention", plan.attention},
+      {"context_style", plan.contextStyle},
       {"gradient_accumulation", plan.gradientAccumulation},
       {"parameter_gathers", plan.parameterGathers},
       {"stage_sends", plan.stageSends},
@@ -289,6 +292,11 @@ void writeExecution(const Plan &plan, Json &root) {
 }
 
 } // namespace
+
+int planAxis(std::string_view name) {
+  auto found = std::find(std::begin(kPlanAxes), std::end(kPlanAxes), name);
+  return found == std::end(kPlanAxes) ? -1 : static_cast<int>(found - std::begin(kPlanAxes));
+}
 
 Mesh Plan::mesh() const {
   std::vector<std::string> names = order;

@@ -162,6 +162,10 @@ void Bridge::savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::
 }
 
 void Bridge::parameters() {
+  // Each sees samples or tokens of its own, and all of the parameter.
+  std::vector<AxisRef> gradientAxes;
+  for (const char *axis : {"data", "context", "expert"})
+    gradientAxes.push_back({planAxis(axis), 1, 0});
   DenseMap<Value, std::set<size_t>> links;
   auto trainable = [&](Value value) {
     auto argument = dyn_cast<BlockArgument>(value);
@@ -169,7 +173,7 @@ void Bridge::parameters() {
   };
   auto group = [&](BlockArgument argument) {
     auto name = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kNameAttr);
-    return ParameterGroup{name ? name.str() : "", static_cast<double>(elementsOf(localOf(argument))), {}};
+    return ParameterGroup{name ? name.str() : "", static_cast<double>(elementsOf(localOf(argument))), gradientAxes};
   };
   for (Operation &op : main.front().without_terminator()) {
     if (isBackward(&op) || isUpdate(&op) || isa<CallOp>(op))

@@ -7,13 +7,6 @@
 
 namespace kerf {
 
-int64_t ModelWork::layers() const {
-  int64_t count = 0;
-  for (const ChainLink &link : chain)
-    count += link.layers;
-  return count;
-}
-
 namespace bridge {
 
 /// How the value lies where it is made.

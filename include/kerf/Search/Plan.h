@@ -12,6 +12,8 @@ namespace kerf {
 
 /// The axes that a plan may name, outermost first unless `order` says otherwise.
 inline constexpr const char *kPlanAxes[] = {"stage", "data", "context", "expert", "model"};
+/// Index in kPlanAxes, or -1.
+int planAxis(std::string_view name);
 
 /// What a plan's `overlap` may list.
 inline constexpr const char *kPlanOverlaps[] = {"gradients", "parameters", "tensor", "stage"};
@@ -65,6 +67,7 @@ struct Plan {
   int64_t optimizerShardingRanks = 0;              // 0: free
   std::optional<std::vector<std::string>> overlap; // of kPlanOverlaps
   std::string gradientDtype, attention;            // empty: free
+  std::string contextStyle;                        // "ring", "ulysses"
   std::string gradientAccumulation;                // "fused", "kernel"
   std::string parameterGathers;                    // "layer", "deepspeed-2021"
   std::string stageSends;                          // "scattered", "whole"

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model under each layout that plans ask for: imported at the microbatch's size, laid out, and told as plain data.
+#pragma once
+
+#include "kerf/Compiler/Compiler.h"
+#include "kerf/CostModel/ModelWork.h"
+#include "kerf/PlanSearch/CompletePlan.h"
+
+namespace kerf {
+
+class ModelLayouts {
+public:
+  /// `dtype`: of activations and products; `step.import.globalBatch` is the batch that the user asks for.
+  ModelLayouts(mlir::MLIRContext &context, std::string modelPath, StepOptions step, std::string dtype,
+               const Cluster &cluster);
+
+  /// The job that plans are completed for. Imports an exported model, whose batch is its own.
+  Result<TrainingJob> job(std::optional<int64_t> ranks);
+  /// Computed once for each key.
+  Result<const ModelWork *> work(const LayoutKey &key);
+  /// Sizes of "model" up to `most` that divide the heads of every attention (without attention: powers of two).
+  Result<std::vector<int64_t>> modelSizes(int64_t most);
+  /// Of the imports so far.
+  const std::vector<std::string> &warnings() const { return theWarnings; }
+
+private:
+  Result<TrainingStep *> imported(int64_t microbatch);
+
+  mlir::MLIRContext &context;
+  std::string modelPath;
+  StepOptions step;
+  std::string dtype;
+  Cluster cluster;
+  bool configured;                       // a config.json: imported at the size that is asked for
+  std::map<int64_t, TrainingStep> steps; // by their batch; an exported model is imported once
+  std::map<LayoutKey, ModelWork> works;
+  std::vector<std::string> theWarnings;
+};
+
+} // namespace kerf

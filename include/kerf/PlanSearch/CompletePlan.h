@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A partial plan on a cluster -> every decision made (docs/plan.md has the defaults), or why it contradicts itself.
+#pragma once
+
+#include "kerf/CostModel/Cluster.h"
+#include "kerf/Schedule/Schedule.h"
+#include "kerf/Search/Plan.h"
+
+namespace kerf {
+
+/// The training job that plans are made for.
+struct TrainingJob {
+  std::string model;                 // its file, for messages
+  std::string dtype = "f32";         // "f64", "f32", "bf16", "f16", "f8": of activations and products
+  int moments = 0;                   // that the optimizer keeps of every parameter
+  int64_t globalBatch = 0;           // that the user asks for; 0: the plan says, or one microbatch a data group
+  int64_t exportedBatch = 0;         // samples of an exported model, which are its global batch; 0: any batch
+  std::optional<int64_t> ranks = {}; // the first of the cluster; absent: as many as the plan's mesh has, or all
+};
+
+struct CompletedPlan {
+  Plan plan; // nothing that an execution needs is free but `stages` (free: an even cut) and `predicted`
+  std::string where;
+  Cluster cluster; // the ranks that are used
+  Mesh mesh;
+  int64_t microbatches = 1; // of one data group
+  ScheduleOptions schedule; // durations are filled in by the simulator
+};
+
+/// `where` names the plan in messages.
+Result<CompletedPlan> completePlan(Plan plan, const std::string &where, const Cluster &cluster, const TrainingJob &job);
+
+/// What of a completed plan decides a ModelWork; all else is chosen around it.
+struct LayoutKey {
+  int64_t model = 1, context = 1, expert = 1; // sizes of these axes
+  int64_t microbatch = 1;                     // samples of a data x expert group
+  bool sequenceParallel = false, fusedAttention = true;
+  auto operator<=>(const LayoutKey &) const = default;
+};
+LayoutKey layoutOf(const Plan &completed);
+
+} // namespace kerf

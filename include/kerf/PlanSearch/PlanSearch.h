@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole plan at once: mesh, order of the axes, microbatch, schedule, cut into stages, recomputation, optimizer and
+// sequence sharding, judged by the simulator (kerf/CostModel/Simulator.h), with a proven bound over the space that
+// docs/search.md defines. Plain data; the model comes as a function from layouts to their work.
+#pragma once
+
+#include "kerf/CostModel/ModelWork.h"
+#include "kerf/CostModel/Simulator.h"
+#include "kerf/PlanSearch/CompletePlan.h"
+
+#include <functional>
+
+namespace kerf {
+
+/// The model under one layout. The pointer stays valid.
+using LayoutSource = std::function<Result<const ModelWork *>(const LayoutKey &)>;
+
+struct PlanSearchOptions {
+  Plan constraints; // what it says stays
+  std::string constraintsFile = "the constraints";
+  std::optional<int64_t> memoryLimitBytes; // of a device; its own memory counts as well
+  /// Sizes of "model" that are tried.
+  std::vector<int64_t> modelSizes = {1};
+  int64_t workBudget = 20'000; // plans simulated
+  std::optional<double> seconds;
+  int top = 1; // distinct plans that are proven the best
+  /// Called about once a second with the best plan's seconds (0: none yet) and the bound.
+  std::function<void(double best, double bound)> progress;
+};
+
+struct FoundPlan {
+  Plan plan; // complete, with its prediction
+  Simulation simulation;
+};
+
+/// Why a mesh has no plan among the best.
+struct PlanSearchStatistics {
+  int64_t choices = 0;   // nodes of the search that were bounded
+  int64_t simulated = 0; // plans that were simulated
+  int64_t layouts = 0;   // of the model
+};
+
+struct FoundPlans {
+  std::vector<FoundPlan> plans; // the best first
+  double lowerBoundSeconds = 0; // no plan of the space takes less
+  PlanSearchStatistics statistics;
+};
+
+/// Infeasible: ExitStatus::Infeasible with the least memory that some plan needs.
+Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
+                               const PlanSearchOptions &options);
+
+} // namespace kerf

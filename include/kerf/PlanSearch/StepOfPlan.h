@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A completed plan and the work of its layout -> what the simulator takes.
+#pragma once
+
+#include "kerf/CostModel/ModelWork.h"
+#include "kerf/CostModel/Simulator.h"
+#include "kerf/PlanSearch/CompletePlan.h"
+
+namespace kerf {
+
+/// Refs that are numbered as a plan's axes -> those of the mesh, which has no axis of size 1.
+std::vector<AxisRef> onMesh(const std::vector<AxisRef> &refs, const Mesh &mesh);
+
+/// Half-open runs of layers, by part (chunk c of stage s is part c * stages + s).
+using LayerCut = std::vector<std::pair<int64_t, int64_t>>;
+
+/// As the plan's `stages` say; evenly, the first parts one more, where they do not.
+Result<LayerCut> cutLayers(const CompletedPlan &completed, const TrainingJob &job, int64_t layers);
+
+/// The chain cut into parts. Refuses stages without a repeated layer to cut.
+Result<StepWork> stepWork(const CompletedPlan &completed, const TrainingJob &job, const ModelWork &model);
+
+StepPlan stepPlan(const CompletedPlan &completed, const TrainingJob &job);
+
+} // namespace kerf

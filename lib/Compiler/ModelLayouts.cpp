@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Compiler/ModelLayouts.h"
+#include "kerf/Transforms/Layout.h"
+#include "kerf/Transforms/ModelWork.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <numeric>
+
+namespace kerf {
+
+ModelLayouts::ModelLayouts(mlir::MLIRContext &context, std::string modelPath, StepOptions step, std::string dtype,
+                           const Cluster &cluster)
+    : context(context), modelPath(std::move(modelPath)), step(std::move(step)), dtype(std::move(dtype)),
+      cluster(cluster), configured(std::filesystem::path(this->modelPath).extension() == ".json") {
+  this->step.import.floatType = DType::F32; // types are `dtype`'s from here on
+  this->step.import.structureOnly = true;
+  this->step.optimizer.clipNorm = 0; // the simulator prices the optimizer
+}
+
+Result<TrainingJob> ModelLayouts::job(std::optional<int64_t> ranks) {
+  TrainingJob job;
+  job.model = modelPath;
+  job.dtype = dtype;
+  const OptimizerOptions &optimizer = step.optimizer;
+  job.moments = optimizer.kind == OptimizerKind::AdamW ? 2 : optimizer.momentum > 0 ? 1 : 0;
+  job.globalBatch = step.import.globalBatch;
+  job.ranks = ranks;
+  if (!configured) {
+    auto exported = imported(0);
+    if (!exported)
+      return exported.error();
+    job.exportedBatch = batchOf(*(*exported)->module);
+  }
+  return job;
+}
+
+Result<TrainingStep *> ModelLayouts::imported(int64_t microbatch) {
+  int64_t batch = configured ? microbatch : 0; // an exported model has a batch of its own
+  auto found = steps.find(batch);
+  if (found == steps.end()) {
+    StepOptions sized = step;
+    if (configured)
+      sized.import.globalBatch = microbatch;
+    auto made = importTrainingStep(context, modelPath, sized);
+    if (!made)
+      return made.error();
+    if (steps.empty())
+      theWarnings = made->warnings;
+    found = steps.emplace(batch, std::move(*made)).first;
+  }
+  return &found->second;
+}
+
+Result<std::vector<int64_t>> ModelLayouts::modelSizes(int64_t most) {
+  auto step = imported(1);
+  if (!step)
+    return step.error();
+  int64_t heads = 0;
+  (*step)->module->walk(
+      [&](ir::AttentionOp attention) { heads = std::gcd(heads, ir::shapeOf(attention.getQuery())[2]); });
+  std::vector<int64_t> sizes;
+  for (int64_t size = 1; size <= most; ++size)
+    if (heads ? heads % size == 0 : (size & (size - 1)) == 0)
+      sizes.push_back(size);
+  return sizes;
+}
+
+Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
+  if (auto found = works.find(key); found != works.end())
+    return &found->second;
+  auto step = imported(key.microbatch);
+  if (!step)
+    return step.error();
+  mlir::ModuleOp module = *(*step)->module;
+  // Axes of the placement: microbatches (of an export, that has its whole batch), and the ranks that share a
+  // microbatch.
+  Mesh local;
+  WorkOptions options;
+  int64_t samples = batchOf(module);
+  if (int64_t slices = samples / key.microbatch; slices > 1) {
+    local.axes.push_back({"data", slices});
+    options.axes.push_back(std::nullopt);
+  }
+  if (key.model > 1) {
+    local.axes.push_back({"model", key.model});
+    options.axes.push_back(AxisRef{planAxis("model"), 1, key.model});
+  }
+  Cluster enough = cluster;
+  while (enough.ranks() < local.ranks()) { // the placement's prices are only compared with each other
+    enough.levels.back().size *= 2;
+    enough.usedRanks *= 2;
+  }
+  CollectiveModel collectives(local, enough);
+  StrategyRank layout =
+      megatronLayout(module, local, key.sequenceParallel ? SequenceParallel::Yes : SequenceParallel::No);
+  auto placement = buildProblem(module, collectives, Plan(), std::nullopt, layout);
+  if (!placement)
+    return placement.error();
+  auto solution = solve(placement->problem);
+  if (!solution)
+    return solution.error();
+  if (solution->choice.empty())
+    return Error{fmt::format("no layout of {} over {} ranks of \"model\" can be carried out", modelPath, key.model)};
+  options.dtype = dtype;
+  options.fusedAttention = key.fusedAttention;
+  auto work = modelWork(module, *placement, solution->choice, collectives, options);
+  if (!work)
+    return work.error();
+  work->samples = samples;
+  return &works.emplace(key, std::move(*work)).first->second;
+}
+
+} // namespace kerf

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/PlanSearch/CompletePlan.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace kerf {
+
+namespace {
+
+class Completion {
+public:
+  Completion(Plan given, const std::string &where, const Cluster &all, const TrainingJob &job)
+      : plan(std::move(given)), where(where), all(all), job(job) {}
+
+  Result<CompletedPlan> run();
+
+private:
+  Status completeMesh();
+  Status completeBatch();
+  Status completeExecution();
+  Error wrong(const std::string &message) const { return {fmt::format("{}: {}", where, message)}; }
+  int64_t size(const char *axis) const { return plan.meshSizes.at(axis); }
+
+  Plan plan;
+  const std::string &where;
+  const Cluster &all;
+  const TrainingJob &job;
+  Cluster cluster;
+  Mesh mesh;
+  int64_t microbatches = 1;
+  ScheduleOptions schedule;
+};
+
+Status Completion::completeMesh() {
+  for (const auto &[name, ways] : plan.meshSizes) {
+    if (ways > 1 && (planAxis(name) < 0 || name == "context" || name == "expert"))
+      return wrong(
+          fmt::format("mesh.{} is {}; simulated are \"stage\", \"data\" and \"model\", set it to 1", name, ways));
+  }
+  if (!plan.ops.empty() || !plan.arguments.empty())
+    return wrong("it pins single ops or arguments (\"ops\", \"arguments\"), which are not simulated yet; leave them "
+                 "out: without pins the "
+                 "layout is Megatron-LM's");
+  int64_t others = 1;
+  for (const auto &[name, ways] : plan.meshSizes)
+    others *= ways;
+  int64_t available = job.ranks.value_or(all.ranks());
+  if (!plan.meshSizes.contains("data")) {
+    if (available % others != 0)
+      return wrong(fmt::format(
+          "the mesh without \"data\" has {} ranks, which do not divide the {} ranks of {}; give mesh.data or --ranks",
+          others, available, all.name));
+    plan.meshSizes["data"] = available / others;
+    others = available;
+  }
+  for (const char *name : kPlanAxes)
+    plan.meshSizes.try_emplace(name, 1);
+  if (others > available)
+    return wrong(
+        fmt::format("its mesh has {} ranks, {} {}", others, all.name,
+                    job.ranks ? fmt::format("is used with --ranks {}", available) : fmt::format("has {}", available)));
+  if (job.ranks && others != available)
+    return wrong(fmt::format("its mesh has {} ranks, --ranks is {}; change one of them", others, available));
+  auto first = firstRanks(all, others);
+  if (!first)
+    return first.error();
+  cluster = std::move(*first);
+  mesh = plan.mesh();
+  return ok();
+}
+
+Status Completion::completeBatch() {
+  int64_t asked = job.globalBatch, exported = job.exportedBatch;
+  if (asked && plan.globalBatch && asked != plan.globalBatch)
+    return wrong(fmt::format("global_batch is {}, --global-batch is {}; drop one of them", plan.globalBatch, asked));
+  if (asked)
+    plan.globalBatch = asked;
+  if (exported) {
+    if (plan.globalBatch && plan.globalBatch != exported)
+      return wrong(fmt::format("global_batch is {}; {} was exported with {} samples, which are its global batch",
+                               plan.globalBatch, job.model, exported));
+    plan.globalBatch = exported;
+  }
+  int64_t data = size("data");
+  if (!plan.globalBatch)
+    plan.globalBatch = data * std::max<int64_t>(1, plan.microbatch);
+  if (plan.globalBatch % data != 0)
+    return wrong(
+        fmt::format("global_batch {} is not a multiple of the {} data groups; change mesh.data or global_batch",
+                    plan.globalBatch, data));
+  int64_t group = plan.globalBatch / data;
+  if (!plan.microbatch)
+    plan.microbatch = size("stage") > 1 ? 1 : group;
+  if (plan.microbatch > group && size("stage") == 1)
+    plan.microbatch = group;
+  if (group % plan.microbatch != 0)
+    return wrong(
+        fmt::format("the {} samples of a data group (global_batch {} / data {}) are not a multiple of microbatch {}",
+                    group, plan.globalBatch, data, plan.microbatch));
+  microbatches = group / plan.microbatch;
+  return ok();
+}
+
+/// All stages alike, or an error that says they must be.
+template <typename Value> Result<Value> sameForAll(const std::vector<Value> &values, Value otherwise, const char *key) {
+  for (const auto &value : values)
+    if (value != values.front())
+      return Error{fmt::format("{} differs from stage to stage, which is not simulated yet; give one value", key)};
+  return values.empty() ? otherwise : Value(values.front());
+}
+
+Status Completion::completeExecution() {
+  int64_t stages = size("stage");
+  if (plan.schedule.name.empty())
+    plan.schedule.name = plan.schedule.chunks > 1 ? "interleaved" : "1f1b";
+  if (!plan.schedule.chunks)
+    plan.schedule.chunks = plan.schedule.name == "interleaved" ? 2 : 1;
+  if (plan.schedule.chunks > 1 && stages == 1)
+    return wrong(fmt::format("schedule.chunks is {} with one stage; chunks are for pipelines", plan.schedule.chunks));
+  if (!plan.schedule.variant.empty() && plan.schedule.name != "zero-bubble")
+    return wrong(fmt::format("schedule.variant is for \"zero-bubble\", schedule.name is \"{}\"", plan.schedule.name));
+  auto made = scheduleOptions(plan.schedule.name, plan.schedule.variant, stages, microbatches, plan.schedule.chunks);
+  if (!made)
+    return wrong(made.error().message);
+  schedule = *made;
+  const std::pair<const char *, size_t> perStage[] = {{"recompute", plan.recompute.size()},
+                                                      {"optimizer_sharding", plan.optimizerSharding.size()},
+                                                      {"sequence_parallel", plan.sequenceParallel.size()}};
+  for (const auto &[key, count] : perStage)
+    if (count > 1 && count != static_cast<size_t>(stages))
+      return wrong(fmt::format("{} has {} values for {} stages; give one, or one for each stage", key, count, stages));
+  if (plan.recompute.empty())
+    plan.recompute = {"none"};
+  auto sharding = sameForAll<int64_t>(plan.optimizerSharding, 0, "optimizer_sharding");
+  if (!sharding)
+    return wrong(sharding.error().message);
+  plan.optimizerSharding = {*sharding};
+  auto sequence = sameForAll<bool>(plan.sequenceParallel, false, "sequence_parallel");
+  if (!sequence)
+    return wrong(sequence.error().message);
+  plan.sequenceParallel = {*sequence};
+  if (*sharding > 0 && plan.optimizerShardingRanks && plan.optimizerShardingRanks != size("data"))
+    return wrong(fmt::format("optimizer_sharding_ranks is {}; simulated is sharding over all {} ranks of the data axis",
+                             plan.optimizerShardingRanks, size("data")));
+  if (!plan.overlap)
+    plan.overlap = {"gradients", "parameters", "stage"};
+  bool mixed = job.dtype != "f32" && job.dtype != "f64";
+  if (!mixed && !plan.gradientDtype.empty() && plan.gradientDtype != job.dtype)
+    return wrong(fmt::format("gradient_dtype is {} and --dtype {}: gradients of another type are for bf16, f16 and f8",
+                             plan.gradientDtype, job.dtype));
+  if (plan.gradientDtype.empty())
+    plan.gradientDtype = mixed ? "f32" : job.dtype;
+  auto fill = [](std::string &word, const char *otherwise) { word = word.empty() ? otherwise : word; };
+  fill(plan.attention, "fused");
+  fill(plan.gradientAccumulation, "fused");
+  fill(plan.parameterGathers, "layer");
+  fill(plan.stageSends, "scattered");
+  return ok();
+}
+
+Result<CompletedPlan> Completion::run() {
+  for (Status (Completion::*step)() :
+       {&Completion::completeMesh, &Completion::completeBatch, &Completion::completeExecution})
+    if (Status status = (this->*step)(); !status)
+      return status.error();
+  return CompletedPlan{std::move(plan), where, std::move(cluster), std::move(mesh), microbatches, schedule};
+}
+
+} // namespace
+
+Result<CompletedPlan> completePlan(Plan plan, const std::string &where, const Cluster &cluster,
+                                   const TrainingJob &job) {
+  return Completion(std::move(plan), where, cluster, job).run();
+}
+
+LayoutKey layoutOf(const Plan &completed) {
+  auto size = [&](const char *axis) { return completed.meshSizes.at(axis); };
+  return {size("model"),
+          size("context"),
+          size("expert"),
+          completed.microbatch,
+          completed.sequenceParallel.front(),
+          completed.attention == "fused"};
+}
+
+} // namespace kerf

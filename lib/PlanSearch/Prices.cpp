@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Prices.h"
+#include "kerf/CostModel/Compute.h"
+#include "kerf/PlanSearch/StepOfPlan.h"
+#include <algorithm>
+#include <limits>
+
+namespace kerf::plansearch {
+
+namespace {
+
+double bodySeconds(const PassWork &pass, const Device &device, const CollectiveModel *collectives, bool tensorOverlap) {
+  double compute = 0, waiting = 0, issue = 0;
+  for (const Kernel &kernel : pass.kernels) {
+    compute += computeSeconds(device, kernel.work);
+    if (kernel.work.kernelClass != KernelClass::Nothing)
+      issue += kernel.work.launches * device.curves.issueSeconds;
+  }
+  if (collectives)
+    for (const PassCollective &collective : pass.collectives)
+      if (!(tensorOverlap && collective.independent))
+        waiting +=
+            collectives->seconds(collective.kind, onMesh(collective.axes, collectives->mesh()), collective.bytes);
+  return std::max(compute + waiting, issue);
+}
+
+int64_t times(const ChainLink &link) { return link.layers ? link.layers : 1; }
+
+} // namespace
+
+PassSeconds passSeconds(const ModelWork &model, const Device &device, const CollectiveModel *collectives,
+                        bool tensorOverlap) {
+  PassSeconds seconds;
+  double cheapest = std::numeric_limits<double>::infinity();
+  for (const ChainLink &link : model.chain) {
+    const Segment &segment = link.segment;
+    double forward = bodySeconds(segment.forward, device, collectives, tensorOverlap);
+    double backward = bodySeconds(segment.inputGradient, device, collectives, tensorOverlap) +
+                      bodySeconds(segment.weightGradient, device, collectives, tensorOverlap);
+    seconds.forward += static_cast<double>(times(link)) * forward;
+    seconds.backward += static_cast<double>(times(link)) * backward;
+    if (link.layers)
+      cheapest = std::min(cheapest, forward + backward);
+  }
+  seconds.layer = cheapest < std::numeric_limits<double>::infinity() ? cheapest : 0;
+  return seconds;
+}
+
+double bestSeconds(const ModelWork &model, const Device &device) {
+  double seconds = 0;
+  for (const ChainLink &link : model.chain)
+    for (const PassWork *pass : {&link.segment.forward, &link.segment.inputGradient, &link.segment.weightGradient})
+      for (const Kernel &kernel : pass->kernels) {
+        double rate = peakFlops(device, kernel.work.dtype) * efficiencyOf(device, kernel.work.kernelClass).flops;
+        if (rate > 0)
+          seconds += static_cast<double>(times(link)) * kernel.work.flops / rate;
+      }
+  return seconds;
+}
+
+ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel &collectives, const StateBytes &bytes,
+                                  int optimizerSharding) {
+  ParameterSeconds seconds;
+  for (const ChainLink &link : model.chain) {
+    std::map<std::vector<AxisRef>, double> elements; // merged: never dearer than one by one
+    for (const ParameterGroup &group : link.segment.parameters)
+      elements[onMesh(group.reduceAxes, collectives.mesh())] += group.elements;
+    auto count = static_cast<double>(times(link));
+    for (const auto &[axes, number] : elements) {
+      if (optimizerSharding >= 3)
+        seconds.everyMicrobatch += 2 * count * collectives.seconds(Collective::AllGather, axes, number * bytes.weight);
+      if (optimizerSharding >= 2)
+        seconds.everyMicrobatch += count * collectives.seconds(Collective::ReduceScatter, axes, number * bytes.weight);
+      else
+        seconds.reduction += collectives.seconds(optimizerSharding ? Collective::ReduceScatter : Collective::AllReduce,
+                                                 axes, count * number * bytes.gradient);
+    }
+  }
+  return seconds;
+}
+
+double stateBytesOf(const ModelWork &model, const Mesh &mesh, const StateBytes &bytes, int optimizerSharding) {
+  double sum = 0;
+  for (const ChainLink &link : model.chain)
+    for (const ParameterGroup &group : link.segment.parameters) {
+      auto shards = static_cast<double>(std::max<int64_t>(1, ways(onMesh(group.reduceAxes, mesh))));
+      double each = bytes.weight / (optimizerSharding >= 3 ? shards : 1) +
+                    bytes.gradient / (optimizerSharding >= 2 ? shards : 1) +
+                    bytes.states / (optimizerSharding >= 1 ? shards : 1);
+      sum += static_cast<double>(times(link)) * group.elements * each;
+    }
+  return sum;
+}
+
+} // namespace kerf::plansearch

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/PlanSearch/StepOfPlan.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+
+using namespace kerf;
+
+std::vector<AxisRef> kerf::onMesh(const std::vector<AxisRef> &refs, const Mesh &mesh) {
+  std::vector<AxisRef> real;
+  for (AxisRef ref : refs)
+    if (int axis = mesh.find(kPlanAxes[ref.axis]); axis >= 0)
+      real.push_back(ref.size ? AxisRef{axis, ref.before, ref.size} : wholeAxis(mesh, axis));
+  return real;
+}
+
+namespace {
+
+Segment segmentOnMesh(Segment segment, const Plan &plan, const Mesh &mesh) {
+  for (PassWork *pass : {&segment.forward, &segment.inputGradient, &segment.weightGradient})
+    for (PassCollective &collective : pass->collectives)
+      collective.axes = onMesh(collective.axes, mesh);
+  for (ParameterGroup &group : segment.parameters)
+    group.reduceAxes = onMesh(group.reduceAxes, mesh);
+  if (plan.optimizerSharding.front() < 3 || plan.parameterGathers != "layer")
+    return segment;
+  // One flat parameter a layer (and set of ranks), as FSDP gathers it.
+  std::map<std::vector<AxisRef>, ParameterGroup> flat;
+  for (const ParameterGroup &group : segment.parameters) {
+    ParameterGroup &sum =
+        flat.try_emplace(group.reduceAxes, ParameterGroup{segment.name, 0, group.reduceAxes}).first->second;
+    sum.elements += group.elements;
+  }
+  segment.parameters.clear();
+  for (auto &[axes, group] : flat)
+    segment.parameters.push_back(std::move(group));
+  return segment;
+}
+
+} // namespace
+
+Result<LayerCut> kerf::cutLayers(const CompletedPlan &completed, const TrainingJob &job, int64_t layers) {
+  const Plan &plan = completed.plan;
+  auto wrong = [&](const std::string &message) { return Error{fmt::format("{}: {}", completed.where, message)}; };
+  int64_t stages = plan.meshSizes.at("stage"), parts = stages * plan.schedule.chunks;
+  LayerCut runs;
+  if (plan.stages.empty()) {
+    if (layers < parts)
+      return wrong(fmt::format("{} layers are not enough for {} stages of {} chunks; give \"stages\" or fewer of them",
+                               layers, stages, plan.schedule.chunks));
+    int64_t begin = 0;
+    for (int64_t i = 0; i < parts; ++i) {
+      int64_t count = layers / parts + (i < layers % parts ? 1 : 0);
+      runs.emplace_back(begin, begin + count);
+      begin += count;
+    }
+    return runs;
+  }
+  if (static_cast<int64_t>(plan.stages.size()) != parts)
+    return wrong(fmt::format("\"stages\" has {} entries for {} stages of {} chunks", plan.stages.size(), stages,
+                             plan.schedule.chunks));
+  std::vector<const StageLayers *> byPart(parts, nullptr);
+  for (const StageLayers &run : plan.stages) {
+    if (run.stage >= stages || run.chunk >= plan.schedule.chunks)
+      return wrong(fmt::format("stages: stage {}, chunk {} is not there; the plan has {} stages of {} chunks",
+                               run.stage, run.chunk, stages, plan.schedule.chunks));
+    const StageLayers *&its = byPart[run.chunk * stages + run.stage];
+    if (its)
+      return wrong(fmt::format("stages: chunk {} of stage {} is told twice", run.chunk, run.stage));
+    its = &run;
+  }
+  int64_t next = 0;
+  for (const StageLayers *run : byPart) {
+    if (run->layers && run->layers->first != next)
+      return wrong(
+          fmt::format("stages: chunk {} of stage {} begins with layer {}, the part before it ends before layer {}",
+                      run->chunk, run->stage, run->layers->first, next));
+    int64_t end = run->layers ? run->layers->second + 1 : next;
+    runs.emplace_back(next, end);
+    next = end;
+  }
+  if (next != layers)
+    return wrong(fmt::format("stages: they hold {} layers, {} has {}", next, job.model, layers));
+  return runs;
+}
+
+Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJob &job, const ModelWork &model) {
+  const Plan &plan = completed.plan;
+  const Mesh &mesh = completed.mesh;
+  int64_t layers = model.layers(), stages = plan.meshSizes.at("stage");
+  if (layers == 0 && stages > 1)
+    return Error{fmt::format("{}: mesh.stage is {}; no repeated layer was found in {} that could be cut",
+                             completed.where, stages, job.model)};
+  auto cut = layers ? cutLayers(completed, job, layers) : Result<LayerCut>(LayerCut{{0, 0}});
+  if (!cut)
+    return cut.error();
+  std::vector<Segment> segments;
+  for (const ChainLink &link : model.chain)
+    segments.push_back(segmentOnMesh(link.segment, plan, mesh));
+
+  StepWork work;
+  work.part.resize(stages);
+  std::map<std::string, int> known; // parts that are alike
+  std::vector<std::vector<size_t>> linksOfStage(stages);
+  for (size_t p = 0; p < cut->size(); ++p) {
+    auto [begin, end] = (*cut)[p];
+    bool last = p + 1 == cut->size();
+    Part part;
+    std::string key;
+    int64_t at = 0;
+    std::vector<size_t> &links = linksOfStage[p % stages];
+    auto take = [&](size_t l, int64_t repeat) {
+      part.segments.push_back(segments[l]);
+      part.segments.back().repeat = repeat;
+      links.push_back(l);
+      key += fmt::format("{}x{} ", l, repeat);
+    };
+    for (size_t l = 0; l < model.chain.size(); ++l) {
+      const ChainLink &link = model.chain[l];
+      if (link.layers) {
+        int64_t count = std::min(end, at + link.layers) - std::max(begin, at);
+        if (count > 0)
+          take(l, count);
+        at += link.layers;
+        continue;
+      }
+      bool isFirst = l == 0, isLast = l + 1 == model.chain.size();
+      bool here = isFirst && isLast ? true : isFirst ? p == 0 : isLast ? last : begin <= at && at < end;
+      if (here)
+        take(l, 1);
+    }
+    auto [found, isNew] = known.try_emplace(key, static_cast<int>(work.parts.size()));
+    if (isNew) {
+      part.name = p == 0 ? "first" : last ? "last" : fmt::format("part {}", p);
+      work.parts.push_back(std::move(part));
+    }
+    work.part[p % stages].push_back(found->second);
+  }
+  // A parameter that a later stage uses too has a copy there, and their gradients are summed.
+  for (const auto &[link, tied] : model.tied) {
+    bool withOwner = std::find(linksOfStage[0].begin(), linksOfStage[0].end(), link) != linksOfStage[0].end();
+    if (withOwner)
+      continue;
+    ParameterGroup group = tied;
+    group.reduceAxes = onMesh(tied.reduceAxes, mesh);
+    for (Part &part : work.parts)
+      for (Segment &segment : part.segments)
+        if (segment.name == model.chain[link].segment.name && model.chain[link].layers == 0)
+          segment.parameters.push_back(group);
+    work.tiedElements += group.elements;
+  }
+  work.stageAxes = onMesh({AxisRef{planAxis("stage"), 1, 0}}, mesh);
+  work.sendBytes = model.streamLocalBytes;
+  std::vector<AxisRef> modelAxis = onMesh({AxisRef{planAxis("model"), 1, 0}}, mesh);
+  bool whole = model.streamLocalBytes == model.streamBytes;
+  if (whole && !modelAxis.empty() && plan.stageSends == "scattered") {
+    work.sendBytes = model.streamBytes / static_cast<double>(ways(modelAxis));
+    work.afterReceive = {
+        {"gather of the stream", Collective::AllGather, modelAxis, model.streamBytes, Kept::Always, false}};
+  }
+  double batches = static_cast<double>(plan.globalBatch) / static_cast<double>(model.samples);
+  work.tokens = model.tokens * batches;
+  work.modelFlops = model.modelFlops * batches;
+  work.dtype = job.dtype;
+  return work;
+}
+
+StepPlan kerf::stepPlan(const CompletedPlan &completed, const TrainingJob &job) {
+  const Plan &plan = completed.plan;
+  StepPlan step;
+  step.schedule = completed.schedule;
+  auto mode = [](const std::string &word) {
+    return word == "full" ? Recompute::Full : word == "selective" ? Recompute::Selective : Recompute::None;
+  };
+  step.recompute = mode(plan.recompute.front());
+  if (plan.recompute.size() > 1)
+    for (const std::string &word : plan.recompute)
+      step.recomputeOfStage.push_back(mode(word));
+  step.optimizerSharding = static_cast<int>(plan.optimizerSharding.front());
+  auto overlaps = [&](const char *what) {
+    return std::find(plan.overlap->begin(), plan.overlap->end(), what) != plan.overlap->end();
+  };
+  step.overlap = {overlaps("gradients"), overlaps("parameters"), overlaps("tensor"), overlaps("stage")};
+  step.bytes = stateBytes(job.dtype == "f8" ? "bf16" : job.dtype, plan.gradientDtype, job.moments);
+  step.gathers = plan.parameterGathers == "deepspeed-2021" ? GatherStyle::DeepSpeed2021 : GatherStyle::Layer;
+  step.fusedAccumulation = plan.gradientAccumulation == "fused";
+  return step;
+}
