@@ -249,7 +249,8 @@ void readGroups(const Json &json, const Json &groups, Cluster &cluster, std::str
   if (groups.size() == 1) {
     if (between && !(between->is_array() && between->empty()))
       return reader.fail("has \"between\" and one group; a second one is missing");
-    cluster = std::move(cluster.groups.front());
+    Cluster only = std::move(cluster.groups.front());
+    cluster = std::move(only);
   } else {
     cluster.usedRanks = all;
     readBetween(*between, cluster, message);
