@@ -111,6 +111,8 @@ Status checkBelongs(const TrainingStep &step, const Plan &plan, const std::strin
 
 Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile,
                              const Cluster &cluster) {
+  if (Status status = checkOneGroup(cluster, "kerf compile"); !status)
+    return status.error();
   if (Status status = checkBelongs(step, plan, planFile, cluster); !status)
     return status.error();
   ModuleOp whole = step.module.get();

@@ -12,7 +12,8 @@ namespace kerf {
 ModelLayouts::ModelLayouts(mlir::MLIRContext &context, std::string modelPath, StepOptions step, std::string dtype,
                            const Cluster &cluster)
     : context(context), modelPath(std::move(modelPath)), step(std::move(step)), dtype(std::move(dtype)),
-      cluster(cluster), configured(std::filesystem::path(this->modelPath).extension() == ".json") {
+      cluster(cluster.mixed() ? cluster.groups.front() : cluster),
+      configured(std::filesystem::path(this->modelPath).extension() == ".json") {
   this->step.import.floatType = DType::F32; // types are `dtype`'s from here on
   this->step.import.structureOnly = true;
   this->step.optimizer.clipNorm = 0; // the simulator prices the optimizer

@@ -242,6 +242,8 @@ void explainChoice(const Candidate &best, Report &report) {
 } // namespace
 
 Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options) {
+  if (Status status = checkOneGroup(cluster, "kerf plan"); !status)
+    return status.error();
   if (Status status = checkLowerable(options.constraints, options.constraintsFile); !status)
     return status.error();
   int64_t batch = batchOf(*step.module);

@@ -9,6 +9,8 @@ Result<WholePlan> planWhole(mlir::MLIRContext &context, const std::string &model
   auto used = firstRanks(cluster, options.ranks.value_or(cluster.ranks()));
   if (!used)
     return used.error();
+  if (Status status = checkOneGroup(*used, "kerf plan"); !status)
+    return status.error();
   ModelLayouts layouts(context, modelPath, options.step, options.dtype, *used);
   auto job = layouts.job(std::nullopt);
   if (!job)

@@ -17,14 +17,16 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &mo
   auto completed = completePlan(plan, planFile, cluster, *job);
   if (!completed)
     return completed.error();
+  auto pipeline = PipelineModel::make(completed->mesh, completed->cluster);
+  if (!pipeline)
+    return Error{fmt::format("{}: {}", planFile, pipeline.error().message)};
   auto model = layouts.work(layoutOf(completed->plan));
   if (!model)
     return model.error();
   auto work = stepWork(*completed, *job, **model);
   if (!work)
     return work.error();
-  CollectiveModel collectives(completed->mesh, completed->cluster);
-  auto simulation = simulate(*work, stepPlan(*completed, *job), collectives, options.trace);
+  auto simulation = simulate(*work, stepPlan(*completed, *job), *pipeline, options.trace);
   if (!simulation)
     return Error{fmt::format("{}: {}", planFile, simulation.error().message), simulation.error().status};
   return Simulated{std::move(*simulation), std::move(*work), completed->mesh, std::move(completed->plan),

@@ -132,15 +132,14 @@ Status Completion::completeExecution() {
       return wrong(fmt::format("{} has {} values for {} stages; give one, or one for each stage", key, count, stages));
   if (plan.recompute.empty())
     plan.recompute = {"none"};
-  auto sharding = sameForAll<int64_t>(plan.optimizerSharding, 0, "optimizer_sharding");
-  if (!sharding)
-    return wrong(sharding.error().message);
-  plan.optimizerSharding = {*sharding};
+  if (plan.optimizerSharding.empty())
+    plan.optimizerSharding = {0};
+  int64_t sharding = *std::max_element(plan.optimizerSharding.begin(), plan.optimizerSharding.end());
   auto sequence = sameForAll<bool>(plan.sequenceParallel, false, "sequence_parallel");
   if (!sequence)
     return wrong(sequence.error().message);
   plan.sequenceParallel = {*sequence};
-  if (*sharding > 0 && plan.optimizerShardingRanks && plan.optimizerShardingRanks != size("data"))
+  if (sharding > 0 && plan.optimizerShardingRanks && plan.optimizerShardingRanks != size("data"))
     return wrong(fmt::format("optimizer_sharding_ranks is {}; simulated is sharding over all {} ranks of the data axis",
                              plan.optimizerShardingRanks, size("data")));
   if (!plan.overlap)

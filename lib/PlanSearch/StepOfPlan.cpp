@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/PlanSearch/StepOfPlan.h"
+#include "kerf/CostModel/Compute.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -17,15 +18,17 @@ std::vector<AxisRef> kerf::onMesh(const std::vector<AxisRef> &refs, const Mesh &
 
 namespace {
 
-Segment segmentOnMesh(Segment segment, const Plan &plan, const Mesh &mesh) {
+/// Parameters of a layer that are cut are gathered as one (FSDP) or each on its own.
+enum class Parameters { Each, Flat };
+
+Segment segmentOnMesh(Segment segment, const Mesh &mesh, Parameters parameters) {
   for (PassWork *pass : {&segment.forward, &segment.inputGradient, &segment.weightGradient})
     for (PassCollective &collective : pass->collectives)
       collective.axes = onMesh(collective.axes, mesh);
   for (ParameterGroup &group : segment.parameters)
     group.reduceAxes = onMesh(group.reduceAxes, mesh);
-  if (plan.optimizerSharding.front() < 3 || plan.parameterGathers != "layer")
+  if (parameters == Parameters::Each)
     return segment;
-  // One flat parameter a layer (and set of ranks), as FSDP gathers it.
   std::map<std::vector<AxisRef>, ParameterGroup> flat;
   for (const ParameterGroup &group : segment.parameters) {
     ParameterGroup &sum =
@@ -36,6 +39,25 @@ Segment segmentOnMesh(Segment segment, const Plan &plan, const Mesh &mesh) {
   for (auto &[axes, group] : flat)
     segment.parameters.push_back(std::move(group));
   return segment;
+}
+
+Parameters parametersOf(const Plan &plan, int64_t stage) {
+  bool each = plan.optimizerSharding.size() > 1;
+  int64_t sharding = each ? plan.optimizerSharding[stage] : plan.optimizerSharding.front();
+  return sharding == 3 && plan.parameterGathers == "layer" ? Parameters::Flat : Parameters::Each;
+}
+
+/// Layers of each part where the plan does not say: evenly, the first parts one more; by the FLOP/s of the stages'
+/// devices where they differ.
+Result<std::vector<int64_t>> usualCut(const CompletedPlan &completed, const TrainingJob &job, int64_t layers) {
+  int64_t stages = completed.plan.meshSizes.at("stage"), parts = stages * completed.plan.schedule.chunks;
+  auto groups = groupsOfStages(completed.cluster, stages);
+  if (!groups)
+    return Error{fmt::format("{}: {}", completed.where, groups.error().message)};
+  std::vector<double> flops(parts, 1);
+  for (int64_t p = 0; p < parts && !groups->empty(); ++p)
+    flops[p] = peakFlops(completed.cluster.groups[(*groups)[p % stages]].device, job.dtype);
+  return cutByWeights(layers, flops);
 }
 
 } // namespace
@@ -49,9 +71,11 @@ Result<LayerCut> kerf::cutLayers(const CompletedPlan &completed, const TrainingJ
     if (layers < parts)
       return wrong(fmt::format("{} layers are not enough for {} stages of {} chunks; give \"stages\" or fewer of them",
                                layers, stages, plan.schedule.chunks));
+    auto counts = usualCut(completed, job, layers);
+    if (!counts)
+      return counts.error();
     int64_t begin = 0;
-    for (int64_t i = 0; i < parts; ++i) {
-      int64_t count = layers / parts + (i < layers % parts ? 1 : 0);
+    for (int64_t count : *counts) {
       runs.emplace_back(begin, begin + count);
       begin += count;
     }
@@ -95,9 +119,7 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
   auto cut = layers ? cutLayers(completed, job, layers) : Result<LayerCut>(LayerCut{{0, 0}});
   if (!cut)
     return cut.error();
-  std::vector<Segment> segments;
-  for (const ChainLink &link : model.chain)
-    segments.push_back(segmentOnMesh(link.segment, plan, mesh));
+  std::map<Parameters, std::vector<Segment>> segmentsWith;
 
   StepWork work;
   work.part.resize(stages);
@@ -107,7 +129,12 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
     auto [begin, end] = (*cut)[p];
     bool last = p + 1 == cut->size();
     Part part;
-    std::string key;
+    Parameters parameters = parametersOf(plan, static_cast<int64_t>(p) % stages);
+    std::vector<Segment> &segments = segmentsWith[parameters];
+    if (segments.empty())
+      for (const ChainLink &link : model.chain)
+        segments.push_back(segmentOnMesh(link.segment, mesh, parameters));
+    std::string key = parameters == Parameters::Flat ? "flat " : "";
     int64_t at = 0;
     std::vector<size_t> &links = linksOfStage[p % stages];
     auto take = [&](size_t l, int64_t repeat) {
@@ -178,6 +205,8 @@ StepPlan kerf::stepPlan(const CompletedPlan &completed, const TrainingJob &job) 
     for (const std::string &word : plan.recompute)
       step.recomputeOfStage.push_back(mode(word));
   step.optimizerSharding = static_cast<int>(plan.optimizerSharding.front());
+  if (plan.optimizerSharding.size() > 1)
+    step.optimizerShardingOfStage.assign(plan.optimizerSharding.begin(), plan.optimizerSharding.end());
   auto overlaps = [&](const char *what) {
     return std::find(plan.overlap->begin(), plan.overlap->end(), what) != plan.overlap->end();
   };

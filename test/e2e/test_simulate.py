@@ -10,6 +10,7 @@ GPT = {"model_type": "gpt2", "n_layer": 8, "n_embd": 512, "n_head": 8, "n_inner"
 LLAMA = {"model_type": "llama", "num_hidden_layers": 8, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 4,
          "intermediate_size": 1536, "vocab_size": 8192, "max_position_embeddings": 256}
 CLUSTER = os.path.join(CLUSTERS, "dgx-a100.json")
+MIXED = os.path.join(CLUSTERS, "a100-v100.json")
 KEYS = {"step_seconds", "peak_bytes", "fits", "breakdown", "tokens_per_second", "model_flops_utilization"}
 PARTS = {"forward", "backward", "recompute", "optimizer", "collectives", "exposed", "bubble"}
 
@@ -72,6 +73,15 @@ class Simulate(KerfTest):
             cut = self.simulate(plan_of(data=8, optimizer_sharding=level), GPT, CLUSTER, "--dtype", "bf16", "--optimizer", "adamw")["memory"][0]
             for key in ("states", "gradients", "weights"):
                 self.assertAlmostEqual(cut[key], whole[key] / (8 if key in keys else 1), delta=8)
+
+    def test_optimizer_sharding_of_each_stage(self):
+        def memory(sharding):
+            return self.simulate(plan_of(2, 4, 1, optimizer_sharding=sharding), GPT, CLUSTER, "--dtype", "bf16", "--optimizer", "adamw")["memory"]
+
+        first, last = memory(3)[0], memory(1)[1]
+        self.assertEqual(memory([3, 1]), [first, last])
+        self.assertEqual(memory([1, 1]), memory(1))
+        self.refuse_plan(["optimizer_sharding", "3 values", "2 stages"], plan_of(2, optimizer_sharding=[0, 1, 2]))
 
     def test_activations_are_korthikantis(self):
         # Korthikanti et al. 2022, equation 2 and table 2: bytes of a layer are s b h (10 + 24 / t + 5 a s / (h t)), with sequence
@@ -199,6 +209,46 @@ class Simulate(KerfTest):
         self.refuse_plan(["ops"], plan_of(ops={"*": {"strategy": {}}}))
         self.refuse_plan(["16", "--ranks", "8"], plan_of(2, 1, 8), "--ranks", "8")
         self.refuse_plan(["gradient_dtype", "f16"], plan_of(gradient_dtype="f16"))
+
+    def test_mixed_clusters(self):
+        config = dict(GPT, n_layer=24, n_embd=4096, n_head=32, n_inner=16384, n_positions=1024)
+        plan = plan_of(4, 4, 8, batch=64, micro=1)
+
+        def simulate(plan, cluster=MIXED):
+            return self.simulate(plan, config, cluster, "--dtype", "f16", "--optimizer", "adamw")
+
+        result = simulate(plan)
+        self.assertEqual([memory["limit_bytes"] >> 30 for memory in result["memory"]], [80, 80, 32, 32])
+        # 24 layers by 312, 312, 125, 125 TFLOP/s are 9, 9, 3, 3; the stages in the middle have nothing but layers.
+        weights = [memory["weights"] for memory in result["memory"]]
+        self.assertEqual(weights[1], 3 * weights[2])
+        even = simulate(dict(plan, stages=[{"layers": [first, first + 5]} for first in (0, 6, 12, 18)]))
+        self.assertGreater(even["step_seconds"], 1.2 * result["step_seconds"])
+        with open(MIXED) as file:
+            cluster = json.load(file)
+        peaks = [group["device"]["peak_flops"]["f16"] for group in cluster["groups"]]
+        utilization = result["model_flops"] / result["step_seconds"] / (64 * sum(peaks))
+        self.assertAlmostEqual(result["model_flops_utilization"] / utilization, 1, delta=1e-9)
+        # A faster second group, and then the same devices everywhere: what joins the groups is what joins nodes.
+        fixed = dict(plan, stages=[{"layers": [first, first + 5]} for first in (0, 6, 12, 18)])
+        cluster["groups"][1] = cluster["groups"][0]
+        faster = simulate(fixed, self.write("cluster.json", cluster))["step_seconds"]
+        self.assertLess(faster, even["step_seconds"])
+        cluster["between"] = [{key: cluster["groups"][0]["levels"][1][key] for key in ("bandwidth", "latency", "node_bandwidth")}]
+        halves = simulate(fixed, self.write("cluster.json", cluster))["step_seconds"]
+        self.assertLess(halves, faster)
+        self.assertAlmostEqual(halves / simulate(fixed, CLUSTER)["step_seconds"], 1, delta=1e-9)
+
+    def test_mixed_clusters_are_refused_where_ranks_must_be_alike(self):
+        config = self.write("config.json", GPT)
+        for words, plan in ((["mesh.stage is 1 on 128 ranks", "64 A100", "64 V100", "multiple of 2"], plan_of(1, 16, 8, batch=64)),
+                            (["stage 2 has ranks 48 to 71, 16 of them in group 0 and 8"], plan_of(4, 3, 8, batch=48)),
+                            (["order begins with \"data\"", "\"stage\" must be the first"],
+                             plan_of(4, 4, 8, batch=64, order=["data", "stage", "context", "expert", "model"]))):
+            self.refuse(1, words, "simulate", config, "--cluster", MIXED, "--plan", self.write("plan.json", plan))
+        self.assertEqual(self.simulate(plan_of(1, 8, 8, batch=64), GPT, MIXED)["ranks"], 64)
+        self.refuse(1, ["2 groups", "64 A100", "--ranks 64"], "plan", file_of("mlp"), "--cluster", MIXED)
+        self.refuse(1, ["2 groups", "64 A100", "--ranks 64"], "compile", file_of("mlp"), "--cluster", MIXED, "-o", self.path("package"))
 
     def test_nesting_without_end_is_refused(self):
         deep = []

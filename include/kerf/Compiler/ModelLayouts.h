@@ -10,7 +10,8 @@ namespace kerf {
 
 class ModelLayouts {
 public:
-  /// `dtype`: of activations and products; `step.import.globalBatch` is the batch that the user asks for.
+  /// `dtype`: of activations and products; `step.import.globalBatch` is the batch that the user asks for. The prices
+  /// that choose the layout are the cluster's, of a mixed one its first group's.
   ModelLayouts(mlir::MLIRContext &context, std::string modelPath, StepOptions step, std::string dtype,
                const Cluster &cluster);
 

@@ -14,7 +14,8 @@ std::vector<AxisRef> onMesh(const std::vector<AxisRef> &refs, const Mesh &mesh);
 /// Half-open runs of layers, by part (chunk c of stage s is part c * stages + s).
 using LayerCut = std::vector<std::pair<int64_t, int64_t>>;
 
-/// As the plan's `stages` say; evenly, the first parts one more, where they do not.
+/// As the plan's `stages` say. Where they do not: evenly, the first parts one more; on a mixed cluster in proportion to
+/// the peak FLOP/s of the stages' devices.
 Result<LayerCut> cutLayers(const CompletedPlan &completed, const TrainingJob &job, int64_t layers);
 
 /// The chain cut into parts. Refuses stages without a repeated layer to cut.
