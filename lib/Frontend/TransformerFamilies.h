@@ -56,16 +56,23 @@ void setActivation(ConfigReader &config, TransformerModel &model, const std::str
 
 struct RotaryKeys {
   const char *base = "rope_theta", *fraction = "partial_rotary_factor";
-  double fractionOtherwise = 1;
+  double fractionOtherwise = 1, baseOtherwise = 10000;
 };
 /// Rotary positions: rope_parameters (Transformers 5), or rope_scaling and the keys beside it.
 void readRotary(ConfigReader &config, TransformerModel &model, const StepSize &step, const RotaryKeys &keys);
 
-/// Defaults of sliding_window and of max_window_layers, the first layer that has it.
+/// Defaults of sliding_window (nothing: none) and of max_window_layers, the first layer that has it.
 struct WindowKeys {
-  int64_t window, firstLayer;
+  std::optional<int64_t> window;
+  int64_t firstLayer;
 };
 /// sliding_window, in all layers or in none. Nothing where the sequence is inside the window.
 void readWindow(ConfigReader &config, TransformerModel &model, const StepSize &step, const WindowKeys &keys);
+
+/// Experts: their number and width under the family's keys, how many a token takes, and the slots that `step` asks for.
+struct ExpertKeys {
+  Family::Count experts, inner, choices;
+};
+void readExperts(ConfigReader &config, TransformerModel &model, const StepSize &step, const ExpertKeys &keys);
 
 } // namespace kerf::frontend

@@ -219,6 +219,53 @@ private:
   Value table; // of the tokens
 };
 
+/// The tensors of one name of every expert's module, one after another: [E, n, ...]. Nothing where the first is not
+/// there.
+Result<std::optional<Tensor>> stacked(const TensorMap &given, const std::string &prefix,
+                                      const std::vector<std::string> &modules, int64_t experts,
+                                      std::set<std::string> &known) {
+  auto nameOf = [&](int64_t expert, size_t part) {
+    return fmt::format("{}.{}.{}.weight", prefix, expert, modules[part]);
+  };
+  auto first = given.find(nameOf(0, 0));
+  if (first == given.end())
+    return std::optional<Tensor>();
+  const Tensor &like = first->second;
+  Shape shape = like.shape;
+  if (shape.size() != 2)
+    return Error{fmt::format("'{}' has the shape {}, of two dimensions is needed", first->first, shapeText(shape))};
+  auto [all, bytes] = allocateTensor(like.dtype, {experts, int64_t(modules.size()) * shape[0], shape[1]});
+  for (int64_t expert = 0; expert < experts; ++expert)
+    for (size_t part = 0; part < modules.size(); ++part) {
+      std::string name = nameOf(expert, part);
+      auto it = given.find(name);
+      if (it == given.end())
+        return Error{fmt::format("'{}' is there and '{}' is not: the weights of {} experts are needed", first->first,
+                                 name, experts)};
+      if (it->second.shape != shape || it->second.dtype != like.dtype)
+        return Error{fmt::format("'{}' is {}{}, '{}' is {}{}: experts have weights of one type", first->first,
+                                 toString(like.dtype), shapeText(shape), name, toString(it->second.dtype),
+                                 shapeText(it->second.shape))};
+      bytes = std::copy_n(it->second.data, it->second.bytes(), bytes);
+      known.insert(name);
+    }
+  return std::optional<Tensor>(std::move(all));
+}
+
+/// A parameter of all experts from the tensors of each, as published checkpoints have them.
+Result<std::optional<Tensor>> expertWeights(const TensorMap &given, const std::string &name, const TransformerModel &m,
+                                            std::set<std::string> &known) {
+  const ModuleNames &n = m.names;
+  const std::pair<const char *, std::vector<std::string>> parts[] = {{".gate_up_proj", {n.expertGate, n.expertUp}},
+                                                                     {".down_proj", {n.expertDown}}};
+  for (const auto &[suffix, modules] : parts) {
+    std::string ending = n.experts + suffix;
+    if (m.experts && llvm::StringRef(name).ends_with(ending))
+      return stacked(given, name.substr(0, name.size() - std::string(suffix).size()), modules, m.experts, known);
+  }
+  return std::optional<Tensor>();
+}
+
 /// The tensors of the model's parameters, by their names. What else the file holds is told, but for the head's copy of
 /// a tied table.
 Status takeWeights(ImportedModel &model, mlir::func::FuncOp main, const TransformerModel &m, const TensorMap &given,
@@ -228,19 +275,30 @@ Status takeWeights(ImportedModel &model, mlir::func::FuncOp main, const Transfor
     auto name = main.getArgAttrOfType<mlir::StringAttr>(i, ir::KerfDialect::kNameAttr).str();
     if (main.getArgAttrOfType<mlir::StringAttr>(i, ir::KerfDialect::kKindAttr) != "parameter")
       continue;
-    auto it = given.find(name);
-    if (it == given.end() && name.rfind(m.optionalPrefix, 0) == 0)
-      it = given.find(name.substr(m.optionalPrefix.size()));
-    if (it == given.end())
-      continue;
-    known.insert(it->first);
+    std::string found =
+        given.count(name) || name.rfind(m.optionalPrefix, 0) != 0 ? name : name.substr(m.optionalPrefix.size());
+    auto it = given.find(found);
+    Tensor tensor;
+    if (it != given.end()) {
+      tensor = it->second;
+      known.insert(found);
+    } else {
+      std::optional<Tensor> ofExperts;
+      for (const std::string &each : {name, found}) {
+        KERF_TRY(made, expertWeights(given, each, m, known));
+        ofExperts = ofExperts ? ofExperts : made;
+      }
+      if (!ofExperts)
+        continue;
+      tensor = *ofExperts;
+    }
     Shape wanted = ir::shapeOf(main.getArgumentTypes()[i]);
     if (auto exported = main.getArgAttrOfType<mlir::DenseI64ArrayAttr>(i, ir::KerfDialect::kExportedShapeAttr))
       wanted.assign(exported.asArrayRef().begin(), exported.asArrayRef().end());
-    if (it->second.shape != wanted)
-      return Error{fmt::format("'{}' in '{}' has the shape {}, the configuration's model has {}", it->first, from,
-                               shapeText(it->second.shape), shapeText(wanted))};
-    model.weights[name] = it->second;
+    if (tensor.shape != wanted)
+      return Error{fmt::format("'{}' in '{}' has the shape {}, the configuration's model has {}", found, from,
+                               shapeText(tensor.shape), shapeText(wanted))};
+    model.weights[name] = tensor;
   }
   std::vector<std::string> others;
   for (const auto &[name, tensor] : given)
@@ -290,6 +348,7 @@ Result<ImportedModel> importConfig(mlir::MLIRContext &context, const std::string
     return Error{fmt::format("'{}' has the loss of its model; --loss '{}' is for exports", path, options.loss)};
   ImportedModel model;
   StepSize step{options.globalBatch, options.sequence};
+  step.expertCapacity = options.expertCapacity.value_or(options.structureOnly ? 1 : kExactExperts);
   KERF_TRY(transformer, modelFromConfig(path, step, model.warnings));
   Result<mlir::OwningOpRef<mlir::ModuleOp>> module =
       TransformerImport(context, transformer, step, options.floatType, options.structureOnly).run();

@@ -146,21 +146,21 @@ public:
       Value y = add(x, attention(norm(x, n.attentionNorm)));
       if (shared.memory)
         y = add(y, crossAttention(norm(y, n.crossNorm)));
-      return add(y, mlp(norm(y, n.mlpNorm)));
+      return add(y, feedForward(norm(y, n.mlpNorm)));
     }
     case ResidualForm::PostNorm: {
       Value y = norm(add(x, attention(x)), n.attentionNorm);
-      return norm(add(y, mlp(y)), n.mlpNorm);
+      return norm(add(y, feedForward(y)), n.mlpNorm);
     }
     case ResidualForm::Parallel: {
       Value attended = attention(norm(x, n.attentionNorm));
-      Value inner = mlp(norm(x, n.mlpNorm));
+      Value inner = feedForward(norm(x, n.mlpNorm));
       return add(add(x, attended), inner);
     }
     case ResidualForm::ParallelSharedNorm: {
       Value normed = norm(x, n.attentionNorm);
       Value attended = attention(normed);
-      return add(add(x, attended), mlp(normed));
+      return add(add(x, attended), feedForward(normed));
     }
     }
     return x;
@@ -281,6 +281,51 @@ private:
     Value shares = ir::SoftmaxOp::create(w.opBuilder(), w.location(), scores.getType(), scores,
                                          w.opBuilder().getI64IntegerAttr(3));
     return emit.transpose(emit.dot(shares, h.value, {0, 1}, {0, 2}, {3}, {1}), {0, 2, 1, 3});
+  }
+
+  Value feedForward(Value x) { return m.experts ? mixture(x) : mlp(x); }
+
+  /// Copies of each token to the slots of its experts [E, B, slots, hidden], their MLPs, and the sum weighted by the
+  /// router's probabilities.
+  Value mixture(Value x) {
+    Value scores = w.linear(x, 1, {m.experts}, n.router, m.layout, /*hasBias=*/false);
+    w.at(n.router, "top_k");
+    Shape shape = ir::shapeOf(scores);
+    Value shares = ir::SoftmaxOp::create(w.opBuilder(), w.location(), scores.getType(), scores,
+                                         w.opBuilder().getI64IntegerAttr(2));
+    shape.back() = m.choices;
+    llvm::SmallVector<mlir::Type> types = {w.type(shape),
+                                           mlir::RankedTensorType::get(shape, w.opBuilder().getI64Type())};
+    auto picked = ir::TopKOp::create(w.opBuilder(), w.location(), types, shares);
+    Value weights = picked.getValues(), choices = picked.getIndices();
+    if (m.choicesAddToOne)
+      weights = emit.divide(weights, emit.broadcastAlong(emit.sum(weights, {2}), weights, 2));
+    w.at(n.experts, "dispatch");
+    mlir::IntegerAttr experts = w.opBuilder().getI64IntegerAttr(m.experts);
+    mlir::Type slots = w.type({m.experts, shape[0], m.slots, m.hidden});
+    Value copies = ir::DispatchOp::create(w.opBuilder(), w.location(), slots, x, choices, emit.splat(1.0, weights),
+                                          Value(), experts);
+    w.at(n.experts, "linear");
+    Value first = w.parameter(n.experts + ".gate_up_proj", {m.experts, 2 * m.expertInner, m.hidden},
+                              {m.experts, 2, m.expertInner, m.hidden});
+    Value both = emit.dot(copies, first, {0}, {0}, {3}, {3}); // [E, B, slots, 2, inner]
+    auto half = [&](int64_t at) {
+      return emit.reshape(w.slice(both, 3, at, at + 1), {m.experts, shape[0], m.slots, m.expertInner});
+    };
+    w.at(n.experts, "activation");
+    Value gated = emit.multiply(w.activation(half(0), m.activation), half(1));
+    w.at(n.experts, "linear");
+    Value second = w.parameter(n.experts + ".down_proj", {m.experts, m.hidden, m.expertInner});
+    Value made = emit.dot(gated, second, {0}, {0}, {3}, {2});
+    w.at(n.experts, "combine");
+    Value y = ir::CombineOp::create(w.opBuilder(), w.location(), x.getType(), made, choices, weights, Value(), experts);
+    if (!m.sharedExpert)
+      return y;
+    Value all = mlp(x), gate = w.linear(x, 1, {1}, n.sharedGate, m.layout, /*hasBias=*/false);
+    w.at(n.sharedGate, "logistic");
+    gate = ir::LogisticOp::create(w.opBuilder(), w.location(), gate.getType(), gate);
+    gate = emit.broadcast(emit.reshape(gate, {shape[0], shape[1]}), ir::shapeOf(all), {0, 1});
+    return emit.add(y, emit.multiply(gate, all));
   }
 
   Value mlp(Value x) {

@@ -15,7 +15,7 @@ namespace kerf::frontend {
 
 namespace {
 
-constexpr int64_t kMostHeads = 1024, kMostHeadSize = 2048, kMostStep = int64_t(1) << 24;
+constexpr int64_t kMostExperts = 1 << 14, kMostHeads = 1024, kMostHeadSize = 2048, kMostStep = int64_t(1) << 24;
 constexpr double kMostElements =
     17592186044416.0; // 2^44 of one tensor: a batch of 2^24 tokens over a vocabulary of 2^20
 constexpr int64_t kDefaultBatch = 1, kDefaultSequence = 2048;
@@ -65,6 +65,8 @@ void readStep(ConfigReader &config, const TransformerModel &m, StepSize &step) {
     config.fail(fmt::format("--global-batch is {}, an integer from 1 to {} is needed", step.batch, kMostStep));
   if (step.sequence < 0 || step.sequence > kMostStep)
     config.fail(fmt::format("--sequence is {}, an integer from 1 to {} is needed", step.sequence, kMostStep));
+  if (!(step.expertCapacity > 0))
+    config.fail(fmt::format("--expert-capacity is {}, 'exact' or a number above 0 is needed", step.expertCapacity));
   if (step.batch == 0)
     step.batch = kDefaultBatch;
   if (m.task == Task::ImageClassification)
@@ -104,6 +106,8 @@ void checkElements(ConfigReader &config, const TransformerModel &m, const StepSi
   check("the attention's sums", {step.batch, m.heads, step.sequence});
   check("the embedding", {std::max({m.vocabulary, m.maxPositions, m.tokenTypes, m.classes}), m.hidden});
   check("the MLP's weight", {m.inner, m.hidden});
+  check("the experts' slots", {m.experts, step.batch, m.slots, std::max(m.hidden, 2 * m.expertInner)});
+  check("the experts' weight", {m.experts, 2 * m.expertInner, m.hidden});
   check("the projections' weight", {projected, m.hidden});
   if (m.position == PositionKind::RelativeBias)
     check("the attention's scores", {step.batch, m.heads, step.sequence, step.sequence});
@@ -158,7 +162,8 @@ void setActivation(ConfigReader &config, TransformerModel &m, const std::string 
 void readRotary(ConfigReader &config, TransformerModel &m, const StepSize &step, const RotaryKeys &keys) {
   std::optional<ConfigReader> section = config.section("rope_parameters|rope_scaling");
   // Older configurations have the base and the fraction beside the section.
-  double base = config.number(keys.base, 10000, 0), fraction = config.number(keys.fraction, keys.fractionOtherwise, 0);
+  double base = config.number(keys.base, keys.baseOtherwise, 0),
+         fraction = config.number(keys.fraction, keys.fractionOtherwise, 0);
   std::string type = "default";
   if (section) {
     base = section->number("rope_theta", base, 0);
@@ -223,6 +228,16 @@ void readWindow(ConfigReader &config, TransformerModel &m, const StepSize &step,
                             sliding, layers, *window, step.sequence));
 }
 
+void readExperts(ConfigReader &config, TransformerModel &m, const StepSize &step, const ExpertKeys &keys) {
+  m.experts = read(config, keys.experts, kMostExperts).value_or(1);
+  m.choices = read(config, keys.choices, kMostExperts).value_or(1);
+  m.expertInner = read(config, keys.inner, kMostSize).value_or(1);
+  if (m.choices > m.experts)
+    return config.fail(fmt::format("{} is {}, of {} experts", keys.choices.names, m.choices, m.experts));
+  double share = double(m.choices) * double(step.sequence) / double(m.experts) * step.expertCapacity;
+  m.slots = int64_t(std::ceil(std::min(share, double(step.sequence))));
+}
+
 /// Keys of the probabilities with which training drops elements, with the defaults of the configuration classes; "":
 /// none.
 static void readDropout(ConfigReader &config, const std::string &type, TransformerModel &m) {
@@ -241,7 +256,10 @@ static void readDropout(ConfigReader &config, const std::string &type, Transform
       {{"vit"}, {"attention_probs_dropout_prob", 0}, {"hidden_dropout_prob", 0}, {"hidden_dropout_prob", 0}},
       {{"t5"}, {"dropout_rate", 0.1}, {"dropout_rate", 0.1}, {"dropout_rate", 0.1}},
       {{"gpt_neox", "bloom", "falcon"}, {"attention_dropout", 0}, {"hidden_dropout", 0}, {"hidden_dropout", 0}},
-      {{"llama", "mistral", "qwen2", "qwen3", "gemma"}, {"attention_dropout", 0}, {}, {}},
+      {{"llama", "mistral", "qwen2", "qwen3", "gemma", "mixtral", "qwen2_moe", "qwen3_moe"},
+       {"attention_dropout", 0},
+       {},
+       {}},
   };
   auto drops = [&](const Key &key) {
     const nlohmann::json &given = config.value(key.name);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "ConfigReader.h"
+#include "kerf/Frontend/Import.h"
 
 namespace kerf::frontend {
 
@@ -49,7 +50,9 @@ struct ModuleNames {
   std::string tokens, positions, tokenTypes, embeddingNorm;
   std::string layers; // layer k is "LAYERS.k"
   std::string attention, fused, query, key, value, queryNorm, keyNorm, output, attentionNorm, mlpNorm;
-  std::string gate, up, down;
+  std::string gate, up, down; // where there are experts: of the one that all tokens take
+  std::string router, experts, sharedGate;
+  std::string expertGate, expertUp, expertDown; // in a checkpoint, after the expert's number
   std::string crossNorm, crossAttention, crossQuery, crossKey, crossValue, crossOutput; // on the encoder's result
   std::string relativeBias;                                                             // of the model, not of a layer
   std::string finalNorm, head;
@@ -86,6 +89,11 @@ struct TransformerModel {
   bool queryKeyValueBias = false, outputBias = false, mlpBias = false, headBias = false;
   bool gated = false; // the activation's result times a second product
   Activation activation = Activation::Gelu;
+  /// 0: one MLP for all tokens. Else each token takes `choices` of the experts, gated MLPs of width `expertInner`, and
+  /// an expert has `slots` for each sample.
+  int64_t experts = 0, choices = 0, expertInner = 0, slots = 0;
+  bool choicesAddToOne = false;             // the weights of a token's choices
+  bool sharedExpert = false;                // an MLP of width `inner` for all tokens, times a number of each
   bool scaledEmbedding = false;             // by the square root of the hidden size
   bool tiedHead = false;                    // the head's weight is the table of tokens
   bool scaledHead = false;                  // what the head takes, by 1 / the square root of the hidden size
@@ -95,7 +103,8 @@ struct TransformerModel {
 
 /// The size of one step, as asked for.
 struct StepSize {
-  int64_t batch = 0, sequence = 0; // 0: the default
+  int64_t batch = 0, sequence = 0;       // 0: the default
+  double expertCapacity = kExactExperts; // as in ImportOptions
 };
 
 /// The model of a configuration, checked: sizes are positive and fit each other, and so does `step`, whose defaults are

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Options.h"
 
+#include <charconv>
 #include <cmath>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -12,6 +13,17 @@ namespace kerf::tool {
 int fail(const Error &error) {
   fmt::print(stderr, "error: {}\n", error.message);
   return static_cast<int>(error.status);
+}
+
+/// 'exact' or a number above 0.
+static double capacityFrom(const std::string &text) {
+  if (text == "exact")
+    return kExactExperts;
+  double factor = 0;
+  auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), factor);
+  if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(factor) || factor <= 0)
+    throw CLI::ValidationError("--expert-capacity", fmt::format("'{}' is neither 'exact' nor a number above 0", text));
+  return factor;
 }
 
 void ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtypes) {
@@ -42,6 +54,12 @@ void ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtypes) {
   command.add_option(
       "--sequence", sequence,
       "tokens of a sample, of a config.json (default: the model's positions, up to 2048); exports have fixed sizes");
+  command
+      .add_option_function<std::string>(
+          "--expert-capacity", [this](const std::string &text) { expertCapacity = capacityFrom(text); },
+          "slots of an expert in each sample, of a config.json with experts: 'exact', as many as tokens (default), or "
+          "a multiple of its equal share of the choices (simulate: 1); copies beyond them are dropped")
+      ->type_name("exact|FACTOR");
   command.add_flag("--no-recognition", noRecognition,
                    "keep attention, normalization and GELU as the simple ops of the export");
 }
@@ -56,6 +74,7 @@ StepOptions ModelFlags::toStepOptions() const {
     options.import.weights = weights;
   options.import.globalBatch = globalBatch;
   options.import.sequence = sequence;
+  options.import.expertCapacity = expertCapacity;
   OptimizerOptions &o = options.optimizer;
   o.kind = optimizer == "adamw" ? OptimizerKind::AdamW : OptimizerKind::Sgd;
   o.momentum = momentum;

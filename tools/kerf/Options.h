@@ -15,6 +15,7 @@ struct ModelFlags {
   double momentum = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, clipNorm = 0;
   std::optional<double> weightDecay;
   int64_t globalBatch = 0, sequence = 0;
+  std::optional<double> expertCapacity;
   bool noRecognition = false;
 
   /// `dtypes`: those that the command knows, from f32 and f64 on.

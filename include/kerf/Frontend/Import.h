@@ -6,8 +6,12 @@
 #include "kerf/Package/TensorFile.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include <limits>
 
 namespace kerf {
+
+/// A capacity that drops no copy of a token.
+inline constexpr double kExactExperts = std::numeric_limits<double>::infinity();
 
 struct ImportOptions {
   /// F32 or F64: every floating tensor of the model is computed in it, explicit casts to another floating type
@@ -24,6 +28,9 @@ struct ImportOptions {
   /// Of a config.json: samples of one step and tokens of a sample; 0: 1, and the model's positions up to 2048. Exports
   /// have their own.
   int64_t globalBatch = 0, sequence = 0;
+  /// Of a config.json with experts: slots of an expert in each sample, as a multiple of its equal share of the sample's
+  /// choices, at most one for each token; copies beyond them are dropped. Nothing: kExactExperts, for predictions 1.
+  std::optional<double> expertCapacity;
   /// For predictions. A config.json: a run of alike layers is one call with `kerf.repeat`, ops after which the
   /// configuration drops elements out carry `kerf.dropout`; no weights are read.
   bool structureOnly = false;

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes the tiny Hugging Face models of this folder: config.json, model.safetensors, batches.npz and golden.json, with Transformers' own
-losses.
+losses. Of the folders given, else of all.
 
 Needs PyTorch 2.13 and Transformers 5.23 (pip install torch transformers). Weights and data are random from fixed seeds.
 """
 import json
 import os
+import sys
 
 import numpy as np
 import torch
@@ -33,6 +34,11 @@ MODELS = {
     "qwen2": ("qwen2", {**LLAMA, "rope_parameters": {"rope_type": "linear", "rope_theta": 1000.0, "factor": 2.0}}),
     "qwen3": ("qwen3", {**LLAMA, "head_dim": 8}),
     "gemma": ("gemma", {**LLAMA, "head_dim": 8, "num_key_value_heads": 1}),
+    "mixtral": ("mixtral", {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    "qwen2-moe": ("qwen2_moe", {**LLAMA, "num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 12,
+                                "shared_expert_intermediate_size": 20}),
+    "qwen3-moe": ("qwen3_moe", {**LLAMA, "head_dim": 8, "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 12,
+                                "norm_topk_prob": True}),
     "gpt-neox": ("gpt_neox", {**SMALL, "intermediate_size": 40, "max_position_embeddings": 32, "num_attention_heads": 2}),
     "gpt-neox-serial": ("gpt_neox", {**SMALL, "intermediate_size": 40, "max_position_embeddings": 32, "use_parallel_residual": False,
                                      "num_attention_heads": 2, "attention_bias": False,
@@ -110,7 +116,7 @@ def train(model, batches, optimizer):
 def make(folder, family, changes):
     torch.manual_seed(7)
     config = AutoConfig.for_model(family, **changes, **{key: 0.0 for key in NO_DROPOUT if hasattr(AutoConfig.for_model(family), key)})
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     model = CLASSES.get(family, AutoModelForCausalLM).from_config(config).eval()
     with torch.no_grad():  # norms that are not all ones, biases that are not all zeros, weights that matter
         for parameter in model.parameters():
@@ -139,8 +145,8 @@ def make(folder, family, changes):
 
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
-    for folder, (family, changes) in MODELS.items():
-        make(os.path.join(here, folder), family, changes)
+    for folder in sys.argv[1:] or MODELS:
+        make(os.path.join(here, folder), *MODELS[folder])
 
 
 if __name__ == "__main__":
