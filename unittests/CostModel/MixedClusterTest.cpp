@@ -117,7 +117,8 @@ Step randomStep(std::mt19937 &random, int64_t stages, int64_t data, int64_t mode
   s.work.stageAxes = s.axis(0);
   bool chunked = coin();
   s.plan.schedule.chunks = chunked ? 2 : 1;
-  s.plan.schedule.kind = chunked ? ScheduleKind::Interleaved : coin() ? ScheduleKind::GPipe : ScheduleKind::OneFOneB;
+  constexpr ScheduleKind kKinds[] = {ScheduleKind::GPipe, ScheduleKind::OneFOneB, ScheduleKind::ZeroBubble};
+  s.plan.schedule.kind = chunked ? ScheduleKind::Interleaved : kKinds[random() % 3];
   Segment &layer = s.work.parts[0].segments[0];
   layer.repeat = 1 + int64_t(random() % 3);
   layer.forward.kernels = {kernel(some(1e9))};
