@@ -266,8 +266,8 @@ GroupShape kerf::shapeBetween(const Cluster &from, const Cluster &to, const Betw
   return shape;
 }
 
-CollectiveModel::CollectiveModel(Mesh mesh, Cluster cluster)
-    : theMesh(std::move(mesh)), theCluster(std::move(cluster)) {
+CollectiveModel::CollectiveModel(Mesh mesh, Cluster cluster, std::shared_ptr<GroupShapes> shared)
+    : theMesh(std::move(mesh)), theCluster(std::move(cluster)), shared(std::move(shared)) {
   assert(theMesh.ranks() <= theCluster.ranks() && !theCluster.mixed());
   // Ranks that share a host's cores take turns, when they compute and when they move bytes.
   if (double turns = turnsOf(theCluster.device, theMesh.ranks()); turns > 1)
@@ -283,9 +283,22 @@ const GroupShape &CollectiveModel::group(std::span<const AxisRef> axes) const {
   std::vector<AxisRef> key(axes.begin(), axes.end());
   std::sort(key.begin(), key.end()); // the order of axes orders the ring's members, not where they lie
   auto it = groups.find(key);
-  if (it == groups.end())
-    it = groups.emplace(key, shapeOf(theMesh, theCluster, key)).first;
-  return it->second;
+  if (it != groups.end())
+    return it->second;
+  if (!shared)
+    return groups.emplace(key, shapeOf(theMesh, theCluster, key)).first->second;
+  std::vector<int64_t> lie = {theMesh.ranks()};
+  for (const AxisRef &ref : key) {
+    int64_t distance = theMesh.axes[ref.axis].size / (ref.before * ref.size);
+    for (size_t inner = ref.axis + 1; inner < theMesh.axes.size(); ++inner)
+      distance *= theMesh.axes[inner].size;
+    lie.push_back(distance);
+    lie.push_back(ref.size);
+  }
+  auto known = shared->find(lie);
+  if (known == shared->end())
+    known = shared->emplace(lie, shapeOf(theMesh, theCluster, key)).first;
+  return groups.emplace(key, known->second).first->second;
 }
 
 double CollectiveModel::seconds(Collective collective, std::span<const AxisRef> axes, double bytes) const {

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The step as a timeline: tasks in the schedule's order, then reduction, optimizer and gathers.
 #include "kerf/CostModel/Simulator.h"
-#include "StepMemory.h"
 #include "TaskCost.h"
+#include "kerf/CostModel/StepMemory.h"
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <fmt/format.h>
+#include <limits>
 #include <numeric>
 
 using namespace kerf;
 using namespace kerf::cost;
 
 namespace {
+
+constexpr double kLessRounding = 1 - 1e-12; // what sums of doubles in another order may differ by
 
 double total(const std::map<std::string, double> &byAxes) {
   return std::accumulate(byAxes.begin(), byAxes.end(), 0.0,
@@ -293,4 +297,101 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
   result.tokensPerSecond = work.tokens / result.stepSeconds;
   result.modelFlopsUtilization = work.modelFlops / result.stepSeconds / pipeline.peakFlopsOfAll(work.dtype);
   return result;
+}
+
+double kerf::leastPipelineSeconds(const std::vector<StageSeconds> &all, const ScheduleOptions &schedule,
+                                  bool sendsOverlap) {
+  auto stages = static_cast<int64_t>(all.size());
+  // The first microbatch from a stage to the last one and back, until its backward can begin.
+  std::vector<double> roundTrip(stages);
+  for (int64_t s = stages - 1; s >= 0; --s) {
+    roundTrip[s] = all[s].forward + all[s].sendOn;
+    if (s + 1 < stages)
+      roundTrip[s] += roundTrip[s + 1] + all[s + 1].backward + all[s + 1].sendBack;
+  }
+  // Until then the stage can do no more than the forwards that the schedule has before its first backward.
+  auto busy = [&](int64_t s) { return all[s].busy + std::max(0.0, roundTrip[s] - all[s].warmup); };
+  double least = 0;
+  if (schedule.kind == ScheduleKind::ZeroBubble) { // a stage's step begins with its own first task
+    for (int64_t s = 0; s < stages; ++s)
+      least = std::max(least, busy(s) + all[s].after);
+    return least * kLessRounding;
+  }
+  double there = 0; // of the first microbatch to stage s
+  for (int64_t s = 0; s < stages; ++s) {
+    // Stages before it still have the backward of its last microbatch to do.
+    double end = there + busy(s);
+    least = std::max(least, end + all[s].after);
+    for (int64_t i = s - 1; i >= 0; --i) {
+      end += all[i].backward + (sendsOverlap ? all[i + 1].sendBack : 0);
+      least = std::max(least, end + all[i].after);
+    }
+    there += all[s].forward + all[s].sendOn;
+  }
+  return least * kLessRounding;
+}
+
+double kerf::mostForwardsFirst(const ScheduleOptions &schedule, int64_t stage) {
+  switch (schedule.kind) {
+  case ScheduleKind::OneFOneB:
+    return static_cast<double>(std::min(schedule.microbatches, schedule.stages - stage));
+  case ScheduleKind::ZeroBubble: {
+    if (schedule.variant == ZeroBubbleVariant::H1)
+      return static_cast<double>(schedule.stages);
+    // As many as the limit holds, or as the order written by hand has.
+    double limit = static_cast<double>(schedule.stages) * (schedule.variant == ZeroBubbleVariant::OneLimit ? 1 : 2);
+    double each = schedule.activations.empty() ? 1 : schedule.activations[stage];
+    return each > 0 ? std::max(limit, std::ceil(limit / each)) : std::numeric_limits<double>::infinity();
+  }
+  case ScheduleKind::GPipe:
+  case ScheduleKind::Interleaved:
+    break;
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+double kerf::leastStepSeconds(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline) {
+  if (!checkFits(work, plan, pipeline))
+    return 0;
+  Timeline timeline(work, plan, pipeline);
+  ScheduleOptions schedule = plan.schedule;
+  bool split = schedule.kind == ScheduleKind::ZeroBubble;
+  if (split)
+    describeActivations(work, plan, schedule);
+  int64_t stages = schedule.stages, count = schedule.microbatches;
+  std::vector<StageSeconds> all(stages);
+  double update = 0;
+  for (int64_t s = 0; s < stages; ++s) {
+    StageSeconds &its = all[s];
+    auto one = [&](TaskKind kind, int64_t microbatch, int64_t chunk) {
+      return timeline.cost(s, {kind, microbatch, chunk}).seconds;
+    };
+    auto first = [&](TaskKind kind, double number, int64_t chunk) { // of so many microbatches
+      bool withLast = number >= static_cast<double>(count);
+      double others = std::min(number, static_cast<double>(count - 1));
+      return (withLast ? one(kind, count - 1, chunk) : 0) + (others > 0 ? others * one(kind, 0, chunk) : 0);
+    };
+    auto quickest = [&](TaskKind kind) { return std::min(one(kind, 0, 0), one(kind, count - 1, 0)); };
+    auto whole = static_cast<double>(count);
+    for (int64_t c = 0; c < schedule.chunks; ++c)
+      its.busy += first(TaskKind::Forward, whole, c) +
+                  (split ? first(TaskKind::InputGradient, whole, c) + first(TaskKind::WeightGradient, whole, c)
+                         : first(TaskKind::Backward, whole, c));
+    its.forward = quickest(TaskKind::Forward);
+    its.backward = quickest(split ? TaskKind::InputGradient : TaskKind::Backward);
+    its.sendOn = s + 1 < stages ? timeline.sendSeconds(s, {TaskKind::Forward, 0, 0}) : 0;
+    its.sendBack = s > 0 ? timeline.sendSeconds(s, {TaskKind::Backward, 0, 0}) : 0;
+    double before = mostForwardsFirst(schedule, s);
+    its.warmup = schedule.chunks > 1 || before > 1e18 ? before : first(TaskKind::Forward, before, 0);
+    if (!plan.overlap.stage && schedule.chunks == 1) { // its messages hold a stage up
+      its.busy += whole * (its.sendOn + its.sendBack);
+      its.warmup += std::min(before, whole) * its.sendOn;
+    }
+    Ending ending = endingOf(timeline, s);
+    update = std::max(update, ending.optimizer + total(ending.gather));
+    its.after = total(ending.reduction) + ending.tied;
+    if (!split)
+      its.after += timeline.cost(s, {TaskKind::Backward, count - 1, 0}).tail;
+  }
+  return leastPipelineSeconds(all, schedule, plan.overlap.stage) + update * kLessRounding;
 }

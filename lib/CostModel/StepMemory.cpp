@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Korthikanti et al. 2022 count activations; Rajbhandari et al. 2020 (ZeRO) parameters, gradients and states.
-#include "StepMemory.h"
+#include "kerf/CostModel/StepMemory.h"
 #include <algorithm>
 #include <fmt/format.h>
 
 using namespace kerf;
-using namespace kerf::cost;
 
 namespace {
 
@@ -81,7 +80,7 @@ Fixed fixedBytes(const StepWork &work, const StepPlan &plan, int64_t stage) {
 
 } // namespace
 
-void kerf::cost::describeActivations(const StepWork &work, const StepPlan &plan, ScheduleOptions &options) {
+void kerf::describeActivations(const StepWork &work, const StepPlan &plan, ScheduleOptions &options) {
   double most = 0, mean = 0;
   options.activations.clear();
   for (size_t s = 0; s < work.part.size(); ++s) {
@@ -100,8 +99,8 @@ void kerf::cost::describeActivations(const StepWork &work, const StepPlan &plan,
     bytes = mean > 0 ? bytes / mean : 1;
 }
 
-StageMemory kerf::cost::memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule,
-                                 const Device &device, int64_t stage) {
+StageMemory kerf::memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
+                           int64_t stage) {
   StageMemory memory;
   Fixed fixed = fixedBytes(work, plan, stage);
   memory.weights = fixed.weights;
@@ -113,6 +112,7 @@ StageMemory kerf::cost::memoryOf(const StepWork &work, const StepPlan &plan, con
     held.push_back(heldBy(work.parts[part], plan.recomputeAt(stage)));
   // Walk the order; a backward holds its microbatch until its end.
   double now = 0, peak = -1, peakHeld = 0, peakExtra = 0;
+  const Task *moment = nullptr;
   std::vector<int64_t> inFlight(schedule.chunks, 0), atPeak = inFlight;
   for (const Task &task : schedule.order[stage]) {
     const Held &part = held[task.chunk];
@@ -127,9 +127,7 @@ StageMemory kerf::cost::memoryOf(const StepWork &work, const StepPlan &plan, con
       peakHeld = now;
       peakExtra = extra;
       atPeak = inFlight;
-      memory.moment = fmt::format("{} of microbatch {}", toString(task.kind), task.microbatch);
-      if (schedule.chunks > 1)
-        memory.moment += fmt::format(" on chunk {}", task.chunk);
+      moment = &task;
     }
     if (task.kind == TaskKind::Backward)
       now -= part.all;
@@ -138,6 +136,11 @@ StageMemory kerf::cost::memoryOf(const StepWork &work, const StepPlan &plan, con
     if (task.kind == TaskKind::WeightGradient)
       now -= part.forWeights;
     inFlight[task.chunk] -= task.kind == TaskKind::Backward || task.kind == TaskKind::WeightGradient;
+  }
+  if (moment) {
+    memory.moment = fmt::format("{} of microbatch {}", toString(moment->kind), moment->microbatch);
+    if (schedule.chunks > 1)
+      memory.moment += fmt::format(" on chunk {}", moment->chunk);
   }
   memory.activations = peakHeld;
   memory.workspace = peakExtra + fixed.gathered;

@@ -3,6 +3,7 @@
 #include "kerf/PlanSearch/PlanSearch.h"
 #include "Prices.h"
 #include "Space.h"
+#include "kerf/CostModel/StepMemory.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include <algorithm>
 #include <chrono>
@@ -29,11 +30,6 @@ struct Open {
   }
 };
 
-struct Simulated {
-  Plan plan;
-  Simulation simulation;
-};
-
 class Searching {
 public:
   Searching(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
@@ -46,11 +42,17 @@ private:
   Result<double> boundOfMesh(const Choice &choice);
   Result<double> boundOfLayout(const Choice &choice);
   Result<double> boundOfExecution(const Choice &choice);
+  Result<double> boundOfCut(const Choice &choice);
   Result<double> boundOf(const Choice &choice);
   Status open(std::vector<Choice> choices, double atLeast);
-  Status evaluate(const Choice &choice);
-  void keep(Simulated result);
-  Result<std::optional<Simulated>> simulated(const Plan &plan);
+  struct Candidate;
+  Result<std::optional<Candidate>> candidate(const Choice &choice);
+  const Schedule *scheduleOf(const ScheduleOptions &options);
+  std::optional<std::vector<std::string>> fittingModes(const Candidate &one);
+  bool mayFit(const Candidate &one);
+  Status prepare(const Choice &choice, double atLeast);
+  Status judge(const Choice &choice);
+  void keep(FoundPlan result);
   LayoutKey keyOf(const Choice &choice) const;
   Result<const ModelWork *> workOf(const LayoutKey &key);
   const Cluster &clusterOf(int64_t ranks);
@@ -71,9 +73,12 @@ private:
   int64_t numbers = 0;
   std::priority_queue<Open> queue;
   std::map<int64_t, Cluster> clusters;
+  std::shared_ptr<GroupShapes> shapes = std::make_shared<GroupShapes>();
   std::map<std::vector<int64_t>, std::unique_ptr<CollectiveModel>> models;
   std::map<LayoutKey, PassSeconds> kernels;
   std::map<std::pair<LayoutKey, const CollectiveModel *>, PassSeconds> passes;
+  std::optional<Schedule> lastSchedule; // cuts of one execution share it
+  std::tuple<ScheduleKind, int64_t, int64_t, int64_t> lastKey;
   FoundPlans found;
 };
 
@@ -109,7 +114,7 @@ const CollectiveModel &Searching::collectivesOf(const Choice &choice) {
   }
   std::unique_ptr<CollectiveModel> &model = models[key];
   if (!model)
-    model = std::make_unique<CollectiveModel>(mesh, clusterOf(mesh.ranks()));
+    model = std::make_unique<CollectiveModel>(mesh, clusterOf(mesh.ranks()), shapes);
   return *model;
 }
 
@@ -172,6 +177,21 @@ Result<double> Searching::boundOfExecution(const Choice &choice) {
   return bound;
 }
 
+/// Stage by stage.
+Result<double> Searching::boundOfCut(const Choice &choice) {
+  LayoutKey key = keyOf(choice);
+  auto work = workOf(key);
+  if (!work)
+    return work.error();
+  if (!options.constraints.stages.empty() || space->layers() == 0)
+    return 0.0;
+  auto schedule = scheduleOptions(choice.pipelining.name, choice.pipelining.variant, choice.frame.stage,
+                                  space->microbatches(choice), choice.pipelining.chunks);
+  if (!schedule)
+    return kInfinity;
+  return cutSeconds(**work, passes.at({key, &collectivesOf(choice)}), space->layersOfParts(choice), *schedule);
+}
+
 Result<double> Searching::boundOf(const Choice &choice) {
   switch (choice.level) {
   case Choice::Level::Mesh:
@@ -181,7 +201,9 @@ Result<double> Searching::boundOf(const Choice &choice) {
   case Choice::Level::Execution:
     return boundOfExecution(choice);
   case Choice::Level::Cut:
-    break;
+    return boundOfCut(choice);
+  case Choice::Level::Ready:
+    break; // bounded where they are made
   }
   return 0.0;
 }
@@ -199,80 +221,156 @@ Status Searching::open(std::vector<Choice> choices, double atLeast) {
   return ok();
 }
 
-/// Nothing: a schedule that cannot be (a number of microbatches that the stages do not divide).
-Result<std::optional<Simulated>> Searching::simulated(const Plan &plan) {
-  auto completed = completePlan(plan, options.constraintsFile, all, job);
+/// A plan on its way to be simulated.
+struct Searching::Candidate {
+  CompletedPlan completed;
+  StepWork work;
+  StepPlan step;
+  std::unique_ptr<CollectiveModel> collectives;
+};
+
+/// Nothing: a plan that cannot be (a number of microbatches that the stages do not divide).
+Result<std::optional<Searching::Candidate>> Searching::candidate(const Choice &choice) {
+  Plan plan = space->plan(choice);
+  if (plan.recompute.empty())
+    plan.recompute = {"none"};
+  auto completed = completePlan(std::move(plan), options.constraintsFile, all, job);
   if (!completed)
-    return std::optional<Simulated>();
+    return std::optional<Candidate>();
   auto model = workOf(layoutOf(completed->plan));
   if (!model)
     return model.error();
   auto work = stepWork(*completed, job, **model);
   if (!work)
-    return std::optional<Simulated>();
-  CollectiveModel collectives(completed->mesh, completed->cluster);
-  auto simulation = simulate(*work, stepPlan(*completed, job), collectives);
-  if (!simulation)
-    return std::optional<Simulated>();
-  ++found.statistics.simulated;
-  simulation->fits = std::all_of(simulation->memory.begin(), simulation->memory.end(),
-                                 [&](const StageMemory &stage) { return stage.deviceBytes <= memoryLimit; });
-  return std::optional<Simulated>({std::move(completed->plan), std::move(*simulation)});
+    return std::optional<Candidate>();
+  auto collectives = std::make_unique<CollectiveModel>(completed->mesh, completed->cluster, shapes);
+  StepPlan step = stepPlan(*completed, job);
+  return std::optional<Candidate>({std::move(*completed), std::move(*work), std::move(step), std::move(collectives)});
 }
 
-/// Every stage recomputes as little as lets it fit: more never makes a schedule of fixed order faster. Schedules that
-/// are searched depend on it, and get one mode for all stages.
-Status Searching::evaluate(const Choice &choice) {
-  const char *const modes[] = {"none", "selective", "full"};
-  Plan plan = space->plan(choice);
-  bool pinned = !plan.recompute.empty();
-  bool alike = choice.pipelining.name == "zero-bubble" || choice.frame.stage == 1;
-  std::vector<size_t> mode(alike ? 1 : choice.frame.stage, 0);
-  while (true) {
-    if (!pinned) {
-      plan.recompute.clear();
-      for (size_t stage : mode)
-        plan.recompute.push_back(modes[stage]);
-      if (std::equal(mode.begin() + 1, mode.end(), mode.begin()))
-        plan.recompute.resize(1);
-    }
-    auto simulation = simulated(plan);
-    if (!simulation)
-      return simulation.error();
-    if (!*simulation || (*simulation)->simulation.stepSeconds >= threshold())
-      return ok();
-    Simulated &result = **simulation;
-    if (result.simulation.fits) {
-      keep(std::move(result));
-      return ok();
-    }
-    bool more = false, least = true;
-    double most = 0;
-    for (size_t s = 0; s < result.simulation.memory.size(); ++s) {
-      most = std::max(most, result.simulation.memory[s].deviceBytes);
-      if (result.simulation.memory[s].deviceBytes <= memoryLimit)
-        continue;
-      size_t &its = mode[alike ? 0 : s];
-      if (pinned || its + 1 == std::size(modes)) {
-        least = false;
-        continue;
-      }
-      more = true;
-    }
-    if (!least)
-      leastMemory = std::min(leastMemory, most);
-    if (!least || !more)
-      return ok();
-    std::vector<size_t> next = mode;
-    for (size_t s = 0; s < result.simulation.memory.size(); ++s)
-      if (result.simulation.memory[s].deviceBytes > memoryLimit)
-        next[alike ? 0 : s] = mode[alike ? 0 : s] + 1;
-    mode = next;
+/// Of the order alone; not for schedules that are searched for the seconds of their tasks.
+const Schedule *Searching::scheduleOf(const ScheduleOptions &options) {
+  std::tuple key(options.kind, options.stages, options.microbatches, options.chunks);
+  if (!lastSchedule || lastKey != key) {
+    auto made = makeSchedule(options);
+    lastSchedule = made ? std::make_optional(std::move(*made)) : std::nullopt;
+    lastKey = key;
   }
+  return lastSchedule ? &*lastSchedule : nullptr;
+}
+
+/// The least recomputation with which each stage fits: more of it never makes a stage faster. Nothing: some stage does
+/// not fit with any.
+std::optional<std::vector<std::string>> Searching::fittingModes(const Candidate &one) {
+  const Schedule *schedule = scheduleOf(one.step.schedule);
+  if (!schedule)
+    return std::nullopt;
+  constexpr std::pair<Recompute, const char *> kModes[] = {
+      {Recompute::None, "none"}, {Recompute::Selective, "selective"}, {Recompute::Full, "full"}};
+  const Device &device = one.collectives->cluster().device;
+  bool pinned = !options.constraints.recompute.empty(), fits = true;
+  std::vector<std::string> modes;
+  double most = 0;
+  StepPlan tried = one.step;
+  for (int64_t s = 0; s < one.step.schedule.stages; ++s) {
+    double bytes = 0;
+    for (auto [mode, word] : kModes) {
+      if (!pinned) {
+        tried.recompute = mode;
+        tried.recomputeOfStage.clear();
+      }
+      bytes = memoryOf(one.work, tried, *schedule, device, s).deviceBytes;
+      if (bytes > memoryLimit && !pinned)
+        continue;
+      modes.push_back(word);
+      break;
+    }
+    most = std::max(most, bytes);
+    fits &= bytes <= memoryLimit;
+  }
+  if (!fits) {
+    leastMemory = std::min(leastMemory, most);
+    return std::nullopt;
+  }
+  if (pinned)
+    return std::vector<std::string>();
+  if (std::all_of(modes.begin(), modes.end(), [&](const std::string &mode) { return mode == modes.front(); }))
+    modes.resize(1);
+  return modes;
+}
+
+/// With a single microbatch, which any schedule holds at least.
+bool Searching::mayFit(const Candidate &one) {
+  Schedule single;
+  single.stages = one.step.schedule.stages;
+  single.microbatches = 1;
+  single.order.assign(single.stages, {{TaskKind::Forward, 0, 0}, {TaskKind::Backward, 0, 0}});
+  for (int64_t s = 0; s < single.stages; ++s)
+    if (memoryOf(one.work, one.step, single, one.collectives->cluster().device, s).deviceBytes > memoryLimit)
+      return false;
+  return true;
+}
+
+/// Decides recomputation; nothing is opened where the plan cannot be, or does not fit.
+Status Searching::prepare(const Choice &choice, double atLeast) {
+  auto made = candidate(choice);
+  if (!made)
+    return made.error();
+  if (!*made)
+    return ok();
+  Candidate &one = **made;
+  const ScheduleOptions &schedule = one.step.schedule;
+  bool searched = schedule.kind == ScheduleKind::ZeroBubble && schedule.variant != ZeroBubbleVariant::H1;
+  std::vector<std::vector<std::string>> modes = {{}};
+  if (!searched) {
+    auto fitting = fittingModes(one);
+    if (!fitting)
+      return ok();
+    modes = {std::move(*fitting)};
+  } else if (options.constraints.recompute.empty()) { // the order may depend on it: all stages alike
+    modes = {{"none"}, {"selective"}, {"full"}};
+  }
+  for (auto &mode : modes) {
+    Choice ready = choice;
+    ready.level = Choice::Level::Ready;
+    ready.recompute = std::move(mode);
+    if (!ready.recompute.empty()) {
+      one.completed.plan.recompute = ready.recompute;
+      one.step = stepPlan(one.completed, job);
+    }
+    if (searched && !mayFit(one))
+      continue;
+    double bound = std::max(atLeast, leastStepSeconds(one.work, one.step, PipelineModel(*one.collectives)));
+    if (bound < threshold())
+      queue.push({bound, numbers++, std::move(ready)});
+  }
+  return ok();
+}
+
+Status Searching::judge(const Choice &choice) {
+  auto made = candidate(choice);
+  if (!made)
+    return made.error();
+  if (!*made)
+    return ok();
+  Candidate &one = **made;
+  auto simulation = simulate(one.work, one.step, *one.collectives);
+  if (!simulation)
+    return ok();
+  ++found.statistics.simulated;
+  double most = 0;
+  for (const StageMemory &stage : simulation->memory)
+    most = std::max(most, stage.deviceBytes);
+  simulation->fits = most <= memoryLimit;
+  if (!simulation->fits)
+    leastMemory = std::min(leastMemory, most);
+  else if (simulation->stepSeconds < threshold())
+    keep({std::move(one.completed.plan), std::move(*simulation)});
+  return ok();
 }
 
 /// Among the best, one of a kind: plans of the same mesh, order and schedule differ in details only.
-void Searching::keep(Simulated result) {
+void Searching::keep(FoundPlan result) {
   auto kind = [](const Plan &plan) {
     return std::tuple(plan.meshSizes, plan.mesh(), plan.schedule.name, plan.schedule.chunks, plan.schedule.variant);
   };
@@ -349,7 +447,10 @@ Result<FoundPlans> Searching::run() {
       status = open(space->cuts(top.choice), top.bound);
       break;
     case Choice::Level::Cut:
-      status = evaluate(top.choice);
+      status = prepare(top.choice, top.bound);
+      break;
+    case Choice::Level::Ready:
+      status = judge(top.choice);
       break;
     }
     if (!status)

@@ -34,16 +34,52 @@ PassSeconds passSeconds(const ModelWork &model, const Device &device, const Coll
   double cheapest = std::numeric_limits<double>::infinity();
   for (const ChainLink &link : model.chain) {
     const Segment &segment = link.segment;
-    double forward = bodySeconds(segment.forward, device, collectives, tensorOverlap);
-    double backward = bodySeconds(segment.inputGradient, device, collectives, tensorOverlap) +
-                      bodySeconds(segment.weightGradient, device, collectives, tensorOverlap);
-    seconds.forward += static_cast<double>(times(link)) * forward;
-    seconds.backward += static_cast<double>(times(link)) * backward;
+    auto body = [&](const PassWork &pass) { return bodySeconds(pass, device, collectives, tensorOverlap); };
+    PassSeconds::Link one{body(segment.forward), body(segment.inputGradient), body(segment.weightGradient)};
+    seconds.links.push_back(one);
+    seconds.forward += static_cast<double>(times(link)) * one.forward;
+    seconds.backward += static_cast<double>(times(link)) * one.backward();
     if (link.layers)
-      cheapest = std::min(cheapest, forward + backward);
+      cheapest = std::min(cheapest, one.forward + one.backward());
   }
   seconds.layer = cheapest < std::numeric_limits<double>::infinity() ? cheapest : 0;
   return seconds;
+}
+
+double cutSeconds(const ModelWork &model, const PassSeconds &pass, const std::vector<int64_t> &layersOfParts,
+                  const ScheduleOptions &schedule) {
+  auto parts = static_cast<int64_t>(layersOfParts.size());
+  auto microbatches = static_cast<double>(schedule.microbatches);
+  bool split = schedule.kind == ScheduleKind::ZeroBubble;
+  std::vector<StageSeconds> stages(schedule.stages);
+  int64_t begin = 0;
+  for (int64_t p = 0; p < parts; ++p) {
+    int64_t end = begin + layersOfParts[p], at = 0;
+    PassSeconds::Link part;
+    for (size_t l = 0; l < model.chain.size(); ++l) {
+      int64_t layers = model.chain[l].layers;
+      // What stands between two runs goes with either: left out.
+      int64_t count = layers   ? std::max<int64_t>(0, std::min(end, at + layers) - std::max(begin, at))
+                      : l == 0 ? p == 0
+                      : l + 1 == model.chain.size() ? p + 1 == parts
+                                                    : 0;
+      at += layers;
+      part.forward += static_cast<double>(count) * pass.links[l].forward;
+      part.inputGradient += static_cast<double>(count) * pass.links[l].inputGradient;
+      part.weightGradient += static_cast<double>(count) * pass.links[l].weightGradient;
+    }
+    begin = end;
+    StageSeconds &stage = stages[p % schedule.stages];
+    stage.busy += microbatches * (part.forward + part.backward());
+    if (p < schedule.stages) {
+      stage.forward = part.forward;
+      stage.backward = split ? part.inputGradient : part.backward();
+      // Searched orders: as many as fit, which the cut decides.
+      bool known = schedule.kind == ScheduleKind::OneFOneB || (split && schedule.variant == ZeroBubbleVariant::H1);
+      stage.warmup = known ? mostForwardsFirst(schedule, p) * part.forward : std::numeric_limits<double>::infinity();
+    }
+  }
+  return leastPipelineSeconds(stages, schedule, true);
 }
 
 double bestSeconds(const ModelWork &model, const Device &device) {

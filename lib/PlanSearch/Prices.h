@@ -9,7 +9,12 @@ namespace kerf::plansearch {
 
 /// Of one microbatch through the whole chain on one rank's share: kernels, and the collectives that nothing hides.
 struct PassSeconds {
-  double forward = 0, backward = 0; // no recomputation
+  struct Link {
+    double forward = 0, inputGradient = 0, weightGradient = 0;
+    double backward() const { return inputGradient + weightGradient; }
+  };
+  std::vector<Link> links;          // of the chain: one layer of each run
+  double forward = 0, backward = 0; // of all layers; no recomputation
   double layer = 0;                 // of the cheapest layer, both passes
   double whole() const { return forward + backward; }
 };
@@ -19,6 +24,10 @@ PassSeconds passSeconds(const ModelWork &model, const Device &device, const Coll
 
 /// FLOPs over the best rate that the device reaches with any shape.
 double bestSeconds(const ModelWork &model, const Device &device);
+
+/// A bound of the pipeline's seconds (no optimizer), parts with so many layers each.
+double cutSeconds(const ModelWork &model, const PassSeconds &pass, const std::vector<int64_t> &layersOfParts,
+                  const ScheduleOptions &schedule);
 
 /// Of all parameters of the chain, one after the other.
 struct ParameterSeconds {

@@ -194,6 +194,8 @@ Plan Space::plan(const Choice &choice) const {
   plan.order = choice.order;
   plan.schedule = {choice.pipelining.name, choice.pipelining.chunks, choice.pipelining.variant};
   plan.optimizerSharding = choice.optimizerSharding;
+  if (!choice.recompute.empty())
+    plan.recompute = choice.recompute;
   if (choice.level < Choice::Level::Cut || !given.stages.empty() || layerCount == 0)
     return plan;
   int64_t next = 0, stages = choice.frame.stage;

@@ -20,7 +20,7 @@ struct Pipelining {
 
 /// A plan as far as it is decided.
 struct Choice {
-  enum class Level { Mesh, Layout, Execution, Cut };
+  enum class Level { Mesh, Layout, Execution, Cut, Ready };
   Level level = Level::Mesh;
   Frame frame;
   // Layout
@@ -32,6 +32,8 @@ struct Choice {
   std::vector<int64_t> optimizerSharding;
   // Cut: layers of the first and of the last part; those between share the rest evenly, the first ones one more.
   int64_t first = 0, last = 0;
+  // Ready: known to fit where the schedule's order is known
+  std::vector<std::string> recompute;
 };
 
 class Space {

@@ -2,6 +2,8 @@
 // kerf import, plan, compile: from a model to a package.
 #include "Options.h"
 
+#include "kerf/Compiler/PlanWhole.h"
+#include "kerf/Report/StepText.h"
 #include "kerf/Search/ProblemFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/raw_ostream.h"
@@ -133,10 +135,56 @@ struct ImportCommand {
 struct PlanCommand {
   ModelFlags model;
   PlanFlags plan;
-  std::string output, report, dumpProblem;
+  std::string output, report, dumpProblem, search;
   bool json = false;
 
+  /// Everything that a plan can say, judged by the simulator.
+  int runWhole(const Cluster &cluster) {
+    auto given = plan.toPlanOptions();
+    if (!given)
+      return fail(given.error());
+    if (!dumpProblem.empty())
+      return fail({"--dump-problem is for --search runnable: it writes the placement problem of one mesh"});
+    WholePlanOptions options;
+    options.step = model.toStepOptions();
+    options.dtype = model.dtype;
+    options.search.constraints = given->constraints;
+    options.search.constraintsFile = given->constraintsFile;
+    options.search.memoryLimitBytes = given->memoryLimitBytes;
+    options.search.top = plan.top + 1;
+    if (plan.budgetSeconds > 0)
+      options.search.seconds = plan.budgetSeconds;
+    options.search.progress = [](double best, double bound) {
+      fmt::print(stderr, "best {:.4g} s, bound {:.4g} s\n", best, bound);
+    };
+    auto context = createContext();
+    auto found = planWhole(*context, model.model, cluster, options);
+    if (!found)
+      return fail(found.error());
+    warn(found->warnings);
+    Plan &best = found->found.plans.front().plan;
+    best.clusterHash = sha256(toJson(cluster));
+    std::string text = toJson(best), told = toText(found->found, model.model, cluster);
+    if (!output.empty())
+      if (Status status = writeFile(output, text); !status)
+        return fail(status.error());
+    if (!report.empty())
+      if (Status status = writeFile(report, told); !status)
+        return fail(status.error());
+    fmt::print("{}", json ? text : told);
+    return 0;
+  }
+
   int run() {
+    if (search != "runnable") {
+      auto cluster = plan.toCluster();
+      if (!cluster)
+        return fail(cluster.error());
+      if (search == "all" || cluster->device.kind != "cpu")
+        return runWhole(*cluster);
+    }
+    if (model.dtype != "f32" && model.dtype != "f64")
+      return fail({fmt::format("--dtype {} is for --search all: programs run in f32 and f64", model.dtype)});
     auto imported = importStep(model, /*gradientNorms=*/false);
     if (!imported)
       return fail(imported.error());
@@ -212,12 +260,16 @@ void addPlan(CLI::App &app, int &status) {
                               "Find the fastest plan that fits.\n"
                               "Example: kerf plan model.onnx --cluster clusters/dgx-a100.json --ranks 8 -o plan.json",
                               status);
-  command->model.addTo(*sub);
+  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"});
   command->plan.addTo(*sub);
   sub->add_option("-o,--output", command->output, "write the plan: plan.json");
   sub->add_option("--report", command->report, "write the report: F.txt or F.json");
   sub->add_option("--dump-problem", command->dumpProblem,
                   "write the placement problem of the plan's mesh, for kerf solve: P.json or P.json.gz");
+  sub->add_option("--search", command->search,
+                  "runnable: what kerf compile can lower today (default on CPU ranks); all: everything that a plan can "
+                  "say (default on other devices)")
+      ->check(CLI::IsMember({"runnable", "all"}));
   sub->add_flag("--json", command->json, "print the plan instead of the report");
 }
 

@@ -3,6 +3,7 @@
 #include "Options.h"
 
 #include "kerf/Compiler/Simulate.h"
+#include "kerf/Report/StepText.h"
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -59,36 +60,6 @@ Json toJson(const Simulated &simulated) {
   return root;
 }
 
-std::string toText(const Simulated &simulated, const std::string &clusterName) {
-  const Simulation &s = simulated.simulation;
-  const Breakdown &b = s.breakdown;
-  std::string text = fmt::format("{} ranks of {}\n", simulated.mesh.ranks(), clusterName);
-  text += fmt::format("  step         {:.4g} s, {:.4g} tokens/s, {:.1f} % of peak\n", s.stepSeconds, s.tokensPerSecond,
-                      100 * s.modelFlopsUtilization);
-  text += fmt::format("  compute      forward {:.4g} s, backward {:.4g} s, recomputed {:.4g} s, optimizer {:.4g} s\n",
-                      b.forward, b.backward, b.recompute, b.optimizer);
-  for (const auto &[axis, seconds] : b.collectives) {
-    auto exposed = b.exposed.find(axis);
-    text += fmt::format("  collectives  {}: {:.4g} s, {:.4g} s of them waited for\n", axis, seconds,
-                        exposed == b.exposed.end() ? 0.0 : exposed->second);
-  }
-  text += fmt::format("  bubble       {:.4g} s\n", b.bubble);
-  const StageMemory *most = &s.memory.front();
-  size_t stage = 0;
-  for (size_t i = 0; i < s.memory.size(); ++i)
-    if (s.memory[i].deviceBytes / s.memory[i].limitBytes > most->deviceBytes / most->limitBytes) {
-      most = &s.memory[i];
-      stage = i;
-    }
-  text += fmt::format("  memory       {:.2f} GiB allocated, {:.2f} GiB on the device, of {:.2f} GiB: {}\n",
-                      most->peakBytes / kGiB, most->deviceBytes / kGiB, most->limitBytes / kGiB,
-                      s.fits ? "fits" : "does not fit");
-  text += fmt::format("               the most is on stage {}, in the {}\n", stage, most->moment);
-  for (const auto &[name, bytes] : most->largest)
-    text += fmt::format("               {:>10.2f} GiB  {}\n", bytes / kGiB, name);
-  return text;
-}
-
 struct SimulateCommand {
   ModelFlags model;
   std::string cluster, plan, trace;
@@ -128,7 +99,7 @@ struct SimulateCommand {
     if (json)
       fmt::print("{}\n", toJson(*simulated).dump(2));
     else
-      fmt::print("{}", toText(*simulated, machine->name));
+      fmt::print("{}", toText(simulated->simulation, simulated->mesh.ranks(), machine->name));
     return 0;
   }
 };

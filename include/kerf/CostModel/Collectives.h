@@ -7,6 +7,7 @@
 #include "kerf/Sharding/Reshard.h"
 #include "kerf/Sharding/Sharding.h"
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -33,12 +34,16 @@ struct GroupShape {
   std::vector<Crossing> levels; // only those that the group crosses, inside out
 };
 
+/// Shapes of groups that models of several meshes on the first ranks of one cluster share: by the number of ranks, and
+/// distance and number of the members along each axis.
+using GroupShapes = std::map<std::vector<int64_t>, GroupShape>;
+
 /// Prices collectives of one mesh on one cluster. Keeps the shape of each group it has seen: a call is a map look-up
 /// and some arithmetic. One per thread.
 class CollectiveModel {
 public:
   /// `mesh.ranks()` must be at most `cluster.ranks()`: rank r of the mesh is rank r of the cluster.
-  CollectiveModel(Mesh mesh, Cluster cluster);
+  CollectiveModel(Mesh mesh, Cluster cluster, std::shared_ptr<GroupShapes> shared = nullptr);
 
   /// `bytes` on one rank: all-reduce and reduce-scatter the input, all-gather the *output*, all-to-all, permute and
   /// send what one rank holds before. A group of one costs nothing.
@@ -53,6 +58,7 @@ public:
 private:
   Mesh theMesh;
   Cluster theCluster;
+  std::shared_ptr<GroupShapes> shared;
   mutable std::map<std::vector<AxisRef>, GroupShape> groups;
 };
 

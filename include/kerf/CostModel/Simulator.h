@@ -103,6 +103,24 @@ inline Result<Simulation> simulate(const StepWork &work, const StepPlan &plan, c
   return simulate(work, plan, PipelineModel(collectives), trace);
 }
 
+/// A lower bound of Simulation::stepSeconds without walking through the schedule: every stage's tasks, the way of the
+/// first microbatch to it and of the last one back, what follows. 0 for what `simulate` refuses.
+double leastStepSeconds(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline);
+
+/// What that bound takes of one stage; seconds that are too small leave it a bound.
+struct StageSeconds {
+  double busy = 0;                  // all its tasks
+  double forward = 0, backward = 0; // of one microbatch on chunk 0 (backward: until its input gradient is there)
+  double warmup = 0;                // most forwards before its first backward; infinite: not known
+  double sendOn = 0, sendBack = 0;  // messages to the neighbours
+  double after = 0;                 // that its last task leaves to be done
+};
+double leastPipelineSeconds(const std::vector<StageSeconds> &stages, const ScheduleOptions &schedule,
+                            bool sendsOverlap);
+/// Forwards that `stage` can do before its first backward; infinite where no limit is known. Of zero-bubble schedules
+/// that are searched, `schedule.activations` say how many fit.
+double mostForwardsFirst(const ScheduleOptions &schedule, int64_t stage);
+
 /// Chrome's trace format (chrome://tracing, Perfetto): a process per stage, a thread per stream, microseconds.
 std::string chromeTrace(const Simulation &simulation);
 

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Report/StepText.h"
+#include "kerf/Report/Report.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace kerf {
+
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+/// "12 12 11", or "12 x 8 stages" where all are alike.
+std::string layersText(const Plan &plan) {
+  std::vector<int64_t> counts;
+  for (const StageLayers &run : plan.stages)
+    counts.push_back(run.layers ? run.layers->second - run.layers->first + 1 : 0);
+  if (counts.empty())
+    return "all layers in one stage";
+  bool alike = std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts.front(); });
+  const char *what = plan.schedule.chunks > 1 ? "chunk" : "stage";
+  return alike ? fmt::format("{} a {}", counts.front(), what) : fmt::format("{} by {}", fmt::join(counts, " "), what);
+}
+
+template <typename T> std::string valuesText(const std::vector<T> &values) {
+  bool alike = std::all_of(values.begin(), values.end(), [&](const T &value) { return value == values.front(); });
+  return values.empty() ? "" : alike ? fmt::format("{}", values.front()) : fmt::format("{}", fmt::join(values, " "));
+}
+
+std::string scheduleText(const Plan &plan) {
+  std::string text = plan.schedule.name;
+  if (!plan.schedule.variant.empty())
+    text += " " + plan.schedule.variant;
+  return plan.schedule.chunks > 1 ? fmt::format("{} of {} chunks", text, plan.schedule.chunks) : text;
+}
+
+} // namespace
+
+std::string toText(const Simulation &s, int64_t ranks, const std::string &cluster) {
+  const Breakdown &b = s.breakdown;
+  std::string text = fmt::format("{} ranks of {}\n", ranks, cluster);
+  text += fmt::format("  step         {:.4g} s, {:.4g} tokens/s, {:.1f} % of peak\n", s.stepSeconds, s.tokensPerSecond,
+                      100 * s.modelFlopsUtilization);
+  text += fmt::format("  compute      forward {:.4g} s, backward {:.4g} s, recomputed {:.4g} s, optimizer {:.4g} s\n",
+                      b.forward, b.backward, b.recompute, b.optimizer);
+  for (const auto &[axis, seconds] : b.collectives) {
+    auto exposed = b.exposed.find(axis);
+    text += fmt::format("  collectives  {}: {:.4g} s, {:.4g} s of them waited for\n", axis, seconds,
+                        exposed == b.exposed.end() ? 0.0 : exposed->second);
+  }
+  text += fmt::format("  bubble       {:.4g} s\n", b.bubble);
+  const StageMemory *most = &s.memory.front();
+  size_t stage = 0;
+  for (size_t i = 0; i < s.memory.size(); ++i)
+    if (s.memory[i].deviceBytes / s.memory[i].limitBytes > most->deviceBytes / most->limitBytes) {
+      most = &s.memory[i];
+      stage = i;
+    }
+  text += fmt::format("  memory       {:.2f} GiB allocated, {:.2f} GiB on the device, of {:.2f} GiB: {}\n",
+                      most->peakBytes / kGiB, most->deviceBytes / kGiB, most->limitBytes / kGiB,
+                      s.fits ? "fits" : "does not fit");
+  text += fmt::format("               the most is on stage {}, in the {}\n", stage, most->moment);
+  for (const auto &[name, bytes] : most->largest)
+    text += fmt::format("               {:>10.2f} GiB  {}\n", bytes / kGiB, name);
+  return text;
+}
+
+std::string planText(const Plan &plan) {
+  std::string text = fmt::format("{}, {}, microbatch {}", meshText(plan.mesh()), scheduleText(plan), plan.microbatch);
+  if (plan.recompute != std::vector<std::string>{"none"})
+    text += fmt::format(", recompute {}", valuesText(plan.recompute));
+  if (plan.optimizerSharding != std::vector<int64_t>{0})
+    text += fmt::format(", optimizer sharding {}", valuesText(plan.optimizerSharding));
+  if (plan.sequenceParallel == std::vector<bool>{true})
+    text += ", sequence parallel";
+  return text;
+}
+
+std::string toText(const FoundPlans &found, const std::string &model, const Cluster &cluster) {
+  const FoundPlan &best = found.plans.front();
+  const Plan &plan = best.plan;
+  int64_t ranks = plan.mesh().ranks();
+  std::string text = fmt::format("plan for {}\n", model);
+  auto line = [&](const char *what, const std::string &value) { text += fmt::format("  {:<12} {}\n", what, value); };
+  line("mesh", meshText(plan.mesh()) + " (outermost first)");
+  line("batch",
+       fmt::format("{} samples, microbatches of {}, {} a data group", plan.globalBatch, plan.microbatch,
+                   plan.globalBatch / plan.microbatch / plan.meshSizes.at("data") / plan.meshSizes.at("expert")));
+  if (plan.meshSizes.at("stage") > 1) {
+    line("schedule", scheduleText(plan));
+    line("layers", layersText(plan));
+  }
+  line("recompute", valuesText(plan.recompute));
+  line("optimizer", fmt::format("sharding {}", valuesText(plan.optimizerSharding)));
+  if (plan.meshSizes.at("model") > 1)
+    line("sequence", plan.sequenceParallel.front() ? "parallel over model" : "whole on each rank");
+  text += toText(best.simulation, ranks, cluster.name);
+  if (ranks < cluster.ranks())
+    text += fmt::format("  {} of {} ranks stay unused: no plan with them is faster\n", cluster.ranks() - ranks,
+                        cluster.ranks());
+  double step = best.simulation.stepSeconds, bound = found.lowerBoundSeconds;
+  text += fmt::format("  bound        {}\n",
+                      bound >= step ? "proven the best of the space searched (docs/search.md)"
+                                    : fmt::format("no plan of the space searched takes less than {:.4g} s: at most "
+                                                  "{:.2f} % better",
+                                                  bound, 100 * (1 - bound / step)));
+  text += fmt::format("  search       {} choices, {} plans simulated, {} layouts of the model\n",
+                      found.statistics.choices, found.statistics.simulated, found.statistics.layouts);
+  if (found.plans.size() > 1)
+    text += "other plans\n";
+  for (size_t i = 1; i < found.plans.size(); ++i)
+    text += fmt::format("  {:+.2f} %  {}\n", 100 * (found.plans[i].simulation.stepSeconds / step - 1),
+                        planText(found.plans[i].plan));
+  return text;
+}
+
+} // namespace kerf

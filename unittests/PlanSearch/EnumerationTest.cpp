@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search against all plans of the space that docs/search.md defines, each simulated. KERF_SEEDS="1..300" asks for
+// other seeds.
+#include "RandomJobs.h"
+#include "kerf/PlanSearch/StepOfPlan.h"
+#include <algorithm>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <limits>
+#include <numeric>
+
+using namespace kerf;
+using namespace kerf::test;
+
+namespace {
+
+struct Best {
+  double seconds = std::numeric_limits<double>::infinity();
+  Plan plan;
+  int64_t plans = 0;
+};
+
+/// Written apart from the search: loops over everything.
+class Enumeration {
+public:
+  explicit Enumeration(RandomJob &job) : job(job), source(job.source()) {}
+
+  Best run() {
+    const int64_t batch = job.job.globalBatch, ranks = job.cluster.ranks();
+    for (int64_t stage = 1; stage <= std::min(ranks, job.layers); ++stage)
+      for (int64_t data = 1; data <= ranks; ++data)
+        for (int64_t model : job.options.modelSizes) {
+          if (stage * data * model > ranks || batch % data != 0)
+            continue;
+          for (int64_t microbatch = 1; microbatch <= batch / data; ++microbatch)
+            if (batch / data % microbatch == 0)
+              layout({{"stage", stage}, {"data", data}, {"context", 1}, {"expert", 1}, {"model", model}}, microbatch);
+        }
+    return best;
+  }
+
+private:
+  void layout(const std::map<std::string, int64_t> &mesh, int64_t microbatch) {
+    Plan plan = job.options.constraints;
+    if (plan.microbatch && plan.microbatch != microbatch)
+      return;
+    plan.meshSizes = mesh;
+    plan.globalBatch = job.job.globalBatch;
+    plan.microbatch = microbatch;
+    std::vector<std::string> order = {"data", "model", "stage"};
+    do {
+      plan.order = order;
+      for (bool sequence : {false, true}) {
+        if (sequence && mesh.at("model") == 1)
+          continue;
+        plan.sequenceParallel = {sequence};
+        for (int64_t sharding = 0; sharding <= (mesh.at("data") > 1 ? 3 : 0); ++sharding)
+          pipelines(plan, job.options.constraints.optimizerSharding.empty()
+                              ? std::vector{sharding}
+                              : job.options.constraints.optimizerSharding);
+      }
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
+
+  void pipelines(Plan plan, const std::vector<int64_t> &sharding) {
+    plan.optimizerSharding = sharding;
+    int64_t stages = plan.meshSizes.at("stage");
+    const std::string pinned = job.options.constraints.schedule.name;
+    for (const char *name : {"1f1b", "gpipe", "interleaved", "zero-bubble"}) {
+      bool pipelined = std::string(name) != "1f1b";
+      if ((!pinned.empty() && pinned != name) || (stages == 1 && pipelined))
+        continue;
+      std::vector<std::string> variants = {""};
+      if (std::string(name) == "zero-bubble")
+        variants = {"h1", "1p", "2p"};
+      bool interleaved = std::string(name) == "interleaved";
+      for (const std::string &variant : variants)
+        for (int64_t chunks = interleaved ? 2 : 1; chunks <= (interleaved ? job.layers / stages : 1); ++chunks) {
+          plan.schedule = {name, chunks, variant};
+          cuts(plan, stages * chunks, std::string(name) == "zero-bubble" || stages == 1);
+        }
+    }
+  }
+
+  void cuts(Plan plan, int64_t parts, bool alike) {
+    // First and last part at will up to one more than the even share, the others even.
+    int64_t share = (job.layers + parts - 1) / parts + 1;
+    for (int64_t first = 1; first <= share; ++first)
+      for (int64_t last = 1; last <= share; ++last) {
+        std::vector<int64_t> layers = {first};
+        int64_t rest = job.layers - first - last;
+        if (parts == 1) {
+          if (first > 1 || last > 1)
+            continue;
+          layers = {job.layers};
+        } else {
+          if (rest < parts - 2 || (parts == 2 && rest != 0))
+            continue;
+          for (int64_t i = 0; i < parts - 2; ++i)
+            layers.push_back(rest / (parts - 2) + (i < rest % (parts - 2)));
+          layers.push_back(last);
+        }
+        plan.stages.clear();
+        int64_t next = 0, stages = plan.meshSizes.at("stage");
+        for (int64_t p = 0; p < parts; ++p) {
+          plan.stages.push_back({std::pair(next, next + layers[p] - 1), p % stages, p / stages});
+          next += layers[p];
+        }
+        recomputation(plan, alike);
+      }
+  }
+
+  void recomputation(Plan plan, bool alike) {
+    if (!plan.recompute.empty())
+      return simulateOne(plan);
+    const std::vector<std::string> modes = {"none", "selective", "full"};
+    int64_t stages = plan.meshSizes.at("stage");
+    int64_t count = alike ? 3 : static_cast<int64_t>(std::llround(std::pow(3, stages)));
+    for (int64_t code = 0; code < count; ++code) {
+      plan.recompute.clear();
+      for (int64_t s = 0, rest = code; s < (alike ? 1 : stages); ++s, rest /= 3)
+        plan.recompute.push_back(modes[rest % 3]);
+      simulateOne(plan);
+    }
+  }
+
+  void simulateOne(const Plan &plan) {
+    auto completed = completePlan(plan, "the enumeration", job.cluster, job.job);
+    if (!completed)
+      return;
+    auto model = source(layoutOf(completed->plan));
+    auto work = stepWork(*completed, job.job, **model);
+    if (!work)
+      return;
+    auto simulation =
+        simulate(*work, stepPlan(*completed, job.job), CollectiveModel(completed->mesh, completed->cluster));
+    if (!simulation)
+      return;
+    ++best.plans;
+    if (!simulation->fits || simulation->stepSeconds >= best.seconds)
+      return;
+    best.seconds = simulation->stepSeconds;
+    best.plan = completed->plan;
+  }
+
+  RandomJob &job;
+  LayoutSource source;
+  Best best;
+};
+
+std::pair<uint64_t, uint64_t> seeds() {
+  const char *asked = std::getenv("KERF_SEEDS");
+  unsigned long long from = 1, to = 40;
+  if (asked)
+    std::sscanf(asked, "%llu..%llu", &from, &to);
+  return {from, to};
+}
+
+} // namespace
+
+TEST(Enumeration, TheSearchFindsTheBestOfAllPlans) {
+  auto [from, to] = seeds();
+  int feasible = 0;
+  for (uint64_t seed = from; seed <= to; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomJob job = randomJob(seed);
+    Best best = Enumeration(job).run();
+    auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
+    if (best.seconds == std::numeric_limits<double>::infinity()) {
+      ASSERT_FALSE(found);
+      EXPECT_EQ(found.error().status, ExitStatus::Infeasible) << found.error().message;
+      continue;
+    }
+    ++feasible;
+    ASSERT_TRUE(found) << found.error().message << "\n" << toJson(best.plan);
+    EXPECT_EQ(found->plans.front().simulation.stepSeconds, best.seconds)
+        << toJson(found->plans.front().plan) << toJson(best.plan) << "of " << best.plans;
+    EXPECT_EQ(found->lowerBoundSeconds, found->plans.front().simulation.stepSeconds);
+    EXPECT_LE(found->statistics.simulated, best.plans);
+    if (std::getenv("KERF_TELL"))
+      std::printf("seed %llu: %lld plans, %lld simulated, %lld choices\n", static_cast<unsigned long long>(seed),
+                  static_cast<long long>(best.plans), static_cast<long long>(found->statistics.simulated),
+                  static_cast<long long>(found->statistics.choices));
+  }
+  EXPECT_GE(feasible, static_cast<int>(to - from + 1) / 3);
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "RandomJobs.h"
+#include <cmath>
+#include <random>
+
+namespace kerf::test {
+
+ModelWork RandomJob::work(const LayoutKey &key) const {
+  ModelWork model;
+  auto samples = static_cast<double>(key.microbatch), ways = static_cast<double>(key.model);
+  std::vector<AxisRef> modelAxis, data;
+  if (key.model > 1)
+    modelAxis = {{planAxis("model"), 1, key.model}};
+  for (const char *axis : {"data", "context", "expert"})
+    data.push_back({planAxis(axis), 1, 0});
+  double streamHere = samples * stream / (key.sequenceParallel ? ways : 1);
+  for (size_t l = 0; l < links.size(); ++l) {
+    const Link &link = links[l];
+    ChainLink made;
+    made.layers = link.layer ? layers : 0;
+    Segment &segment = made.segment;
+    segment.name = l == 0 ? "embedding" : link.layer ? "layer" : "head";
+    segment.recomputable = link.layer;
+    auto kernel = [&](const char *name, KernelClass kernelClass, double flops, double bytes, Kept kept = Kept::Always) {
+      Kernel one;
+      one.name = name;
+      one.kept = kept;
+      one.work.kernelClass = kernelClass;
+      one.work.dtype = "bf16";
+      one.work.flops = samples * flops / ways;
+      one.work.bytes = samples * bytes;
+      if (kernelClass == KernelClass::Product) {
+        one.work.m = samples * 64;
+        one.work.k = 128;
+        one.work.n = std::max(1.0, one.work.flops / (2 * one.work.m * one.work.k));
+      }
+      return one;
+    };
+    double whole = key.sequenceParallel ? 1 / ways : 1;
+    segment.forward.kernels = {kernel("product", KernelClass::Product, link.flops, link.bytes / ways),
+                               kernel("core", KernelClass::Pointwise, 0, link.selective / ways, Kept::Selective),
+                               kernel("norm", KernelClass::Pointwise, 0, link.bytes * whole)};
+    segment.inputGradient.kernels = {kernel("product", KernelClass::Product, link.flops, link.bytes / ways),
+                                     kernel("core", KernelClass::Pointwise, 0, 2 * link.selective / ways)};
+    segment.weightGradient.kernels = {kernel("product", KernelClass::Product, link.flops, link.bytes / ways)};
+    if (key.model > 1) {
+      auto collective = [&](const char *name, Collective kind, bool independent) {
+        return PassCollective{name, kind, modelAxis, samples * stream, Kept::Always, independent};
+      };
+      if (key.sequenceParallel) {
+        segment.forward.collectives = {collective("gather", Collective::AllGather, false),
+                                       collective("scatter", Collective::ReduceScatter, false)};
+        segment.inputGradient.collectives = {collective("gather", Collective::AllGather, false),
+                                             collective("scatter", Collective::ReduceScatter, true)};
+      } else {
+        segment.forward.collectives = {collective("sum", Collective::AllReduce, false)};
+        segment.inputGradient.collectives = {collective("sum", Collective::AllReduce, true)};
+      }
+    }
+    segment.saved = {{"stream", streamHere, Kept::Always, true},
+                     {"inner", samples * link.width / ways, Kept::Always, false},
+                     {"core", samples * link.selective / ways, Kept::Selective, false}};
+    segment.inputBytes = streamHere;
+    segment.pendingBytes = streamHere / 2;
+    segment.workspaceBytes = samples * link.width / ways;
+    segment.parameters = {{"weights", link.parameters / ways, data}, {"norm", link.parameters / 100, data}};
+    model.chain.push_back(std::move(made));
+    model.modelFlops += static_cast<double>(link.layer ? layers : 1) * 3 * samples * link.flops;
+  }
+  if (tied)
+    model.tied.emplace_back(links.size() - 1, ParameterGroup{"tied", links.front().parameters / ways, data});
+  model.samples = key.microbatch;
+  model.tokens = 64 * samples;
+  model.streamBytes = samples * stream;
+  model.streamLocalBytes = streamHere;
+  return model;
+}
+
+LayoutSource RandomJob::source() {
+  return [this](const LayoutKey &key) -> Result<const ModelWork *> {
+    auto found = known.find(key);
+    if (found == known.end())
+      found = known.emplace(key, work(key)).first;
+    return &found->second;
+  };
+}
+
+RandomJob randomJob(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  auto pick = [&](std::initializer_list<int64_t> list) { return list.begin()[random() % list.size()]; };
+  auto between = [&](double low, double high) { // evenly in the logarithm
+    return low * std::pow(high / low, static_cast<double>(random() % 10001) / 10000);
+  };
+  RandomJob job;
+  job.seed = seed;
+  int64_t ranks = pick({1, 2, 3, 4, 4, 6, 8});
+  job.layers = pick({1, 2, 3, 4, 5, 6});
+  job.stream = between(1e5, 1e8);
+  for (bool layer : {false, true, false})
+    job.links.push_back({layer, between(1e9, layer ? 1e12 : 3e11), between(1e5, 1e8), between(1e5, 1e9),
+                         between(1e5, 1e8), between(1e5, 1e9) / (layer ? static_cast<double>(job.layers) : 3)});
+  job.tied = random() % 3 == 0;
+
+  Cluster &cluster = job.cluster;
+  cluster.name = "random";
+  cluster.device.kind = "cuda";
+  cluster.device.name = "random";
+  cluster.device.memoryBandwidth = 1e12;
+  cluster.device.peakFlops = {{"bf16", 1e14}, {"f32", 1e13}};
+  cluster.device.curves = defaultCurves("cuda", "A100");
+  // From what hardly holds a rank's share to plenty.
+  cluster.device.memoryBytes = static_cast<int64_t>(between(3e9, 4e10));
+  cluster.device.curves.contextBytes = 1e8;
+  int64_t inner = ranks % 2 == 0 && random() % 2 ? 2 : ranks;
+  cluster.levels = {{"inside", inner, between(1e10, 3e11), 1e-6, 0, 0},
+                    {"outside", ranks / inner, between(1e9, 5e10), 5e-6, 0, 0}};
+  for (size_t i = 0; i < 2; ++i)
+    cluster.levels[i].nodeBandwidth = cluster.levels[i].bandwidth * static_cast<double>(i == 0 ? 1 : inner);
+  cluster.usedRanks = ranks;
+
+  job.job.model = "a random model";
+  job.job.dtype = "bf16";
+  job.job.moments = static_cast<int>(random() % 3);
+  job.job.globalBatch = pick({2, 4, 6, 8, 12});
+  job.options.modelSizes = ranks % 2 == 0 ? std::vector<int64_t>{1, 2, 4} : std::vector<int64_t>{1, 3};
+  // Half of the jobs leave everything free; the others pin something.
+  Plan &given = job.options.constraints;
+  switch (random() % 10) {
+  case 0:
+    given.recompute = {"selective"};
+    break;
+  case 1:
+    given.optimizerSharding = {1};
+    break;
+  case 2:
+    given.schedule.name = "interleaved";
+    break;
+  case 3:
+    given.overlap = std::vector<std::string>{"tensor"};
+    break;
+  case 4:
+    given.microbatch = 1;
+    break;
+  default:
+    break;
+  }
+  return job;
+}
+
+} // namespace kerf::test

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small models as plain data, small clusters and batches, at random by a seed.
+#pragma once
+
+#include "kerf/PlanSearch/PlanSearch.h"
+
+namespace kerf::test {
+
+struct RandomJob {
+  uint64_t seed = 0;
+  Cluster cluster;
+  TrainingJob job;
+  PlanSearchOptions options;
+  int64_t layers = 1;
+  /// Of the model: how its links differ, and what each costs.
+  struct Link {
+    bool layer = false;
+    double flops = 0, bytes = 0, width = 0, parameters = 0, selective = 0;
+  };
+  std::vector<Link> links; // before, the layer, after
+  double stream = 0;       // bytes of one sample
+  bool tied = false;
+
+  /// Deterministic; cut by `model` as Megatron-LM does, with sequence parallelism or without.
+  ModelWork work(const LayoutKey &key) const;
+  LayoutSource source();
+
+private:
+  std::map<LayoutKey, ModelWork> known;
+};
+
+RandomJob randomJob(uint64_t seed);
+
+} // namespace kerf::test
