@@ -74,6 +74,9 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
   if (!step)
     return step.error();
   mlir::ModuleOp module = *(*step)->module;
+  ContextStyle style = key.ulysses ? ContextStyle::Ulysses : ContextStyle::Ring;
+  if (Status status = checkContext(module, key.context, key.model, style, key.fusedAttention); !status)
+    return Error{fmt::format("{}: {}", modelPath, status.error().message)};
   // Axes of the placement: microbatches (of an export, that has its whole batch), and the ranks that share a
   // microbatch.
   Mesh local;
@@ -83,9 +86,15 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
     local.axes.push_back({"data", slices});
     options.axes.push_back(std::nullopt);
   }
-  if (key.model > 1) {
-    local.axes.push_back({"model", key.model});
-    options.axes.push_back(AxisRef{planAxis("model"), 1, key.model});
+  if (key.context > 1) {
+    local.axes.push_back({"context", key.context});
+    options.axes.push_back(AxisRef{planAxis("context"), 1, key.context});
+  }
+  int64_t before = 1;
+  for (int64_t part : modelParts(module, key.model)) {
+    local.axes.push_back({modelPartName(before), part});
+    options.axes.push_back(AxisRef{planAxis("model"), before, part});
+    before *= part;
   }
   Cluster enough = cluster;
   while (enough.ranks() < local.ranks()) { // the placement's prices are only compared with each other
@@ -95,7 +104,8 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
   CollectiveModel collectives(local, enough);
   StrategyRank layout =
       megatronLayout(module, local, key.sequenceParallel ? SequenceParallel::Yes : SequenceParallel::No);
-  auto placement = buildProblem(module, collectives, Plan(), std::nullopt, layout);
+  auto placement = buildProblem(module, collectives, Plan(), std::nullopt, layout,
+                                key.context > 1 ? contextRules(local, style) : RuleOfOp());
   if (!placement)
     return placement.error();
   auto solution = solve(placement->problem);

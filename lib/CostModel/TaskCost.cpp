@@ -65,11 +65,13 @@ std::string TaskPricer::axisNames(const std::vector<AxisRef> &axes) const {
 TaskPricer::Pass TaskPricer::pass(const PassWork &work, bool onlySelective) const {
   const Device &device = collectives.cluster().device;
   Pass result;
-  double issue = 0;
+  double issue = 0, attention = 0;
   for (const Kernel &kernel : work.kernels) {
     if (onlySelective && kernel.kept != Kept::Selective)
       continue;
-    result.compute += computeSeconds(device, kernel.work);
+    double seconds = computeSeconds(device, kernel.work);
+    result.compute += seconds;
+    attention += kernel.work.kernelClass == KernelClass::Attention ? seconds : 0;
     if (kernel.work.kernelClass != KernelClass::Nothing)
       issue += kernel.work.launches * device.curves.issueSeconds;
   }
@@ -77,10 +79,17 @@ TaskPricer::Pass TaskPricer::pass(const PassWork &work, bool onlySelective) cons
   for (const PassCollective &collective : work.collectives) {
     if (onlySelective && collective.kept != Kept::Selective)
       continue;
-    double seconds = collectives.seconds(collective.kind, collective.axes, collective.bytes);
+    auto hops = static_cast<double>(collective.hops);
+    double seconds = hops * collectives.seconds(collective.kind, collective.axes, collective.bytes);
     std::string axes = axisNames(collective.axes);
     result.collectives[axes] += seconds;
-    if (plan.overlap.tensor && collective.independent) {
+    if (collective.besideAttention) {
+      double hidden = std::min(seconds, attention * hops / (hops + 1)), left = seconds - hidden;
+      attention -= hidden;
+      result.compute += kContention * hidden;
+      result.exposed[axes] += left;
+      result.exposedSeconds += left;
+    } else if (plan.overlap.tensor && collective.independent) {
       result.independentSeconds += seconds;
       result.independentAxes = axes;
     } else {
@@ -88,7 +97,7 @@ TaskPricer::Pass TaskPricer::pass(const PassWork &work, bool onlySelective) cons
       result.exposedSeconds += seconds;
       waiting += seconds;
     }
-    issue += seconds > 0 ? device.curves.issueSeconds : 0;
+    issue += seconds > 0 ? hops * device.curves.issueSeconds : 0;
   }
   // The device runs dry when the host cannot issue kernels as fast as they run.
   result.compute = std::max(result.compute, issue - waiting);
@@ -224,6 +233,11 @@ static std::map<std::vector<AxisRef>, double> elementsByAxes(const Part &part) {
 
 std::map<std::string, double> TaskPricer::reduction(int part) const {
   std::map<std::string, double> seconds;
+  for (const Segment &segment : work.parts[part].segments)
+    for (const ParameterGroup &group : segment.copied)
+      seconds[axisNames(group.reduceAxes)] +=
+          collectives.seconds(Collective::AllReduce, group.reduceAxes,
+                              group.elements * static_cast<double>(segment.repeat) * plan.bytes.gradient);
   if (plan.overlap.gradients || plan.optimizerSharding >= 2)
     return seconds;
   for (const auto &[axes, count] : elementsByAxes(work.parts[part]))

@@ -34,9 +34,9 @@ private:
 
 Status Completion::completeMesh() {
   for (const auto &[name, ways] : plan.meshSizes) {
-    if (ways > 1 && (planAxis(name) < 0 || name == "context" || name == "expert"))
-      return wrong(
-          fmt::format("mesh.{} is {}; simulated are \"stage\", \"data\" and \"model\", set it to 1", name, ways));
+    if (ways > 1 && (planAxis(name) < 0 || name == "expert"))
+      return wrong(fmt::format("mesh.{} is {}; simulated are \"stage\", \"data\", \"context\" and \"model\", set it to 1",
+                               name, ways));
   }
   if (!plan.ops.empty() || !plan.arguments.empty())
     return wrong("it pins single ops or arguments (\"ops\", \"arguments\"), which are not simulated yet; leave them "
@@ -139,9 +139,11 @@ Status Completion::completeExecution() {
   if (!sequence)
     return wrong(sequence.error().message);
   plan.sequenceParallel = {*sequence};
-  if (sharding > 0 && plan.optimizerShardingRanks && plan.optimizerShardingRanks != size("data"))
-    return wrong(fmt::format("optimizer_sharding_ranks is {}; simulated is sharding over all {} ranks of the data axis",
-                             plan.optimizerShardingRanks, size("data")));
+  int64_t replicas = size("data") * size("context") * size("expert");
+  if (sharding > 0 && plan.optimizerShardingRanks && plan.optimizerShardingRanks != replicas)
+    return wrong(fmt::format("optimizer_sharding_ranks is {}; simulated is sharding over all {} ranks of data, context "
+                             "and expert",
+                             plan.optimizerShardingRanks, replicas));
   if (!plan.overlap)
     plan.overlap = {"gradients", "parameters", "stage"};
   bool mixed = job.dtype != "f32" && job.dtype != "f64";
@@ -152,6 +154,8 @@ Status Completion::completeExecution() {
     plan.gradientDtype = mixed ? "f32" : job.dtype;
   auto fill = [](std::string &word, const char *otherwise) { word = word.empty() ? otherwise : word; };
   fill(plan.attention, "fused");
+  if (size("context") > 1)
+    fill(plan.contextStyle, "ring");
   fill(plan.gradientAccumulation, "fused");
   fill(plan.parameterGathers, "layer");
   fill(plan.stageSends, "scattered");
@@ -180,7 +184,8 @@ LayoutKey layoutOf(const Plan &completed) {
           size("expert"),
           completed.microbatch,
           completed.sequenceParallel.front(),
-          completed.attention == "fused"};
+          completed.attention == "fused",
+          size("context") > 1 && completed.contextStyle == "ulysses"};
 }
 
 } // namespace kerf

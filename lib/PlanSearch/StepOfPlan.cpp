@@ -25,8 +25,9 @@ Segment segmentOnMesh(Segment segment, const Mesh &mesh, Parameters parameters) 
   for (PassWork *pass : {&segment.forward, &segment.inputGradient, &segment.weightGradient})
     for (PassCollective &collective : pass->collectives)
       collective.axes = onMesh(collective.axes, mesh);
-  for (ParameterGroup &group : segment.parameters)
-    group.reduceAxes = onMesh(group.reduceAxes, mesh);
+  for (std::vector<ParameterGroup> *groups : {&segment.parameters, &segment.copied})
+    for (ParameterGroup &group : *groups)
+      group.reduceAxes = onMesh(group.reduceAxes, mesh);
   if (parameters == Parameters::Each)
     return segment;
   std::map<std::vector<AxisRef>, ParameterGroup> flat;

@@ -65,9 +65,10 @@ struct EdgeSeconds {
 
 class Builder {
 public:
-  Builder(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints, const StrategyRank &rank)
-      : module(module), symbols(module), collectives(collectives), constraints(constraints), rank(rank), batch(module),
-        keys(opKeys(module)) {}
+  Builder(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints, const StrategyRank &rank,
+          const RuleOfOp &ruleOf)
+      : module(module), symbols(module), collectives(collectives), constraints(constraints), rank(rank), ruleOf(ruleOf),
+        batch(module), keys(opKeys(module)) {}
 
   Result<Placement> build(std::optional<int64_t> memoryLimitBytes);
 
@@ -92,6 +93,7 @@ private:
   const CollectiveModel &collectives;
   const Plan &constraints;
   const StrategyRank &rank;
+  const RuleOfOp &ruleOf;
   BatchDims batch;
   llvm::MapVector<Operation *, OpKey> keys;
   Placement placement;
@@ -209,7 +211,7 @@ Status Builder::addFunction(func::FuncOp function) {
     if (!ruled)
       return Error{fmt::format("{}: {} has no sharding rule and can't be planned", nodeName(op.getLoc()),
                                op.getName().getStringRef().str())};
-    PlacementNode node{&op, {}, ruled.getShardingRule(), {}, {}};
+    PlacementNode node{&op, {}, ruleOf ? ruleOf(&op) : ruled.getShardingRule(), {}, {}};
     if (Status status = addNode(std::move(node), op.getOperands(), op.getResults(), keys[&op].key, multiplicity);
         !status)
       return status;
@@ -455,8 +457,9 @@ double Placement::seconds(TotalCost cost) const {
 }
 
 Result<Placement> buildProblem(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints,
-                               std::optional<int64_t> memoryLimitBytes, const StrategyRank &rank) {
-  return Builder(module, collectives, constraints, rank).build(memoryLimitBytes);
+                               std::optional<int64_t> memoryLimitBytes, const StrategyRank &rank,
+                               const RuleOfOp &ruleOf) {
+  return Builder(module, collectives, constraints, rank, ruleOf).build(memoryLimitBytes);
 }
 
 } // namespace kerf

@@ -3,7 +3,10 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
+#include <algorithm>
+#include <fmt/format.h>
 #include <memory>
+#include <numeric>
 
 using namespace mlir;
 using namespace kerf::ir;
@@ -12,7 +15,7 @@ namespace kerf {
 
 namespace {
 
-enum Tag : unsigned { kBatch = 1, kSequence = 2, kWidth = 4 };
+enum Tag : unsigned { kBatch = 1, kSequence = 2, kWidth = 4, kStream = 7, kKeyHeads = 8 };
 
 int leadingFactor(const Rule &rule, const std::vector<int> &factors) {
   for (int factor : factors)
@@ -39,6 +42,8 @@ public:
     for (CallOp call : main.getOps<CallOp>())
       calls.push_back(call);
     seedLayers();
+    for (auto &[op, rule] : ops)
+      seedKeyHeads(op);
     spread();
     // Tables that are looked up by tokens give the stream its width, those of other indices (distances) do not.
     for (auto &[op, rule] : ops)
@@ -116,9 +121,21 @@ private:
     }
   }
 
+  /// The heads of keys and values that several query heads share, followed back into the parameters that make them.
+  void seedKeyHeads(Operation *op) {
+    if (!isa<AttentionOp, AttentionBackwardOp>(op) || shapeOf(op->getOperand(0))[2] == shapeOf(op->getOperand(1))[2])
+      return;
+    for (unsigned i : {1, 2}) {
+      add(op->getOperand(i), 2, kKeyHeads);
+      if (isa<AttentionBackwardOp>(op))
+        add(op->getResult(i), 2, kKeyHeads);
+    }
+  }
+
   bool spreadOp(Operation *op, const Rule &rule) {
-    unsigned through =
-        isa<DotGeneralOp, AttentionOp, AttentionBackwardOp>(op) ? kBatch | kSequence : kBatch | kSequence | kWidth;
+    unsigned through = isa<AttentionOp, AttentionBackwardOp>(op) ? kBatch | kSequence
+                       : isa<DotGeneralOp>(op)                   ? kBatch | kSequence | kKeyHeads
+                                                                 : kStream | kKeyHeads;
     std::vector<unsigned> ofFactors = factorTags(rule, op->getOperands(), op->getResults());
     bool changed = false;
     auto write = [&](ValueRange values, const std::vector<FactorMap> &maps) {
@@ -182,55 +199,263 @@ bool hasParameter(const StreamDims &dims, Operation *op, const Rule &rule, const
   return false;
 }
 
-constexpr int kPreferred = 0, kWhole = 1, kBatchWhole = 2;
+constexpr int kPreferred = 0, kWhole = 1, kBatchWhole = 8; // kWhole: for each of a few axes
+
+/// Ulysses: the heads of keys and values that one rank of "model" has, and which rank of it that is.
+constexpr const char *kHeadsOfRank = "g1", *kRankOfHeads = "g0";
+
+bool isAttention(Operation *op) { return isa_and_nonnull<AttentionOp, AttentionBackwardOp>(op); }
+
+/// Ranks one strategy of one node, axis by axis.
+class MegatronLayout {
+public:
+  MegatronLayout(ModuleOp module, const Mesh &mesh, SequenceParallel sequenceParallel)
+      : dims(module), mesh(mesh), data(mesh.find("data")), context(mesh.find("context")),
+        alongSequence(sequenceParallel == SequenceParallel::Yes) {
+    for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
+      const std::string &name = mesh.axes[axis].name;
+      if (name == "model" || name.starts_with("model/")) {
+        model.push_back(static_cast<int>(axis));
+        modelWays *= mesh.axes[axis].size;
+      }
+    }
+    if (context >= 0)
+      contextWays = mesh.axes[context].size;
+    if (model.size() > 1)
+      module.walk([&](AttentionOp op) {
+        int64_t keyHeads = shapeOf(op.getKey())[2], group = shapeOf(op.getQuery())[2] / keyHeads;
+        sharesKeys |= mesh.axes[model[0]].size == keyHeads && group % mesh.axes[model[1]].size == 0;
+      });
+  }
+
+  std::optional<int> rank(const PlacementNode &node, ValueRange operands, ValueRange results,
+                          const std::vector<bool> &batchFactor, const Strategy &strategy) const {
+    int sum = kPreferred;
+    if (data >= 0 && strategy.factorOfAxis[data] < 0)
+      for (size_t f = 0; f < batchFactor.size(); ++f)
+        if (batchFactor[f] && node.rule.factors[f].size >= mesh.axes[data].size)
+          sum = kBatchWhole;
+    if (model.empty() && context < 0)
+      return sum;
+    const std::vector<unsigned> tags = dims.factorTags(node.rule, operands, results);
+    const bool isParameter = node.argument && dims.isParameter(node.argument);
+    auto addRank = [&](std::optional<int> ofAxis) {
+      sum += ofAxis.value_or(0);
+      return ofAxis.has_value();
+    };
+    if (context >= 0 && !addRank(ofContext(node, tags, isParameter, strategy.factorOfAxis[context])))
+      return std::nullopt;
+    for (size_t part = 0; part < model.size(); ++part)
+      if (!addRank(ofModel(node, tags, isParameter, strategy.factorOfAxis[model[part]], part)))
+        return std::nullopt;
+    return sum;
+  }
+
+private:
+  static bool canCut(const Factor &factor, int64_t ways) {
+    return factor.size >= ways && (factor.kind == FactorKind::Cuttable || factor.kind == FactorKind::Decomposed);
+  }
+
+  /// "context" cuts the sequence and nothing else; parameters are whole.
+  std::optional<int> ofContext(const PlacementNode &node, const std::vector<unsigned> &tags, bool isParameter,
+                               int cut) const {
+    const Rule &rule = node.rule;
+    bool onBatch = false, onSequence = false;
+    for (size_t f = 0; f < tags.size(); ++f) {
+      onBatch |= (tags[f] & kBatch) != 0;
+      onSequence |= (tags[f] & kSequence) && canCut(rule.factors[f], contextWays);
+    }
+    if (isParameter)
+      return cut < 0 ? std::optional<int>(kPreferred) : std::nullopt;
+    if (cut >= 0 && rule.factors[cut].name == kHeadsOfRank) // Ulysses
+      return kPreferred;
+    if (cut < 0 || rule.factors[cut].kind == FactorKind::PartialSum)
+      return onBatch && (onSequence || isAttention(node.op)) ? kWhole : kPreferred;
+    return (tags[cut] & kSequence) ? std::optional<int>(kPreferred) : std::nullopt;
+  }
+
+  /// The ranks of parts but the first have copies of what makes keys and values.
+  std::optional<int> ofModel(const PlacementNode &node, const std::vector<unsigned> &tags, bool isParameter, int cut,
+                             size_t part) const {
+    const Rule &rule = node.rule;
+    bool isSum = cut >= 0 && rule.factors[cut].kind == FactorKind::PartialSum;
+    bool hasKeys = llvm::any_of(tags, [](unsigned tag) { return (tag & kKeyHeads) != 0; });
+    if (part > 0 && hasKeys && !isAttention(node.op)) {
+      // Where they share out the query heads, gradients of keys and values are sums over them, and stay so until the
+      // stream's or the weights' are summed.
+      bool passesSums = part == 1 && sharesKeys && isa_and_nonnull<DotGeneralOp>(node.op) &&
+                        node.op->hasAttr(KerfDialect::kBackwardAttr);
+      if (cut >= 0 && !isSum)
+        return std::nullopt;
+      return cut < 0 && passesSums ? kWhole : kPreferred;
+    }
+    if (cut >= 0 && rule.factors[cut].name == kHeadsOfRank)
+      return std::nullopt;
+    if (node.op && hasParameter(dims, node.op, rule, tags)) {
+      if (cut >= 0 && (isSum || (tags[cut] & kStream)))
+        return std::nullopt;
+      return cut < 0 ? kWhole : kPreferred;
+    }
+    bool onStream = false, onSequence = false, ownFactor = false, onBatch = false; // without a batch: parameters
+    for (size_t f = 0; f < tags.size(); ++f) {
+      int64_t ways = modelWays * (tags[f] & kSequence ? contextWays : 1);
+      onStream |= (tags[f] & kWidth) != 0;
+      onBatch |= (tags[f] & kBatch) != 0;
+      onSequence |= (tags[f] & kSequence) && canCut(rule.factors[f], ways);
+      ownFactor |= !(tags[f] & kStream) && canCut(rule.factors[f], ways);
+    }
+    bool shouldCut = alongSequence && !isParameter && onBatch && onStream && onSequence && !ownFactor;
+    if (cut < 0)
+      return shouldCut ? kWhole : kPreferred;
+    // Input gradients of several products (queries, keys and values; gate and up) are added before they are summed.
+    bool addsGradients = isa_and_nonnull<AddOp>(node.op) && node.op->hasAttr(KerfDialect::kBackwardAttr);
+    if (isSum || !(tags[cut] & kStream))
+      return shouldCut && isSum && !addsGradients ? kWhole : kPreferred;
+    // What a layer leaves for its backward lies as the layer made it: a number for each token too.
+    bool handed = alongSequence && node.argument && !isParameter && onBatch && onSequence;
+    if ((shouldCut || handed) && (tags[cut] & kSequence))
+      return kPreferred;
+    return std::nullopt;
+  }
+
+  StreamDims dims;
+  Mesh mesh;
+  int data, context;
+  std::vector<int> model;
+  int64_t modelWays = 1, contextWays = 1;
+  bool alongSequence, sharesKeys = false;
+};
 
 } // namespace
 
 StrategyRank megatronLayout(ModuleOp module, const Mesh &mesh, SequenceParallel sequenceParallel) {
-  auto dims = std::make_shared<StreamDims>(module);
-  int model = mesh.find("model"), data = mesh.find("data");
-  int64_t ways = model < 0 ? 1 : mesh.axes[model].size;
-  bool alongSequence = sequenceParallel == SequenceParallel::Yes;
-  return [=](const PlacementNode &node, ValueRange operands, ValueRange results, const std::vector<bool> &batchFactor,
-             const Strategy &strategy) -> std::optional<int> {
-    const Rule &rule = node.rule;
-    int rank = kPreferred;
-    if (data >= 0 && strategy.factorOfAxis[data] < 0)
-      for (size_t f = 0; f < batchFactor.size(); ++f)
-        if (batchFactor[f] && rule.factors[f].size >= mesh.axes[data].size)
-          rank = kBatchWhole;
-    if (model < 0)
-      return rank;
-    int cut = strategy.factorOfAxis[model];
-    std::vector<unsigned> tags = dims->factorTags(rule, operands, results);
-    auto cuttable = [&](size_t f) {
-      return rule.factors[f].size >= ways &&
-             (rule.factors[f].kind == FactorKind::Cuttable || rule.factors[f].kind == FactorKind::Decomposed);
-    };
-    bool isParameter = node.argument && dims->isParameter(node.argument);
-    if (node.op && hasParameter(*dims, node.op, rule, tags)) {
-      if (cut >= 0 && (rule.factors[cut].kind == FactorKind::PartialSum || tags[cut]))
-        return std::nullopt;
-      return rank + (cut < 0 ? kWhole : kPreferred);
-    }
-    bool onStream = false, onSequence = false, ownFactor = false, onBatch = false; // without a batch: parameters
-    for (size_t f = 0; f < tags.size(); ++f) {
-      onStream |= (tags[f] & kWidth) != 0;
-      onBatch |= (tags[f] & kBatch) != 0;
-      onSequence |= (tags[f] & kSequence) && cuttable(f);
-      ownFactor |= tags[f] == 0 && cuttable(f);
-    }
-    bool shouldCut = alongSequence && !isParameter && onBatch && onStream && onSequence && !ownFactor;
-    if (cut < 0)
-      return rank + (shouldCut ? kWhole : kPreferred);
-    if (rule.factors[cut].kind == FactorKind::PartialSum || tags[cut] == 0)
-      return rank + (shouldCut && rule.factors[cut].kind == FactorKind::PartialSum ? kWhole : kPreferred);
-    // What a layer leaves for its backward lies as the layer made it: a number for each token too.
-    bool handed = alongSequence && node.argument && !isParameter && onBatch && onSequence;
-    if ((shouldCut || handed) && (tags[cut] & kSequence))
-      return rank;
-    return std::nullopt;
+  auto layout = std::make_shared<MegatronLayout>(module, mesh, sequenceParallel);
+  return
+      [layout](const PlacementNode &node, ValueRange operands, ValueRange results, const std::vector<bool> &batchFactor,
+               const Strategy &strategy) { return layout->rank(node, operands, results, batchFactor, strategy); };
+}
+
+/// Heads that the busiest rank computes when `first` ranks cut those of keys, and the parts that make it so.
+static std::pair<int64_t, std::vector<int64_t>> partsFor(int64_t keyHeads, int64_t group, int64_t model,
+                                                         int64_t first) {
+  int64_t rest = model / first, local = (keyHeads + first - 1) / first * group;
+  if (first < keyHeads || rest == 1)
+    return {local, {first, rest}};
+  int64_t second = std::gcd(rest, group); // positions of query heads must divide where key heads are major to them
+  return {group / second, {first, second, rest / second}};
+}
+
+std::vector<int64_t> modelParts(ModuleOp module, int64_t model) {
+  std::vector<std::pair<int64_t, int64_t>> attentions; // heads of keys, query heads of each
+  module.walk([&](AttentionOp op) {
+    int64_t keyHeads = shapeOf(op.getKey())[2];
+    attentions.emplace_back(keyHeads, shapeOf(op.getQuery())[2] / keyHeads);
+  });
+  // The first part may leave some of its ranks without a key head only where that leaves them without queries too.
+  auto cuts = [](const std::pair<int64_t, int64_t> &its, int64_t first) {
+    auto [keyHeads, group] = its;
+    return group == 1 ? keyHeads >= first : keyHeads % first == 0;
   };
+  std::vector<int64_t> best{model};
+  int64_t least = -1;
+  if (llvm::all_of(attentions, [&](auto &its) { return its.first == 1 || cuts(its, model); }))
+    return best;
+  for (int64_t first = model; first > 0; --first) {
+    if (model % first != 0 || !llvm::all_of(attentions, [&](auto &its) { return cuts(its, first); }))
+      continue;
+    int64_t heads = 0;
+    std::vector<int64_t> parts;
+    for (auto [keyHeads, group] : attentions) {
+      auto [local, its] = partsFor(keyHeads, group, model, first);
+      heads += local;
+      parts = its.size() > parts.size() ? its : parts;
+    }
+    if (least >= 0 && heads >= least)
+      continue;
+    least = heads;
+    best = parts;
+  }
+  llvm::erase(best, 1);
+  return best;
+}
+
+std::string modelPartName(int64_t before) { return before == 1 ? "model" : fmt::format("model/{}", before); }
+
+/// Writes `dims` instead of factor `from` in every tensor of the rule.
+static void replaceFactor(Rule &rule, int from, const std::vector<int> &to) {
+  for (std::vector<FactorMap> *maps : {&rule.operands, &rule.results})
+    for (FactorMap &map : *maps)
+      for (std::vector<int> &dim : map)
+        if (auto at = llvm::find(dim, from); at != dim.end()) {
+          at = dim.erase(at);
+          dim.insert(at, to.begin(), to.end());
+        }
+}
+
+static Rule ringRule(Rule rule) {
+  int queries = rule.operands[0][1].front(), keys = rule.operands[1][1].front();
+  rule.factors[queries].kind = FactorKind::Cuttable;
+  if (rule.factors[queries].size != rule.factors[keys].size) // of another sequence: keys and values are gathered
+    return rule;
+  for (std::vector<FactorMap> *maps : {&rule.operands, &rule.results})
+    for (FactorMap &map : *maps) {
+      bool both = llvm::is_contained(map, std::vector<int>{queries}) && llvm::is_contained(map, std::vector<int>{keys});
+      for (std::vector<int> &dim : map)
+        if (!both && dim == std::vector<int>{keys}) // a mask has both: its columns stay whole
+          dim = {queries};
+    }
+  return rule;
+}
+
+static Rule ulyssesRule(Rule rule, int64_t model) {
+  int heads = rule.operands[1][2].front();
+  Factor ofRank = rule.factors[heads];
+  ofRank.name = kHeadsOfRank;
+  ofRank.size /= model;
+  rule.factors[heads].name = kRankOfHeads;
+  rule.factors[heads].size = model;
+  rule.factors.push_back(ofRank);
+  replaceFactor(rule, heads, {heads, static_cast<int>(rule.factors.size()) - 1});
+  return rule;
+}
+
+RuleOfOp contextRules(const Mesh &mesh, ContextStyle style) {
+  int axis = mesh.find("model");
+  int64_t model = axis < 0 ? 1 : mesh.axes[axis].size;
+  return [style, model](Operation *op) {
+    Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+    if (!isAttention(op))
+      return rule;
+    return style == ContextStyle::Ring ? ringRule(std::move(rule)) : ulyssesRule(std::move(rule), model);
+  };
+}
+
+Status checkContext(ModuleOp module, int64_t context, int64_t model, ContextStyle style, bool fusedAttention) {
+  if (context == 1)
+    return ok();
+  Status status = ok();
+  bool found = false;
+  module.walk([&](AttentionOp op) {
+    found = true;
+    int64_t positions = shapeOf(op.getQuery())[1], keyHeads = shapeOf(op.getKey())[2];
+    // Causal work is balanced by giving each rank a chunk from the start and its mirror image from the end.
+    int64_t chunks = style == ContextStyle::Ring && op.getCausal() ? 2 * context : context;
+    if (positions % chunks != 0)
+      status = Error{fmt::format("mesh.context is {}, which asks for {} chunks of the sequence; {} positions are not a "
+                                 "multiple of that",
+                                 context, chunks, positions)};
+    else if (style == ContextStyle::Ulysses && keyHeads % (model * context) != 0)
+      status = Error{fmt::format("context_style \"ulysses\" cuts the {} key/value heads {} ways (mesh.model {} x "
+                                 "mesh.context {}), which does not divide them; \"ring\" cuts none by context",
+                                 keyHeads, model * context, model, context)};
+  });
+  if (!found)
+    return Error{fmt::format("mesh.context is {}; the model has no attention whose sequence it could cut", context)};
+  if (style == ContextStyle::Ring && !fusedAttention)
+    return Error{fmt::format("attention is \"unfused\" with mesh.context {}: ring attention is a fused kernel; give "
+                             "\"fused\", or context_style \"ulysses\"",
+                             context)};
+  return status;
 }
 
 } // namespace kerf

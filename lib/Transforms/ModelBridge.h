@@ -16,6 +16,7 @@ using namespace mlir;
 using namespace kerf::ir;
 
 inline constexpr double kMaskBytes = 1;
+inline constexpr double kRingBuffers = 4;        // of a rank's keys and values
 inline constexpr double kForwardAndBackward = 3; // products of the backward: twice those of the forward
 
 inline bool isUpdate(Operation *op) { return isa<SyncGradientOp, SgdOp, AdamwOp>(op); }
@@ -77,10 +78,13 @@ private:
     Value made, inner; // in the layer, and as its backward knows it
   };
   std::vector<Handed> handed(Run &run);
+  void keepForms(Run &run);
+  bool keptAsMade(Value outer, Value inner) const;
   llvm::DenseSet<Value> madeAgain(const std::vector<Handed> &all) const;
   void savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::DenseSet<Value> &again, Segment &segment,
                     const std::vector<Operation *> &weightOps);
   void savedOfMain(size_t level, Segment &segment, const std::vector<Operation *> &weightOps);
+  std::vector<AxisRef> copiesOf(BlockArgument parameter, Value gradient) const;
   void parameters();
   void totals();
 
@@ -91,6 +95,12 @@ private:
   }
   void need(Value value, const Sharding &wanted, PassWork *pass, bool independent);
   void needOperands(Operation *op, PassWork &pass, bool inBackward);
+  /// What these axes of the placement are in a plan; nothing where one of them stands for microbatches.
+  std::optional<std::vector<AxisRef>> planAxes(ArrayRef<AxisRef> axes) const;
+  /// The axes by which attention's keys and values lie cut: they pass round a ring.
+  std::vector<AxisRef> ringOf(Operation *attention) const;
+  double keyValueBytes(Operation *attention) const;
+  void addRing(Operation *attention, PassWork &pass) const;
   LocalShape localShapes() const {
     return [this](Operation *op, bool isResult, unsigned i) {
       const OpSharding &sharding = *ofOp.lookup(op);

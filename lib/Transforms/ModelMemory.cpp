@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ModelBridge.h"
 
+#include "llvm/ADT/StringMap.h"
 #include <fmt/format.h>
 #include <map>
 #include <set>
@@ -161,6 +162,20 @@ void Bridge::savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::
   }
 }
 
+/// Where the ranks of a part of an axis have copies of what its other parts cut, and gradients that are yet to be added
+/// up over them.
+std::vector<AxisRef> Bridge::copiesOf(BlockArgument parameter, Value gradient) const {
+  std::vector<AxisRef> cut, copies;
+  for (const DimSharding &dim : lies(parameter).dims)
+    if (auto axes = planAxes(dim.axes))
+      cut.insert(cut.end(), axes->begin(), axes->end());
+  for (const AxisRef &ref : lies(gradient).partial)
+    if (auto axes = planAxes(ref))
+      if (llvm::any_of(cut, [&](const AxisRef &its) { return its.axis == axes->front().axis; }))
+        copies.push_back(axes->front());
+  return copies;
+}
+
 void Bridge::parameters() {
   // Each sees samples or tokens of its own, and all of the parameter.
   std::vector<AxisRef> gradientAxes;
@@ -173,7 +188,22 @@ void Bridge::parameters() {
   };
   auto group = [&](BlockArgument argument) {
     auto name = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kNameAttr);
-    return ParameterGroup{name ? name.str() : "", static_cast<double>(elementsOf(localOf(argument))), gradientAxes};
+    std::vector<AxisRef> axes = gradientAxes; // less those whose ranks have other experts
+    for (const DimSharding &dim : lies(argument).dims)
+      if (auto cut = planAxes(dim.axes))
+        for (const AxisRef &ref : *cut)
+          std::erase_if(axes, [&](const AxisRef &its) { return its.axis == ref.axis; });
+    return ParameterGroup{name ? name.str() : "", static_cast<double>(elementsOf(localOf(argument))), std::move(axes)};
+  };
+  llvm::StringMap<Value> gradients;
+  for (auto sync : main.getOps<SyncGradientOp>())
+    gradients[sync.getParameter()] = sync.getOperand();
+  auto add = [&](Segment &segment, BlockArgument argument) {
+    segment.parameters.push_back(group(argument));
+    const ParameterGroup &its = segment.parameters.back();
+    Value gradient = gradients.lookup(its.name);
+    if (std::vector<AxisRef> copies = gradient ? copiesOf(argument, gradient) : std::vector<AxisRef>(); !copies.empty())
+      segment.copied.push_back({its.name, its.elements, std::move(copies)});
   };
   for (Operation &op : main.front().without_terminator()) {
     if (isBackward(&op) || isUpdate(&op) || isa<CallOp>(op))
@@ -186,14 +216,14 @@ void Bridge::parameters() {
     auto found = links.find(argument);
     if (found == links.end())
       continue;
-    work.chain[*found->second.begin()].segment.parameters.push_back(group(argument));
+    add(work.chain[*found->second.begin()].segment, argument);
     for (auto link = std::next(found->second.begin()); link != found->second.end(); ++link)
       work.tied.emplace_back(*link, group(argument));
   }
   for (size_t r = 0; r < runs.size(); ++r)
     for (Value operand : runs[r].first.getInputs())
       if (trainable(operand))
-        work.chain[2 * r + 1].segment.parameters.push_back(group(cast<BlockArgument>(operand)));
+        add(work.chain[2 * r + 1].segment, cast<BlockArgument>(operand));
 }
 
 /// Products and attention of the forward three times, attention as if nothing were masked (Chowdhery et al. 2022,
@@ -201,11 +231,23 @@ void Bridge::parameters() {
 void Bridge::totals() {
   auto flopsOf = [](func::FuncOp function) {
     double flops = 0;
+    DenseMap<Operation *, double> filled; // of what stands in experts' slots: the share of slots that choices fill
     for (Operation &op : function.getOps()) {
       if (isBackward(&op))
         continue;
+      double share = 1;
+      for (Value operand : op.getOperands())
+        if (auto found = filled.find(operand.getDefiningOp()); found != filled.end())
+          share = std::min(share, found->second);
+      if (auto dispatch = dyn_cast<DispatchOp>(op)) {
+        Shape slots = shapeOf(dispatch.getResult());
+        share = std::min(1.0, static_cast<double>(elementsOf(shapeOf(dispatch.getIndices()))) /
+                                  static_cast<double>(slots[0] * slots[1] * slots[2]));
+      }
+      if (share < 1 && !isa<CombineOp>(op))
+        filled[&op] = share;
       if (auto dot = dyn_cast<DotGeneralOp>(op))
-        flops += dot.getFlops();
+        flops += share * dot.getFlops();
       if (auto attention = dyn_cast<AttentionOp>(op)) {
         Shape query = shapeOf(attention.getQuery()), value = shapeOf(attention.getValue());
         flops += 2.0 * static_cast<double>(elementsOf(query)) / static_cast<double>(query[3]) *

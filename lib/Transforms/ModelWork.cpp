@@ -25,8 +25,19 @@ const Sharding &Bridge::lies(Value value) const {
 /// for all.
 void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool independent) {
   std::vector<Sharding> &made = versions[value];
-  if (made.empty())
+  if (made.empty()) {
     made.push_back(lies(value));
+    // What a layer leaves is kept in a form that it was brought into there, where that takes no more memory.
+    if (auto call = value.getDefiningOp<CallOp>(); call && made.front().partial.empty()) {
+      auto callee = cast<func::FuncOp>(symbols.lookup(call.getCallee()));
+      auto inner = versions.find(callee.front().getTerminator()->getOperand(cast<OpResult>(value).getResultNumber()));
+      auto size = [&](const Sharding &form) { return elementsOf(localShape(shapeOf(value), form)); };
+      if (inner != versions.end())
+        for (const Sharding &form : inner->second)
+          if (size(form) <= size(made.front()))
+            made.push_back(form);
+    }
+  }
   Sharding target = canonical(wanted);
   for (const Sharding &form : made)
     if (canonical(form) == target)
@@ -82,15 +93,10 @@ void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool inde
       collective.kind = Collective::Permute;
       break;
     }
-    bool known = true;
-    for (AxisRef axis : step.axes) {
-      const std::optional<AxisRef> &real = options.axes[axis.axis];
-      known &= real.has_value();
-      if (real)
-        collective.axes.push_back({real->axis, axis.before, axis.size});
-    }
-    if (!known) // over microbatches, not ranks
+    std::optional<std::vector<AxisRef>> axes = planAxes(step.axes);
+    if (!axes) // over microbatches, not ranks
       continue;
+    collective.axes = std::move(*axes);
     collective.bytes = step.kind == ReshardStepKind::AllGather ? out : in;
     collective.name = fmt::format("{} of {}", toString(collective.kind), nodeName(value.getLoc()));
     collective.independent = independent && (reduces ? isSum : isa<BlockArgument>(value));
@@ -98,19 +104,64 @@ void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool inde
   }
 }
 
+std::optional<std::vector<AxisRef>> Bridge::planAxes(ArrayRef<AxisRef> axes) const {
+  std::vector<AxisRef> real;
+  for (const AxisRef &axis : axes) {
+    const std::optional<AxisRef> &its = options.axes[axis.axis];
+    if (!its)
+      return std::nullopt;
+    real.push_back({its->axis, its->before * axis.before, axis.size});
+  }
+  std::sort(real.begin(), real.end());
+  return mergeParts(real);
+}
+
+std::vector<AxisRef> Bridge::ringOf(Operation *attention) const {
+  std::optional<std::vector<AxisRef>> axes = planAxes(ofOp.lookup(attention)->operands[1].dims[1].axes);
+  return axes.value_or(std::vector<AxisRef>());
+}
+
+/// Of one rank's block.
+double Bridge::keyValueBytes(Operation *attention) const {
+  double bytes = 0;
+  for (unsigned i : {1, 2}) {
+    Value value = attention->getOperand(i);
+    bytes += static_cast<double>(elementsOf(localShape(shapeOf(value), ofOp.lookup(attention)->operands[i]))) *
+             elementBytes(value, types);
+  }
+  return bytes;
+}
+
+/// Liu et al. 2023: each of n ranks passes n - 1 times the block that it works on to its neighbour. In the backward the
+/// block's gradients travel with it.
+void Bridge::addRing(Operation *attention, PassWork &pass) const {
+  PassCollective collective;
+  collective.axes = ringOf(attention);
+  if (collective.axes.empty())
+    return;
+  bool backward = isa<AttentionBackwardOp>(attention);
+  collective.name = fmt::format("keys and values{} round the ring of {}", backward ? " and their gradients" : "",
+                                nodeName(attention->getLoc()));
+  collective.kind = Collective::Permute;
+  collective.bytes = keyValueBytes(attention) * (backward ? 2 : 1);
+  collective.kept = Kept::Selective; // as the kernel that it feeds
+  collective.hops = ways(collective.axes) - 1;
+  collective.besideAttention = true;
+  pass.collectives.push_back(std::move(collective));
+}
+
 void Bridge::needOperands(Operation *op, PassWork &pass, bool inBackward) {
   const OpSharding &sharding = *ofOp.lookup(op);
   for (auto [i, value] : llvm::enumerate(op->getOperands()))
     // What is left of a parameter's gradient to be summed is summed once a step, not here.
     need(value, sharding.operands[i], forWeights.contains(value.getDefiningOp()) ? nullptr : &pass, inBackward);
+  if (isa<AttentionOp, AttentionBackwardOp>(op))
+    addRing(op, pass);
   // A loss over a cut vocabulary: its maximum, its sum and the picked logit are summed over the ranks.
   if (!isa<CrossEntropyOp>(op))
     return;
-  const std::vector<AxisRef> &cut = sharding.operands[0].dims.back().axes;
   PassCollective collective;
-  for (AxisRef axis : cut)
-    if (const std::optional<AxisRef> &real = options.axes[axis.axis])
-      collective.axes.push_back({real->axis, axis.before, axis.size});
+  collective.axes = planAxes(sharding.operands[0].dims.back().axes).value_or(std::vector<AxisRef>());
   if (collective.axes.empty())
     return;
   Shape rows = localShape(shapeOf(op->getResult(0)), sharding.results[0]);
@@ -277,9 +328,33 @@ void Bridge::backwardOfMain() {
       bool gradient = from && isBackward(from);
       if (gradient && isa<CallOp>(from)) // of a layer after this one: alike for all layers
         continue;
+      if (from && from == run.first.getOperation() && keptAsMade(outer, inner))
+        continue;
       need(outer, lies(inner), gradient ? &segment.inputGradient : &link.segment.weightGradient, true);
     }
   }
+}
+
+/// What a layer leaves for its backward is kept as the forward made it or in any form of that size that it brought it
+/// into (heads after the all-to-alls of Ulysses); the placement may see it lie otherwise between the two.
+void Bridge::keepForms(Run &run) {
+  Operation *returned = run.layer.front().getTerminator();
+  for (auto [outer, inner] : llvm::zip(run.backward.getInputs(), run.layerBackward.getArguments())) {
+    if (outer.getDefiningOp() != run.first.getOperation() || !keptAsMade(outer, inner))
+      continue;
+    Value made = returned->getOperand(cast<OpResult>(outer).getResultNumber());
+    std::vector<Sharding> forms = versions.lookup(made);
+    if (forms.empty())
+      forms.push_back(lies(made));
+    llvm::erase_if(forms, [&](const Sharding &form) {
+      return !form.partial.empty() || elementsOf(localShape(shapeOf(made), form)) != elementsOf(localOf(inner));
+    });
+    versions[inner] = std::move(forms);
+  }
+}
+
+bool Bridge::keptAsMade(Value outer, Value inner) const {
+  return lies(outer).partial.empty() && elementsOf(localOf(outer)) == elementsOf(localOf(inner));
 }
 
 void Bridge::layer(Run &run, ChainLink &link) {
@@ -300,6 +375,7 @@ void Bridge::layer(Run &run, ChainLink &link) {
   addOps(forwardKernels, forward, segment.forward, nullptr, false);
   for (Operation *op : forward)
     dropouts(op, segment);
+  keepForms(run);
   split(
       backward,
       [&](OpOperand &use) {
@@ -319,7 +395,7 @@ void Bridge::layer(Run &run, ChainLink &link) {
       work.streamLocalBytes = segment.inputBytes;
       work.streamBytes = static_cast<double>(elementsOf(shapeOf(stream))) * types.bytes;
       for (size_t axis = 0; axis < options.axes.size(); ++axis)
-        if (!options.axes[axis]) // one microbatch of several
+        if (!options.axes[axis] || options.axes[axis]->axis != planAxis("model")) // microbatches; the sequence
           work.streamBytes /= static_cast<double>(placement.mesh.axes[axis].size);
       break;
     }
@@ -332,6 +408,9 @@ void Bridge::layer(Run &run, ChainLink &link) {
   segment.workspaceBytes = workspace(backward, kernels);
   for (Value gradient : gradients)
     segment.workspaceBytes += localBytes(gradient);
+  for (auto attention : run.layer.getOps<AttentionOp>()) // blocks in use and blocks that arrive, and their gradients
+    if (!ringOf(attention).empty())
+      segment.workspaceBytes += kRingBuffers * keyValueBytes(attention);
   if (!options.fusedAttention)
     for (auto attention : run.layer.getOps<AttentionOp>()) // the scores' gradient, before and after softmax
       segment.workspaceBytes += 2 * types.bytes * static_cast<double>(elementsOf(localOf(attention.getLse()))) *

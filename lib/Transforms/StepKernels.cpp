@@ -32,6 +32,12 @@ bool isEpilogue(Operation *op) {
                             (isProduct(op->getOperand(1)) && isBias(op->getOperand(0))));
 }
 
+/// A mask, which has queries and keys.
+bool isMask(Operation *op, unsigned operand) {
+  bool masked = op->getNumOperands() == (isa<AttentionBackwardOp>(op) ? 7 : 4);
+  return masked && operand == 3;
+}
+
 std::string nameOf(Operation *op) {
   std::string node = nodeName(op->getLoc());
   return node.empty() ? op->getName().stripDialect().str() : node;
@@ -184,19 +190,28 @@ std::vector<Kernel> KernelBuilder::attention(Operation *op) const {
   bool backward = isa<AttentionBackwardOp>(op), causal = op->hasAttr("causal");
   Shape query = localShape(op, false, 0), key = localShape(op, false, 1), value = localShape(op, false, 2);
   double samples = static_cast<double>(query[0] * query[2]), s = static_cast<double>(query[1]),
-         t = static_cast<double>(key[1]);
+         t = static_cast<double>(shapeOf(op->getOperand(1))[1]);
+  // Ring attention: a kernel for each block of keys and values, which adds to what those before have left.
+  double blocks = t / static_cast<double>(key[1]);
   double d = static_cast<double>(query[3]), e = static_cast<double>(value[3]);
   std::vector<Kernel> kernels;
   if (types.fusedAttention) {
     double bytes = 0;
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
-      bytes += operandBytes(op, i);
+      bytes += operandBytes(op, i) * (isMask(op, i) ? 1 : blocks);
     for (unsigned i = 0; i < op->getNumResults(); ++i)
-      bytes += resultBytes(op, i);
+      bytes += resultBytes(op, i) * blocks;
     double flops = 2 * samples * s * t * (d + e) * (causal ? 0.5 : 1) * (backward ? kAttentionBackwardFlops : 1);
     Kernel fused = kernel(op, "", KernelClass::Attention, bytes);
-    fused.work = {
-        KernelClass::Attention, flops, bytes, types.product == "f8" ? types.other : types.product, 1, s, t, d, samples};
+    fused.work = {KernelClass::Attention,
+                  flops,
+                  bytes,
+                  types.product == "f8" ? types.other : types.product,
+                  blocks,
+                  s,
+                  t / blocks,
+                  d,
+                  samples};
     kernels.push_back(fused);
   } else {
     double scores = samples * s * t;

@@ -39,6 +39,10 @@ struct PassCollective {
   /// The pass has kernels that do not need its result: with tensor overlap it runs beside them. A sum of an input
   /// gradient does, as the weight gradient does not wait for it.
   bool independent = false;
+  /// So many follow each other: blocks that ranks pass on round a ring.
+  int64_t hops = 1;
+  /// Each hop runs beside a share of the pass's attention kernels, which work on hops + 1 blocks in turn.
+  bool besideAttention = false;
 };
 
 struct PassWork {
@@ -74,6 +78,9 @@ struct Segment {
   bool recomputable = false; // recomputation applies: layers, not the loss
   double workspaceBytes = 0; // held beside saved tensors while a pass of it runs: gradients of activations, f32 logits
   std::vector<ParameterGroup> parameters;
+  /// Those of `parameters` of which ranks hold copies whose gradients are sums in part (key/value heads with fewer of
+  /// them than ranks): summed once a step, here over `reduceAxes`, before all copies go the way of the others.
+  std::vector<ParameterGroup> copied;
 };
 
 struct Part {

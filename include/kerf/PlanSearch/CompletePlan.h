@@ -32,9 +32,9 @@ Result<CompletedPlan> completePlan(Plan plan, const std::string &where, const Cl
 
 /// What of a completed plan decides a ModelWork; all else is chosen around it.
 struct LayoutKey {
-  int64_t model = 1, context = 1, expert = 1; // sizes of these axes
-  int64_t microbatch = 1;                     // samples of a data x expert group
-  bool sequenceParallel = false, fusedAttention = true;
+  int64_t model = 1, context = 1, expert = 1;                            // sizes of these axes
+  int64_t microbatch = 1;                                                // samples of a data x expert group
+  bool sequenceParallel = false, fusedAttention = true, ulysses = false; // ulysses: of a context of several ranks
   auto operator<=>(const LayoutKey &) const = default;
 };
 LayoutKey layoutOf(const Plan &completed);

@@ -8,6 +8,12 @@ namespace kerf {
 
 enum class SequenceParallel { No, Yes };
 
+/// How attention over a sequence that "context" cuts is computed.
+enum class ContextStyle {
+  Ring,    // queries stay, blocks of keys and values pass round all ranks (Liu et al. 2023)
+  Ulysses, // all-to-alls exchange the cut of the sequence for one of heads, and back (Jacobs et al. 2023)
+};
+
 /// The stream is what layers hand on, [batch, sequence, width]: its dimensions are followed through every op but
 /// products.
 ///   - "model" cuts, at every product with a parameter and every table look-up, a factor of the parameter that the
@@ -17,8 +23,26 @@ enum class SequenceParallel { No, Yes };
 ///   - Between them it cuts what the stream does not have (heads, the MLP's width), never the stream itself; with
 ///   SequenceParallel the
 ///     ops on the stream are cut along the sequence (Korthikanti et al. 2022).
-///   - "data" cuts the batch wherever there is one.
+///   - "model" may be several axes (modelParts). Parts but the first cut no head of keys and values that query heads
+///   share: their ranks
+///     have copies of these heads and of what makes them.
+///   - "context" cuts the sequence, and "data" the batch, wherever there is one.
 /// What suits none of this is left whole. For buildProblem.
 StrategyRank megatronLayout(mlir::ModuleOp module, const Mesh &mesh, SequenceParallel sequenceParallel);
+
+/// The axes of one layout's mesh that are "model", major first, by size: one, or where it has more ranks than there are
+/// heads of keys and values, the part that cuts these, the part that cuts the query heads that share one, and what is
+/// left and finds no head to cut.
+///   8 key/value heads, 64 heads:   model 8 -> 8    model 16 -> 8 x 2    model 12 -> 4 x 3 (each head on three ranks)
+std::vector<int64_t> modelParts(mlir::ModuleOp module, int64_t model);
+/// "model" for the first, "model/8" for one that follows 8 ways.
+std::string modelPartName(int64_t before);
+
+/// Attention over a sequence that "context" cuts, as an op of its own kind. Ring: keys and values are cut as queries
+/// are, their way round the ring is part of the op. Ulysses: the heads of one rank of "model" are a factor of their
+/// own, which "context" cuts; the reshards around it are the all-to-alls. For buildProblem.
+RuleOfOp contextRules(const Mesh &mesh, ContextStyle style);
+/// Sequences and heads of the module divide, so that contextRules can be laid out.
+Status checkContext(mlir::ModuleOp module, int64_t context, int64_t model, ContextStyle style, bool fusedAttention);
 
 } // namespace kerf

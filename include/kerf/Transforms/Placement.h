@@ -37,6 +37,9 @@ using StrategyRank =
     std::function<std::optional<int>(const PlacementNode &node, mlir::ValueRange operands, mlir::ValueRange results,
                                      const std::vector<bool> &batchFactor, const Strategy &strategy)>;
 
+/// The rule of an op, where a layout needs another one than the op's own (its work is then done by more than the op).
+using RuleOfOp = std::function<Rule(mlir::Operation *op)>;
+
 /// Builds the problem of a training step (@main and the layers that it calls) on the mesh of `collectives`.
 ///   - "data" may cut the batch only, "model" anything else, other axes anything; pins of ops and arguments in
 ///   `constraints` override.
@@ -46,7 +49,8 @@ using StrategyRank =
 ///   states always.
 /// Errors: a pin that matches no op or names a factor or an axis that isn't there.
 Result<Placement> buildProblem(mlir::ModuleOp module, const CollectiveModel &collectives, const Plan &constraints,
-                               std::optional<int64_t> memoryLimitBytes, const StrategyRank &rank = {});
+                               std::optional<int64_t> memoryLimitBytes, const StrategyRank &rank = {},
+                               const RuleOfOp &ruleOf = {});
 
 /// The solution as the `ops` and `arguments` of a plan: alike entries of layers are folded into one pattern.
 void writeChoice(mlir::ModuleOp module, const Placement &placement, const std::vector<int> &choice, Plan &plan);

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layouts beyond Megatron-LM's plain one: more ranks than heads of keys and values, and sequences cut by "context".
+// What ranks compute, keep, hold and send are closed forms.
+#include "kerf/Compiler/Simulate.h"
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+using namespace kerf;
+
+namespace {
+
+struct Llama {
+  int64_t layers = 4, hidden = 256, heads = 16, keyHeads = 4, headSize = 16, inner = 512, vocabulary = 1024,
+          sequence = 64;
+};
+
+constexpr double kBytes = 2, kBatch = 2; // bf16, one microbatch of two samples
+
+Result<Simulated> simulated(const Llama &model, Plan plan) {
+  std::string path = std::filesystem::temp_directory_path() / fmt::format("kerf-layout-{}.json", getpid());
+  std::ofstream(path) << fmt::format(
+      "{{\"model_type\": \"llama\", \"num_hidden_layers\": {}, \"hidden_size\": {}, \"num_attention_heads\": {}, "
+      "\"num_key_value_heads\": {}, \"head_dim\": {}, \"intermediate_size\": {}, \"vocab_size\": {}, "
+      "\"max_position_embeddings\": {}}}",
+      model.layers, model.hidden, model.heads, model.keyHeads, model.headSize, model.inner, model.vocabulary,
+      model.sequence);
+  auto cluster = readCluster(std::string(KERF_SOURCE_DIR) + "/clusters/dgx-a100.json");
+  if (!cluster)
+    return cluster.error();
+  plan.globalBatch = 2 * (plan.meshSizes.contains("data") ? plan.meshSizes["data"] : 1);
+  plan.meshSizes.try_emplace("data", 1);
+  plan.microbatch = 2;
+  SimulateOptions options;
+  options.dtype = "bf16";
+  auto context = createContext();
+  auto result = simulatePlan(*context, path, plan, "the plan", *cluster, options);
+  std::filesystem::remove(path);
+  return result;
+}
+
+Simulated simulatedOk(const Llama &model, const Plan &plan) {
+  auto result = simulated(model, plan);
+  EXPECT_TRUE(result) << result.error().message;
+  return result ? std::move(*result) : Simulated();
+}
+
+Plan planOf(std::map<std::string, int64_t> mesh, std::string style = "", bool sequenceParallel = false) {
+  Plan plan;
+  plan.meshSizes = std::move(mesh);
+  plan.contextStyle = std::move(style);
+  plan.sequenceParallel = {sequenceParallel};
+  return plan;
+}
+
+const Segment &layerOf(const Simulated &simulated) {
+  for (const Part &part : simulated.work.parts)
+    for (const Segment &segment : part.segments)
+      if (segment.recomputable)
+        return segment;
+  static const Segment none;
+  ADD_FAILURE() << "no layer";
+  return none;
+}
+
+double flopsOf(const PassWork &pass, KernelClass kernelClass) {
+  double flops = 0;
+  for (const Kernel &kernel : pass.kernels)
+    if (kernel.work.kernelClass == kernelClass)
+      flops += kernel.work.flops;
+  return flops;
+}
+
+double savedBytes(const Segment &segment) {
+  double bytes = 0;
+  for (const SavedTensor &tensor : segment.saved)
+    bytes += tensor.bytes;
+  return bytes;
+}
+
+double elementsOf(const std::vector<ParameterGroup> &groups) {
+  double elements = 0;
+  for (const ParameterGroup &group : groups)
+    elements += group.elements;
+  return elements;
+}
+
+std::string axisName(const Simulated &simulated, const PassCollective &collective) {
+  std::string names;
+  for (const AxisRef &ref : collective.axes)
+    names +=
+        fmt::format("{}{}({}){}", names.empty() ? "" : " ", simulated.mesh.axes[ref.axis].name, ref.before, ref.size);
+  return names;
+}
+
+/// "2 all_reduce model(1)8 65536" for each kind, axes and bytes, sorted.
+std::vector<std::string> summary(const Simulated &simulated, const PassWork &pass) {
+  std::map<std::string, int> counts;
+  for (const PassCollective &one : pass.collectives)
+    ++counts[fmt::format("{} {} {}{}", toString(one.kind), axisName(simulated, one), one.bytes,
+                         one.hops > 1 || one.besideAttention ? fmt::format(" x {}", one.hops) : "")];
+  std::vector<std::string> lines;
+  for (const auto &[what, count] : counts)
+    lines.push_back(fmt::format("{} {}", count, what));
+  return lines;
+}
+
+using Lines = std::vector<std::string>;
+
+//===-- more ranks than heads of keys and values
+//---------------------------------------------------------------------===//
+
+struct Heads {
+  int64_t heads, keyHeads, model;
+  int64_t onBusiestRank; // query heads that it computes, counted by hand
+};
+
+class FewKeyHeads : public testing::TestWithParam<Heads> {};
+
+TEST_P(FewKeyHeads, CutQueriesBeyondThem) {
+  const auto &[heads, keyHeads, model, onBusiestRank] = GetParam();
+  Llama llama;
+  llama.heads = heads, llama.keyHeads = keyHeads;
+  llama.hidden = 4096, llama.headSize = 128, llama.sequence = 4096; // large enough that attention matters
+  const Simulated whole = simulatedOk(llama, planOf({{"model", 1}})),
+                  cut = simulatedOk(llama, planOf({{"model", model}}));
+  double share = static_cast<double>(onBusiestRank) / static_cast<double>(heads);
+  EXPECT_DOUBLE_EQ(flopsOf(layerOf(cut).forward, KernelClass::Attention),
+                   share * flopsOf(layerOf(whole).forward, KernelClass::Attention));
+  EXPECT_DOUBLE_EQ(flopsOf(layerOf(cut).inputGradient, KernelClass::Attention),
+                   share * flopsOf(layerOf(whole).inputGradient, KernelClass::Attention));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, FewKeyHeads,
+                         testing::Values(Heads{16, 4, 4, 4},    // a key head each
+                                         Heads{16, 4, 8, 2},    // two ranks a key head
+                                         Heads{16, 4, 16, 1},   // a query head each
+                                         Heads{16, 1, 8, 2},    // one key head for all
+                                         Heads{12, 4, 8, 3},    // 3 queries a key head are not cut in two
+                                         Heads{24, 4, 16, 3},   // 6 of them are, and not in four
+                                         Heads{64, 8, 12, 16},  // 4 ways, thrice
+                                         Heads{16, 8, 6, 8},    // 2 ways, thrice
+                                         Heads{12, 12, 16, 2},  // without groups: 8 ways, twice
+                                         Heads{12, 12, 8, 2})); // padded
+
+TEST(KeyHeadCopies, AreMegatrons) {
+  // Two ranks have the same key/value head: whole projections of it, a half of its queries each.
+  const Llama llama;
+  const double model = 8, h = llama.hidden, d = llama.headSize, tokens = kBatch * llama.sequence;
+  for (bool sequenceParallel : {false, true}) {
+    const Simulated result = simulatedOk(llama, planOf({{"model", 8}}, "", sequenceParallel));
+    const Segment &layer = layerOf(result);
+    const double copied = 2 * h * d; // keys' and values' projections of one head
+    const double queries = h * llama.heads * d / model, mlp = 3 * h * llama.inner / model;
+    EXPECT_DOUBLE_EQ(elementsOf(layer.parameters), copied + 2 * queries + mlp + 2 * h);
+    const double products = 2 * tokens * (copied + 2 * queries + mlp);
+    EXPECT_DOUBLE_EQ(flopsOf(layer.forward, KernelClass::Product), products);
+    EXPECT_DOUBLE_EQ(flopsOf(layer.inputGradient, KernelClass::Product), products);
+    EXPECT_DOUBLE_EQ(flopsOf(layer.weightGradient, KernelClass::Product), products);
+    // Nothing is gathered for them or reduced between the copies in a pass: the sums of the stream do that.
+    const double stream = kBytes * tokens * h;
+    if (!sequenceParallel) {
+      const Lines sums{fmt::format("2 all_reduce model(1)8 {}", stream)};
+      EXPECT_EQ(summary(result, layer.forward), sums);
+      EXPECT_EQ(summary(result, layer.inputGradient), sums);
+      EXPECT_EQ(summary(result, layer.weightGradient), Lines());
+    } else {
+      const Lines pairs{fmt::format("2 all_gather model(1)8 {}", stream),
+                        fmt::format("2 reduce_scatter model(1)8 {}", stream)};
+      EXPECT_EQ(summary(result, layer.forward), pairs);
+      EXPECT_EQ(summary(result, layer.inputGradient), pairs);
+    }
+    // Once a step the gradients of the copies are added up.
+    EXPECT_DOUBLE_EQ(elementsOf(layer.copied), copied);
+    for (const ParameterGroup &group : layer.copied)
+      EXPECT_EQ(group.reduceAxes, (std::vector<AxisRef>{{result.mesh.find("model"), 4, 2}})) << group.name;
+  }
+  const Simulated plain = simulatedOk(llama, planOf({{"model", 4}}, "", true));
+  EXPECT_TRUE(layerOf(plain).copied.empty());
+  EXPECT_EQ(summary(plain, layerOf(plain).inputGradient).back(),
+            fmt::format("2 reduce_scatter model(1)4 {}", kBytes * tokens * h));
+}
+
+//===-- context
+//--------------------------------------------------------------------------------------------------------===//
+
+struct Cut {
+  int64_t data, context, model;
+  bool sequenceParallel;
+};
+
+class CutSequence : public testing::TestWithParam<std::tuple<Cut, const char *>> {
+protected:
+  const Cut cut = std::get<0>(GetParam());
+  const std::string style = std::get<1>(GetParam());
+  const Llama llama;
+  Simulated of(int64_t context) const {
+    return simulatedOk(
+        llama, planOf({{"data", cut.data}, {"context", context}, {"model", cut.model}}, style, cut.sequenceParallel));
+  }
+};
+
+TEST_P(CutSequence, WorkAndActivationsAreSharedAndParametersAreNot) {
+  const Simulated whole = of(1), shared = of(cut.context);
+  const Segment &before = layerOf(whole), &after = layerOf(shared);
+  const auto ways = static_cast<double>(cut.context);
+  for (KernelClass kernelClass : {KernelClass::Product, KernelClass::Attention}) {
+    EXPECT_DOUBLE_EQ(ways * flopsOf(after.forward, kernelClass), flopsOf(before.forward, kernelClass));
+    EXPECT_DOUBLE_EQ(ways * flopsOf(after.inputGradient, kernelClass), flopsOf(before.inputGradient, kernelClass));
+    EXPECT_DOUBLE_EQ(ways * flopsOf(after.weightGradient, kernelClass), flopsOf(before.weightGradient, kernelClass));
+  }
+  EXPECT_DOUBLE_EQ(ways * savedBytes(after), savedBytes(before));
+  EXPECT_DOUBLE_EQ(ways * after.inputBytes, before.inputBytes);
+  EXPECT_DOUBLE_EQ(shared.work.modelFlops, whole.work.modelFlops);
+  EXPECT_DOUBLE_EQ(shared.work.tokens, whole.work.tokens);
+  ASSERT_EQ(shared.work.parts.size(), whole.work.parts.size());
+  const std::vector<Segment> &segments = shared.work.parts[0].segments;
+  for (size_t s = 0; s < segments.size(); ++s) {
+    EXPECT_DOUBLE_EQ(elementsOf(segments[s].parameters), elementsOf(whole.work.parts[0].segments[s].parameters));
+    for (const ParameterGroup &group : segments[s].parameters)
+      EXPECT_EQ(ways * static_cast<double>(cut.data), static_cast<double>(kerf::ways(group.reduceAxes))) << group.name;
+  }
+  // The loss too; labels are whole.
+  EXPECT_DOUBLE_EQ(ways * flopsOf(segments.back().forward, KernelClass::Product),
+                   flopsOf(whole.work.parts[0].segments.back().forward, KernelClass::Product));
+  double labels = 8 * kBatch * static_cast<double>(llama.sequence), count = kBytes; // of those that are not ignored
+  EXPECT_DOUBLE_EQ(ways * (savedBytes(segments.back()) - labels - count),
+                   savedBytes(whole.work.parts[0].segments.back()) - labels - count);
+}
+
+TEST_P(CutSequence, OnlyAttentionSpeaksOverIt) {
+  const Simulated result = of(cut.context);
+  const Segment &layer = layerOf(result);
+  const double rows = kBytes * kBatch * llama.sequence / cut.context / cut.model * llama.headSize;
+  const double keyValues = 2 * rows * llama.keyHeads;
+  auto overContext = [&](const PassWork &pass) {
+    Lines lines;
+    for (const std::string &line : summary(result, pass))
+      if (line.find("context") != std::string::npos)
+        lines.push_back(line);
+    return lines;
+  };
+  if (style == "ring") {
+    auto ring = [&](double bytes) {
+      return Lines{fmt::format("1 collective_permute context(1){} {} x {}", cut.context, bytes, cut.context - 1)};
+    };
+    EXPECT_EQ(overContext(layer.forward), ring(keyValues));
+    EXPECT_EQ(overContext(layer.inputGradient), ring(2 * keyValues)); // and their gradients
+  } else {
+    // Keys and values one way, queries one way and the context back; as many gradients.
+    const Lines exchanges{fmt::format("2 all_to_all context(1){} {}", cut.context, rows * llama.heads),
+                          fmt::format("2 all_to_all context(1){} {}", cut.context, rows * llama.keyHeads)};
+    EXPECT_EQ(overContext(layer.forward), exchanges);
+    EXPECT_EQ(overContext(layer.inputGradient), exchanges);
+  }
+  EXPECT_EQ(overContext(layer.weightGradient), Lines());
+}
+
+TEST_P(CutSequence, TheCutOfModelIsMegatronsOnWhatIsLeft) {
+  const Simulated result = of(cut.context);
+  const double stream = kBytes * kBatch * llama.sequence / cut.context * llama.hidden;
+  Lines wanted;
+  if (cut.model > 1 && !cut.sequenceParallel)
+    wanted = {fmt::format("2 all_reduce model(1){} {}", cut.model, stream)};
+  if (cut.model > 1 && cut.sequenceParallel)
+    wanted = {fmt::format("2 all_gather model(1){} {}", cut.model, stream),
+              fmt::format("2 reduce_scatter model(1){} {}", cut.model, stream)};
+  for (const PassWork *pass : {&layerOf(result).forward, &layerOf(result).inputGradient}) {
+    Lines lines;
+    for (const std::string &line : summary(result, *pass))
+      if (line.find("model") != std::string::npos)
+        lines.push_back(line);
+    EXPECT_EQ(lines, wanted);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, CutSequence,
+                         testing::Combine(testing::Values(Cut{1, 2, 1, false}, Cut{2, 4, 1, false}, Cut{1, 2, 2, false},
+                                                          Cut{2, 2, 2, true}),
+                                          testing::Values("ring", "ulysses")));
+
+TEST(ContextStyles, SayWhatTheyCannotCut) {
+  Llama llama;
+  auto message = [&](const Plan &plan) {
+    auto result = simulated(llama, plan);
+    return result ? std::string("accepted") : result.error().message;
+  };
+  EXPECT_NE(message(planOf({{"context", 8}}, "ulysses")).find("4 key/value heads 8 ways"), std::string::npos);
+  EXPECT_NE(message(planOf({{"context", 4}, {"model", 2}}, "ulysses")).find("\"ring\""), std::string::npos);
+  EXPECT_NE(message(planOf({{"context", 64}})).find("128 chunks"), std::string::npos);
+  Plan unfused = planOf({{"context", 2}});
+  unfused.attention = "unfused";
+  EXPECT_NE(message(unfused).find("ring attention is a fused kernel"), std::string::npos);
+  unfused.contextStyle = "ulysses";
+  EXPECT_EQ(message(unfused), "accepted");
+}
+
+/// A ring whose blocks arrive while others are computed costs what contention costs; one that does not fit waits for
+/// the rest.
+TEST(Ring, HidesBehindAttentionAlone) {
+  Simulated result = simulatedOk(Llama(), planOf({{"context", 4}}));
+  auto cluster = readCluster(std::string(KERF_SOURCE_DIR) + "/clusters/dgx-a100.json");
+  ASSERT_TRUE(cluster);
+  auto first = firstRanks(*cluster, 4);
+  ASSERT_TRUE(first);
+  CollectiveModel collectives(result.mesh, *first);
+  StepPlan plan;
+  plan.schedule.microbatches = 1;
+  enum class Passing { On, Off };
+  auto seconds = [&](double flops, Passing passing) { // exposed, and all, over context
+    StepWork work = result.work;
+    for (Part &part : work.parts)
+      for (Segment &segment : part.segments) {
+        for (PassWork *pass : {&segment.forward, &segment.inputGradient, &segment.weightGradient}) {
+          for (Kernel &kernel : pass->kernels)
+            kernel.work.flops *= kernel.work.kernelClass == KernelClass::Attention ? flops : 1;
+          if (passing == Passing::Off)
+            std::erase_if(pass->collectives, [](const PassCollective &one) { return one.besideAttention; });
+        }
+        for (ParameterGroup &group : segment.parameters)
+          group.reduceAxes.clear();
+      }
+    auto simulation = simulate(work, plan, collectives);
+    EXPECT_TRUE(simulation) << simulation.error().message;
+    return std::pair{simulation->breakdown.exposed["context"], simulation->breakdown.collectives["context"]};
+  };
+  auto [exposed, all] = seconds(1e-9, Passing::On);
+  auto [exposedWithout, allWithout] = seconds(1e-9, Passing::Off); // the loss
+  EXPECT_GT(exposed - exposedWithout, 0.5 * (all - allWithout));   // launches of the kernels hide some
+  EXPECT_GT(all, allWithout);
+  EXPECT_DOUBLE_EQ(seconds(1e6, Passing::On).first, exposedWithout);
+}
+
+} // namespace
