@@ -83,8 +83,13 @@ private:
 };
 
 LayoutKey Searching::keyOf(const Choice &choice) const {
-  return {choice.frame.model, choice.frame.context,    choice.frame.expert,
-          choice.microbatch,  choice.sequenceParallel, options.constraints.attention != "unfused"};
+  return {choice.frame.model,
+          choice.frame.context,
+          choice.frame.expert,
+          choice.microbatch,
+          choice.sequenceParallel,
+          options.constraints.attention != "unfused",
+          choice.frame.context > 1 && options.constraints.contextStyle == "ulysses"};
 }
 
 Result<const ModelWork *> Searching::workOf(const LayoutKey &key) {

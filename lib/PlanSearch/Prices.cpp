@@ -18,7 +18,7 @@ double bodySeconds(const PassWork &pass, const Device &device, const CollectiveM
   }
   if (collectives)
     for (const PassCollective &collective : pass.collectives)
-      if (!(tensorOverlap && collective.independent))
+      if (!collective.besideAttention && !(tensorOverlap && collective.independent))
         waiting +=
             collectives->seconds(collective.kind, onMesh(collective.axes, collectives->mesh()), collective.bytes);
   return std::max(compute + waiting, issue);
