@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/ModelLayouts.h"
+#include "kerf/Transforms/ExpertLayout.h"
 #include "kerf/Transforms/Layout.h"
 #include "kerf/Transforms/ModelWork.h"
 
@@ -70,10 +71,13 @@ Result<std::vector<int64_t>> ModelLayouts::modelSizes(int64_t most) {
 Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
   if (auto found = works.find(key); found != works.end())
     return &found->second;
-  auto step = imported(key.microbatch);
+  auto step = imported(key.microbatch * key.expert);
   if (!step)
     return step.error();
   mlir::ModuleOp module = *(*step)->module;
+  if (int64_t experts = expertsOf(module); experts && experts % key.expert != 0)
+    return Error{
+        fmt::format("mesh.expert is {}, which does not divide the {} experts of {}", key.expert, experts, modelPath)};
   ContextStyle style = key.ulysses ? ContextStyle::Ulysses : ContextStyle::Ring;
   if (Status status = checkContext(module, key.context, key.model, style, key.fusedAttention); !status)
     return Error{fmt::format("{}: {}", modelPath, status.error().message)};
@@ -82,9 +86,13 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
   Mesh local;
   WorkOptions options;
   int64_t samples = batchOf(module);
-  if (int64_t slices = samples / key.microbatch; slices > 1) {
+  if (int64_t slices = samples / (key.microbatch * key.expert); slices > 1) {
     local.axes.push_back({"data", slices});
     options.axes.push_back(std::nullopt);
+  }
+  if (key.expert > 1) {
+    local.axes.push_back({"expert", key.expert});
+    options.axes.push_back(AxisRef{planAxis("expert"), 1, key.expert});
   }
   if (key.context > 1) {
     local.axes.push_back({"context", key.context});
@@ -103,9 +111,10 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
   }
   CollectiveModel collectives(local, enough);
   StrategyRank layout =
-      megatronLayout(module, local, key.sequenceParallel ? SequenceParallel::Yes : SequenceParallel::No);
+      withExperts(module, local,
+                  megatronLayout(module, local, key.sequenceParallel ? SequenceParallel::Yes : SequenceParallel::No));
   auto placement = buildProblem(module, collectives, Plan(), std::nullopt, layout,
-                                key.context > 1 ? contextRules(local, style) : RuleOfOp());
+                                key.context > 1 ? withExpertGroups(local, contextRules(local, style)) : RuleOfOp());
   if (!placement)
     return placement.error();
   auto solution = solve(placement->problem);

@@ -182,6 +182,8 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
     }
     double gather = 0, reduce = 0;
     for (const ParameterGroup &group : segment->parameters) {
+      if (group.reduceAxes.empty()) // experts that no other rank has
+        continue;
       std::string axes = axisNames(group.reduceAxes);
       if (plan.optimizerSharding >= 3 && kind != TaskKind::WeightGradient) {
         bool twice = again.compute > 0 && plan.gathers == GatherStyle::DeepSpeed2021;
@@ -213,11 +215,14 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
   cost.tail = last ? std::max(0.0, streams.communication - streams.compute) : 0;
   double exposedBeside = std::max(0.0, cost.seconds - cost.compute() - waited);
   if (beside > 0 && exposedBeside > kRounding * cost.seconds) // all of it is of the parameters' axes
-    for (const Segment *segment : segments)
-      if (!segment->parameters.empty()) {
-        cost.exposed[axisNames(segment->parameters.front().reduceAxes)] += exposedBeside;
-        break;
-      }
+    for (const Segment *segment : segments) {
+      auto summed = std::find_if(segment->parameters.begin(), segment->parameters.end(),
+                                 [](const ParameterGroup &group) { return !group.reduceAxes.empty(); });
+      if (summed == segment->parameters.end())
+        continue;
+      cost.exposed[axisNames(summed->reduceAxes)] += exposedBeside;
+      break;
+    }
   return cost;
 }
 

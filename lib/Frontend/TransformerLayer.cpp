@@ -285,8 +285,8 @@ private:
 
   Value feedForward(Value x) { return m.experts ? mixture(x) : mlp(x); }
 
-  /// Copies of each token to the slots of its experts [E, B, slots, hidden], their MLPs, and the sum weighted by the
-  /// router's probabilities.
+  /// Copies of each token to the slots of its experts [E, B, slots, hidden], their MLPs, and their sum. The router's
+  /// probability of a copy multiplies its activations, not its result: the same number, and results are not kept.
   Value mixture(Value x) {
     Value scores = w.linear(x, 1, {m.experts}, n.router, m.layout, /*hasBias=*/false);
     w.at(n.router, "top_k");
@@ -302,23 +302,28 @@ private:
       weights = emit.divide(weights, emit.broadcastAlong(emit.sum(weights, {2}), weights, 2));
     w.at(n.experts, "dispatch");
     mlir::IntegerAttr experts = w.opBuilder().getI64IntegerAttr(m.experts);
-    mlir::Type slots = w.type({m.experts, shape[0], m.slots, m.hidden});
-    Value copies = ir::DispatchOp::create(w.opBuilder(), w.location(), slots, x, choices, emit.splat(1.0, weights),
-                                          Value(), experts);
+    const Shape slots = {m.experts, shape[0], m.slots};
+    auto dispatch = [&](Value tokens, Value each) -> Value {
+      mlir::Type type = w.type({slots[0], slots[1], slots[2], ir::shapeOf(tokens)[2]});
+      return ir::DispatchOp::create(w.opBuilder(), w.location(), type, tokens, choices, each, Value(), experts);
+    };
+    Value ones = emit.splat(1.0, weights), copies = dispatch(x, ones);
+    Value one = emit.broadcast(w.constant({1.0}), {shape[0], shape[1], 1}, {2});
+    Value ofSlots = emit.reshape(dispatch(one, weights), slots);
     w.at(n.experts, "linear");
     Value first = w.parameter(n.experts + ".gate_up_proj", {m.experts, 2 * m.expertInner, m.hidden},
                               {m.experts, 2, m.expertInner, m.hidden});
     Value both = emit.dot(copies, first, {0}, {0}, {3}, {3}); // [E, B, slots, 2, inner]
-    auto half = [&](int64_t at) {
-      return emit.reshape(w.slice(both, 3, at, at + 1), {m.experts, shape[0], m.slots, m.expertInner});
-    };
+    const Shape activations = {slots[0], slots[1], slots[2], m.expertInner};
+    auto half = [&](int64_t at) { return emit.reshape(w.slice(both, 3, at, at + 1), activations); };
     w.at(n.experts, "activation");
     Value gated = emit.multiply(w.activation(half(0), m.activation), half(1));
+    gated = emit.multiply(gated, emit.broadcast(ofSlots, activations, {0, 1, 2}));
     w.at(n.experts, "linear");
     Value second = w.parameter(n.experts + ".down_proj", {m.experts, m.hidden, m.expertInner});
     Value made = emit.dot(gated, second, {0}, {0}, {3}, {2});
     w.at(n.experts, "combine");
-    Value y = ir::CombineOp::create(w.opBuilder(), w.location(), x.getType(), made, choices, weights, Value(), experts);
+    Value y = ir::CombineOp::create(w.opBuilder(), w.location(), x.getType(), made, choices, ones, Value(), experts);
     if (!m.sharedExpert)
       return y;
     Value all = mlp(x), gate = w.linear(x, 1, {1}, n.sharedGate, m.layout, /*hasBias=*/false);

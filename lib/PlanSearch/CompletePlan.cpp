@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace kerf {
 
@@ -34,9 +35,8 @@ private:
 
 Status Completion::completeMesh() {
   for (const auto &[name, ways] : plan.meshSizes) {
-    if (ways > 1 && (planAxis(name) < 0 || name == "expert"))
-      return wrong(fmt::format("mesh.{} is {}; simulated are \"stage\", \"data\", \"context\" and \"model\", set it to 1",
-                               name, ways));
+    if (ways > 1 && planAxis(name) < 0)
+      return wrong(fmt::format("mesh.{} is {}; simulated are {}, set it to 1", name, ways, fmt::join(kPlanAxes, ", ")));
   }
   if (!plan.ops.empty() || !plan.arguments.empty())
     return wrong("it pins single ops or arguments (\"ops\", \"arguments\"), which are not simulated yet; leave them "
@@ -82,22 +82,26 @@ Status Completion::completeBatch() {
                                plan.globalBatch, job.model, exported));
     plan.globalBatch = exported;
   }
-  int64_t data = size("data");
+  int64_t groups = size("data") * size("expert"); // each has samples of its own
+  std::string groupsText = size("expert") > 1 ? fmt::format("data x expert groups; change mesh.data, mesh.expert")
+                                              : "data groups; change mesh.data";
   if (!plan.globalBatch)
-    plan.globalBatch = data * std::max<int64_t>(1, plan.microbatch);
-  if (plan.globalBatch % data != 0)
-    return wrong(
-        fmt::format("global_batch {} is not a multiple of the {} data groups; change mesh.data or global_batch",
-                    plan.globalBatch, data));
-  int64_t group = plan.globalBatch / data;
+    plan.globalBatch = groups * std::max<int64_t>(1, plan.microbatch);
+  if (plan.globalBatch % groups != 0)
+    return wrong(fmt::format("global_batch {} is not a multiple of the {} {} or global_batch", plan.globalBatch, groups,
+                             groupsText));
+  int64_t group = plan.globalBatch / groups;
   if (!plan.microbatch)
     plan.microbatch = size("stage") > 1 ? 1 : group;
   if (plan.microbatch > group && size("stage") == 1)
     plan.microbatch = group;
   if (group % plan.microbatch != 0)
     return wrong(
-        fmt::format("the {} samples of a data group (global_batch {} / data {}) are not a multiple of microbatch {}",
-                    group, plan.globalBatch, data, plan.microbatch));
+        fmt::format("the {} samples of a data group (global_batch {} / {}) are not a multiple of microbatch {}", group,
+                    plan.globalBatch,
+                    size("expert") > 1 ? fmt::format("(data {} x expert {})", size("data"), size("expert"))
+                                       : fmt::format("data {}", groups),
+                    plan.microbatch));
   microbatches = group / plan.microbatch;
   return ok();
 }

@@ -146,6 +146,13 @@ private:
     };
     write(op->getOperands(), rule.operands);
     write(op->getResults(), rule.results);
+    // Experts' slots are filled by the sequence's tokens, and cut as it is (ExpertLayout.h).
+    if (isa<DispatchOp, CombineOp, CombineBackwardOp>(op)) {
+      Value tokens = isa<CombineOp>(op) ? op->getResult(0) : op->getOperand(isa<DispatchOp>(op) ? 0 : 2);
+      Value slots = isa<DispatchOp>(op) ? op->getResult(0) : op->getOperand(0);
+      if (tags(tokens, 1) & kSequence)
+        changed |= add(slots, 2, kSequence);
+    }
     return changed;
   }
 

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Transforms/ExpertLayout.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseMap.h"
+#include <algorithm>
+#include <memory>
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+namespace {
+
+/// A dimension that counts experts' slots, or the experts among which a router chooses; `kExpert`: one that tells the
+/// experts apart, so that it can be cut.
+enum Tag : unsigned { kWhole = 1, kExpert = 2 };
+
+bool isRouting(Operation *op) { return isa<DispatchOp, CombineOp, CombineBackwardOp>(op); }
+
+bool isConstant(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op && (isa<ConstantOp>(op) || (isa<BroadcastInDimOp>(op) && isConstant(op->getOperand(0))));
+}
+
+Value slotsOf(Operation *op) { return isa<DispatchOp>(op) ? op->getResult(0) : op->getOperand(0); }
+
+/// Follows the dimensions of slots through all ops, layers and parameters.
+class ExpertDims {
+public:
+  explicit ExpertDims(ModuleOp module) : symbols(module) {
+    module.walk([&](ShardingRuleOpInterface op) { ops.emplace_back(op.getOperation(), op.getShardingRule()); });
+    module.walk([&](CallOp call) { calls.push_back(call); });
+    for (auto &[op, rule] : ops) {
+      if (isRouting(op)) {
+        add(slotsOf(op), 0, kExpert);
+        add(slotsOf(op), 2, kWhole);
+      }
+      if (auto pick = dyn_cast<TopKOp>(op))
+        add(pick.getScores(), tensorType(pick.getScores()).getRank() - 1, kWhole);
+    }
+    for (bool changed = !tagged.empty(); changed;) {
+      changed = false;
+      for (auto &[op, rule] : ops)
+        changed |= spread(op, rule);
+      for (CallOp call : calls) {
+        auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+        for (auto [outer, inner] : llvm::zip(call.getInputs(), callee.getArguments()))
+          changed |= join(outer, inner);
+        for (auto [outer, inner] : llvm::zip(call.getOutputs(), callee.front().getTerminator()->getOperands()))
+          changed |= join(outer, inner);
+      }
+    }
+  }
+
+  std::vector<unsigned> factorTags(const Rule &rule, ValueRange operands, ValueRange results) const {
+    std::vector<unsigned> tags(rule.factors.size(), 0);
+    auto read = [&](ValueRange values, const std::vector<FactorMap> &maps) {
+      for (size_t i = 0; i < maps.size(); ++i)
+        for (size_t d = 0; d < maps[i].size(); ++d)
+          if (maps[i][d].size() == 1)
+            tags[maps[i][d].front()] |= tagged.lookup({values[i], static_cast<unsigned>(d)});
+    };
+    read(operands, rule.operands);
+    read(results, rule.results);
+    return tags;
+  }
+
+  /// Slots that a layer leaves and whose backward reads them to bring them to their tokens only.
+  bool isForRouting(Value argument) const {
+    return llvm::all_of(argument.getUsers(), [&](Operation *user) { return isRouting(user); });
+  }
+
+private:
+  bool add(Value value, unsigned dim, unsigned tag) {
+    unsigned &known = tagged[{value, dim}];
+    bool isNew = (known & tag) != tag;
+    known |= tag;
+    return isNew;
+  }
+
+  bool spread(Operation *op, const Rule &rule) {
+    std::vector<unsigned> tags = factorTags(rule, op->getOperands(), op->getResults());
+    bool changed = false;
+    auto write = [&](ValueRange values, const std::vector<FactorMap> &maps) {
+      for (size_t i = 0; i < maps.size(); ++i)
+        for (size_t d = 0; d < maps[i].size() && !isConstant(values[i]); ++d)
+          if (maps[i][d].size() == 1 && tags[maps[i][d].front()])
+            changed |= add(values[i], d, tags[maps[i][d].front()]);
+    };
+    write(op->getOperands(), rule.operands);
+    write(op->getResults(), rule.results);
+    return changed;
+  }
+
+  bool join(Value a, Value b) {
+    bool changed = false;
+    for (int64_t d = 0; d < tensorType(a).getRank(); ++d)
+      if (unsigned both = tagged.lookup({a, d}) | tagged.lookup({b, d})) {
+        changed |= add(a, d, both);
+        changed |= add(b, d, both);
+      }
+    return changed;
+  }
+
+  SymbolTable symbols;
+  std::vector<std::pair<Operation *, Rule>> ops;
+  SmallVector<CallOp> calls;
+  DenseMap<std::pair<Value, unsigned>, unsigned> tagged;
+};
+
+constexpr int kWorst = 1 << 16; // above every rank of the layout within
+
+} // namespace
+
+int64_t expertsOf(ModuleOp module) {
+  int64_t fewest = 0;
+  module.walk([&](DispatchOp op) {
+    auto experts = static_cast<int64_t>(op.getExperts());
+    fewest = fewest ? std::min(fewest, experts) : experts;
+  });
+  return fewest;
+}
+
+RuleOfOp withExpertGroups(const Mesh &mesh, RuleOfOp rules) {
+  int context = mesh.find("context");
+  int64_t ways = context < 0 ? 1 : mesh.axes[context].size;
+  return [=](Operation *op) {
+    Rule rule = rules ? rules(op) : cast<ShardingRuleOpInterface>(op).getShardingRule();
+    if (ways <= 1 || !isRouting(op))
+      return rule;
+    // ([b, s, d], ...) -> ([e, b, c, d]) becomes ([b, gs, d], ...) -> ([e, b, gc, d]) with g = ways
+    auto named = [&](const char *name) {
+      return std::find_if(rule.factors.begin(), rule.factors.end(), [&](const Factor &f) { return f.name == name; });
+    };
+    auto tokens = named("s"), slots = named("c");
+    if (tokens->size % ways != 0 || slots->size % ways != 0)
+      return rule;
+    tokens->size /= ways;
+    slots->size /= ways;
+    int s = static_cast<int>(tokens - rule.factors.begin()), c = static_cast<int>(slots - rule.factors.begin()),
+        g = static_cast<int>(rule.factors.size());
+    rule.factors.emplace_back().name = "g";
+    rule.factors.back().size = ways;
+    for (std::vector<FactorMap> *maps : {&rule.operands, &rule.results})
+      for (FactorMap &map : *maps)
+        for (std::vector<int> &dim : map)
+          if (dim == std::vector<int>{s} || dim == std::vector<int>{c})
+            dim.insert(dim.begin(), g);
+    return rule;
+  };
+}
+
+StrategyRank withExperts(ModuleOp module, const Mesh &mesh, StrategyRank layout) {
+  auto dims = std::make_shared<ExpertDims>(module);
+  int expert = mesh.find("expert");
+  int64_t ways = expert < 0 ? 1 : mesh.axes[expert].size;
+  return [=](const PlacementNode &node, ValueRange operands, ValueRange results, const std::vector<bool> &batchFactor,
+             const Strategy &strategy) -> std::optional<int> {
+    const Rule &rule = node.rule;
+    std::vector<unsigned> tags = dims->factorTags(rule, operands, results);
+    for (size_t axis = 0; axis < mesh.axes.size(); ++axis)
+      if (int cut = strategy.factorOfAxis[axis];
+          cut >= 0 && tags[cut] && mesh.axes[axis].name.starts_with("model")) // or a part of it
+        return std::nullopt;
+    std::optional<int> rank = layout(node, operands, results, batchFactor, strategy);
+    bool anyway = node.op && node.op->getNumResults() == 1 && isConstant(node.op->getResult(0));
+    if (!rank || ways <= 1 || anyway)
+      return rank;
+    auto firstOf = [&](auto holds) {
+      for (size_t f = 0; f < rule.factors.size(); ++f)
+        if (holds(f) && rule.factors[f].size >= ways && rule.factors[f].kind != FactorKind::Replicated)
+          return static_cast<int>(f);
+      return -1;
+    };
+    int ofExperts = firstOf([&](size_t f) { return (tags[f] & kExpert) != 0; }),
+        ofBatch = firstOf([&](size_t f) { return bool(batchFactor[f]); });
+    bool toTokens = node.op ? isRouting(node.op) : node.argument && dims->isForRouting(node.argument);
+    int wanted = ofExperts >= 0 && !(toTokens && ofBatch >= 0) ? ofExperts : ofBatch;
+    int cut = strategy.factorOfAxis[expert];
+    if (cut >= 0 && cut != ofExperts && cut != ofBatch && rule.factors[cut].kind != FactorKind::PartialSum)
+      return std::nullopt;
+    return *rank + (cut == wanted || wanted < 0 ? 0 : kWorst);
+  };
+}
+
+} // namespace kerf
