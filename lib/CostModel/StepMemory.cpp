@@ -19,11 +19,16 @@ struct Held {
   double all = 0, forWeights = 0;
   double recomputing = 0; // most that one layer holds again while its backward runs
   double workspace = 0;
-  std::map<std::string, double> tensors;
 };
+using TensorBytes = std::map<std::string, double>;
 
-Held heldBy(const Part &part, Recompute recompute) {
+/// `tensors`: by name, where it is asked for.
+Held heldBy(const Part &part, Recompute recompute, TensorBytes *tensors = nullptr) {
   Held held;
+  auto named = [&](const Segment &segment, std::string_view name, double bytes) {
+    if (tensors)
+      (*tensors)[fmt::format("{}/{}", segment.name, name)] += bytes;
+  };
   for (const Segment &segment : part.segments) {
     Recompute mode = segment.recomputable ? recompute : Recompute::None;
     auto repeat = static_cast<double>(segment.repeat);
@@ -36,13 +41,13 @@ Held heldBy(const Part &part, Recompute recompute) {
       }
       held.all += repeat * tensor.bytes;
       held.forWeights += tensor.forWeights ? repeat * tensor.bytes : 0;
-      held.tensors[segment.name + "/" + tensor.name] += repeat * tensor.bytes;
+      named(segment, tensor.name, repeat * tensor.bytes);
     }
     held.forWeights += repeat * segment.pendingBytes;
     if (mode == Recompute::Full) {
       held.all += repeat * segment.inputBytes;
       held.forWeights += repeat * segment.inputBytes;
-      held.tensors[segment.name + "/input"] += repeat * segment.inputBytes;
+      named(segment, "input", repeat * segment.inputBytes);
     }
     held.recomputing = std::max(held.recomputing, again + segment.workspaceBytes);
     held.workspace = std::max(held.workspace, segment.workspaceBytes);
@@ -99,9 +104,18 @@ void kerf::describeActivations(const StepWork &work, const StepPlan &plan, Sched
     bytes = mean > 0 ? bytes / mean : 1;
 }
 
-StageMemory kerf::memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
-                           int64_t stage) {
+namespace {
+
+/// The numbers; at the peak, the task that runs and how many microbatches each chunk holds.
+struct Peak {
   StageMemory memory;
+  const Task *moment = nullptr;
+  std::vector<int64_t> inFlight;
+};
+
+Peak peakOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device, int64_t stage) {
+  Peak found;
+  StageMemory &memory = found.memory;
   Fixed fixed = fixedBytes(work, plan, stage);
   memory.weights = fixed.weights;
   memory.gradients = fixed.gradients;
@@ -112,8 +126,8 @@ StageMemory kerf::memoryOf(const StepWork &work, const StepPlan &plan, const Sch
     held.push_back(heldBy(work.parts[part], plan.recomputeAt(stage)));
   // Walk the order; a backward holds its microbatch until its end.
   double now = 0, peak = -1, peakHeld = 0, peakExtra = 0;
-  const Task *moment = nullptr;
-  std::vector<int64_t> inFlight(schedule.chunks, 0), atPeak = inFlight;
+  std::vector<int64_t> inFlight(schedule.chunks, 0);
+  found.inFlight = inFlight;
   for (const Task &task : schedule.order[stage]) {
     const Held &part = held[task.chunk];
     bool forward = task.kind == TaskKind::Forward;
@@ -126,8 +140,8 @@ StageMemory kerf::memoryOf(const StepWork &work, const StepPlan &plan, const Sch
       peak = now + extra;
       peakHeld = now;
       peakExtra = extra;
-      atPeak = inFlight;
-      moment = &task;
+      found.inFlight = inFlight;
+      found.moment = &task;
     }
     if (task.kind == TaskKind::Backward)
       now -= part.all;
@@ -137,11 +151,6 @@ StageMemory kerf::memoryOf(const StepWork &work, const StepPlan &plan, const Sch
       now -= part.forWeights;
     inFlight[task.chunk] -= task.kind == TaskKind::Backward || task.kind == TaskKind::WeightGradient;
   }
-  if (moment) {
-    memory.moment = fmt::format("{} of microbatch {}", toString(moment->kind), moment->microbatch);
-    if (schedule.chunks > 1)
-      memory.moment += fmt::format(" on chunk {}", moment->chunk);
-  }
   memory.activations = peakHeld;
   memory.workspace = peakExtra + fixed.gathered;
   memory.peakBytes = memory.weights + memory.gradients + memory.states + memory.activations + memory.workspace;
@@ -149,10 +158,32 @@ StageMemory kerf::memoryOf(const StepWork &work, const StepPlan &plan, const Sch
   memory.deviceBytes = memory.reservedBytes + device.curves.contextBytes;
   memory.limitBytes = static_cast<double>(device.memoryBytes);
 
-  std::map<std::string, double> tensors;
-  for (int64_t c = 0; c < schedule.chunks; ++c)
-    for (const auto &[name, bytes] : held[c].tensors)
-      tensors[name] += bytes * static_cast<double>(atPeak[c]);
+  return found;
+}
+
+} // namespace
+
+double kerf::deviceBytesOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
+                           int64_t stage) {
+  return peakOf(work, plan, schedule, device, stage).memory.deviceBytes;
+}
+
+StageMemory kerf::memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
+                           int64_t stage) {
+  Peak peak = peakOf(work, plan, schedule, device, stage);
+  StageMemory &memory = peak.memory;
+  if (const Task *moment = peak.moment) {
+    memory.moment = fmt::format("{} of microbatch {}", toString(moment->kind), moment->microbatch);
+    if (schedule.chunks > 1)
+      memory.moment += fmt::format(" on chunk {}", moment->chunk);
+  }
+  TensorBytes tensors;
+  for (int64_t c = 0; c < schedule.chunks; ++c) {
+    TensorBytes ofChunk;
+    heldBy(work.parts[work.part[stage][c]], plan.recomputeAt(stage), &ofChunk);
+    for (const auto &[name, bytes] : ofChunk)
+      tensors[name] += bytes * static_cast<double>(peak.inFlight[c]);
+  }
   tensors["weights"] = memory.weights;
   tensors["gradients"] = memory.gradients;
   tensors["optimizer states"] = memory.states;

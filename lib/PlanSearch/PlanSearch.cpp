@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <limits>
 #include <queue>
+#include <set>
 
 namespace kerf {
 
@@ -57,6 +58,13 @@ private:
   Result<const ModelWork *> workOf(const LayoutKey &key);
   const Cluster &clusterOf(int64_t ranks);
   const CollectiveModel &collectivesOf(const Choice &choice);
+  std::vector<AxisOrder> distinctOrders(const Choice &layout, const ModelWork &work);
+  struct Parameters {
+    double stateBytes = 0;
+    ParameterSeconds seconds;
+  };
+  Parameters &parametersOf(LayoutKey key, const ModelWork &work, const CollectiveModel &collectives,
+                           int optimizerSharding);
   double threshold() const {
     return static_cast<int>(found.plans.size()) < options.top ? kInfinity : found.plans.back().simulation.stepSeconds;
   }
@@ -74,9 +82,12 @@ private:
   std::priority_queue<Open> queue;
   std::map<int64_t, Cluster> clusters;
   std::shared_ptr<GroupShapes> shapes = std::make_shared<GroupShapes>();
-  std::map<std::vector<int64_t>, std::unique_ptr<CollectiveModel>> models;
+  std::map<std::pair<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder>, std::unique_ptr<CollectiveModel>> models;
   std::map<LayoutKey, PassSeconds> kernels;
   std::map<std::pair<LayoutKey, const CollectiveModel *>, PassSeconds> passes;
+  std::map<std::tuple<LayoutKey, const CollectiveModel *, int>, Parameters> parameters;
+  std::vector<std::vector<std::string>> modesOf; // recomputation by stage, that choices name by number
+  std::map<std::vector<std::string>, int> numberOfModes;
   std::optional<Schedule> lastSchedule; // cuts of one execution share it
   std::tuple<ScheduleKind, int64_t, int64_t, int64_t> lastKey;
   FoundPlans found;
@@ -110,17 +121,42 @@ const Cluster &Searching::clusterOf(int64_t ranks) {
 
 /// Of the choice's mesh in its order.
 const CollectiveModel &Searching::collectivesOf(const Choice &choice) {
-  std::vector<int64_t> key;
-  Plan plan = space->plan(choice);
-  Mesh mesh = plan.mesh();
-  for (const MeshAxis &axis : mesh.axes) {
-    key.push_back(planAxis(axis.name));
-    key.push_back(axis.size);
-  }
+  std::pair key(choice.frame.sizes(), choice.order);
   std::unique_ptr<CollectiveModel> &model = models[key];
-  if (!model)
+  if (!model) {
+    Mesh mesh = space->mesh(choice);
     model = std::make_unique<CollectiveModel>(mesh, clusterOf(mesh.ranks()), shapes);
+  }
   return *model;
+}
+
+/// Those that differ in where some group of the layout's collectives lies.
+std::vector<AxisOrder> Searching::distinctOrders(const Choice &layout, const ModelWork &work) {
+  std::set<std::vector<AxisRef>> groups = {{AxisRef{planAxis("stage"), 1, 0}}};
+  for (const ChainLink &link : work.chain) {
+    const Segment &segment = link.segment;
+    for (const PassWork *pass : {&segment.forward, &segment.inputGradient, &segment.weightGradient})
+      for (const PassCollective &collective : pass->collectives)
+        groups.insert(collective.axes);
+    for (const auto *parameters : {&segment.parameters, &segment.copied})
+      for (const ParameterGroup &group : *parameters)
+        groups.insert(group.reduceAxes);
+  }
+  std::vector<AxisOrder> orders;
+  std::vector<std::vector<GroupShape>> known;
+  Choice choice = layout;
+  for (const AxisOrder &order : space->orders(layout)) {
+    choice.order = order;
+    const CollectiveModel &collectives = collectivesOf(choice);
+    std::vector<GroupShape> shape;
+    for (const std::vector<AxisRef> &group : groups)
+      shape.push_back(collectives.group(onMesh(group, collectives.mesh())));
+    if (std::find(known.begin(), known.end(), shape) != known.end())
+      continue;
+    known.push_back(std::move(shape));
+    orders.push_back(order);
+  }
+  return orders;
 }
 
 /// Products at the best rate there is, on as many ranks as the mesh has.
@@ -147,6 +183,17 @@ Result<double> Searching::boundOfLayout(const Choice &choice) {
   return static_cast<double>(space->microbatches(choice)) * std::max(pass.whole() / stages, layers * pass.layer);
 }
 
+/// The same for all microbatches: of the layout, the axes and where they lie.
+Searching::Parameters &Searching::parametersOf(LayoutKey key, const ModelWork &work, const CollectiveModel &collectives,
+                                               int optimizerSharding) {
+  key.microbatch = 1;
+  auto [entry, isNew] = parameters.try_emplace({key, &collectives, optimizerSharding});
+  if (isNew)
+    entry->second = {stateBytesOf(work, collectives.mesh(), stateBytes, optimizerSharding),
+                     parameterSeconds(work, collectives, stateBytes, optimizerSharding)};
+  return entry->second;
+}
+
 /// With the collectives on their links, the way of the first microbatch to the last stage, and parameters gathered and
 /// reduced.
 Result<double> Searching::boundOfExecution(const Choice &choice) {
@@ -159,25 +206,25 @@ Result<double> Searching::boundOfExecution(const Choice &choice) {
   PassSeconds &pass = entry->second;
   if (isNew)
     pass = passSeconds(**work, all.device, &collectives, tensorOverlap);
-  int sharding = static_cast<int>(*std::min_element(choice.optimizerSharding.begin(), choice.optimizerSharding.end()));
-  bool alike = std::all_of(choice.optimizerSharding.begin(), choice.optimizerSharding.end(),
-                           [&](int64_t value) { return value == sharding; });
   auto stages = static_cast<double>(choice.frame.stage),
        microbatches = static_cast<double>(space->microbatches(choice));
-  double most = *std::max_element(choice.optimizerSharding.begin(), choice.optimizerSharding.end());
-  if (stateBytesOf(**work, collectives.mesh(), stateBytes, static_cast<int>(most)) / stages > memoryLimit)
+  const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
+  bool alike = pinned.empty() || pinned.size() == 1;
+  int most =
+      pinned.empty() ? choice.optimizerSharding : static_cast<int>(*std::max_element(pinned.begin(), pinned.end()));
+  Parameters &parameters = parametersOf(key, **work, collectives, most);
+  if (parameters.stateBytes / stages > memoryLimit)
     return kInfinity;
   double layers = std::ceil(static_cast<double>(space->layers()) / stages);
   double busiest = std::max(pass.whole() / stages, layers * pass.layer);
   double bound = microbatches * busiest;
-  if (choice.pipelining.chunks == 1 && choice.pipelining.name != "zero-bubble")
+  if (choice.chunks == 1 && choice.schedule != ScheduleKind::ZeroBubble)
     // Stage s waits for those before it, T >= w_0 + ... + w_{s-1} + m w_s, whatever the cut: T (1 - (1 - 1/m)^p) >= W.
     bound = std::max(bound, pass.whole() / (1 - std::pow(1 - 1 / microbatches, stages)));
   if (alike && layerGathers) {
-    ParameterSeconds parameters = parameterSeconds(**work, collectives, stateBytes, sharding);
-    bound = std::max(bound, (microbatches - 1) * parameters.everyMicrobatch / stages);
-    bound += gradientOverlap ? std::max(0.0, (parameters.reduction - pass.backward) / stages)
-                             : parameters.reduction / stages;
+    bound = std::max(bound, (microbatches - 1) * parameters.seconds.everyMicrobatch / stages);
+    bound += gradientOverlap ? std::max(0.0, (parameters.seconds.reduction - pass.backward) / stages)
+                             : parameters.seconds.reduction / stages;
   }
   return bound;
 }
@@ -190,11 +237,8 @@ Result<double> Searching::boundOfCut(const Choice &choice) {
     return work.error();
   if (!options.constraints.stages.empty() || space->layers() == 0)
     return 0.0;
-  auto schedule = scheduleOptions(choice.pipelining.name, choice.pipelining.variant, choice.frame.stage,
-                                  space->microbatches(choice), choice.pipelining.chunks);
-  if (!schedule)
-    return kInfinity;
-  return cutSeconds(**work, passes.at({key, &collectivesOf(choice)}), space->layersOfParts(choice), *schedule);
+  return cutSeconds(**work, passes.at({key, &collectivesOf(choice)}), space->layersOfParts(choice),
+                    space->schedule(choice));
 }
 
 Result<double> Searching::boundOf(const Choice &choice) {
@@ -238,7 +282,7 @@ struct Searching::Candidate {
 Result<std::optional<Searching::Candidate>> Searching::candidate(const Choice &choice) {
   Plan plan = space->plan(choice);
   if (plan.recompute.empty())
-    plan.recompute = {"none"};
+    plan.recompute = choice.recompute < 0 ? std::vector<std::string>{"none"} : modesOf[choice.recompute];
   auto completed = completePlan(std::move(plan), options.constraintsFile, all, job);
   if (!completed)
     return std::optional<Candidate>();
@@ -284,7 +328,7 @@ std::optional<std::vector<std::string>> Searching::fittingModes(const Candidate 
         tried.recompute = mode;
         tried.recomputeOfStage.clear();
       }
-      bytes = memoryOf(one.work, tried, *schedule, device, s).deviceBytes;
+      bytes = deviceBytesOf(one.work, tried, *schedule, device, s);
       if (bytes > memoryLimit && !pinned)
         continue;
       modes.push_back(word);
@@ -311,7 +355,7 @@ bool Searching::mayFit(const Candidate &one) {
   single.microbatches = 1;
   single.order.assign(single.stages, {{TaskKind::Forward, 0, 0}, {TaskKind::Backward, 0, 0}});
   for (int64_t s = 0; s < single.stages; ++s)
-    if (memoryOf(one.work, one.step, single, one.collectives->cluster().device, s).deviceBytes > memoryLimit)
+    if (deviceBytesOf(one.work, one.step, single, one.collectives->cluster().device, s) > memoryLimit)
       return false;
   return true;
 }
@@ -338,10 +382,13 @@ Status Searching::prepare(const Choice &choice, double atLeast) {
   for (auto &mode : modes) {
     Choice ready = choice;
     ready.level = Choice::Level::Ready;
-    ready.recompute = std::move(mode);
-    if (!ready.recompute.empty()) {
-      one.completed.plan.recompute = ready.recompute;
+    if (!mode.empty()) {
+      one.completed.plan.recompute = mode;
       one.step = stepPlan(one.completed, job);
+      auto [known, isNew] = numberOfModes.try_emplace(mode, static_cast<int>(modesOf.size()));
+      if (isNew)
+        modesOf.push_back(mode);
+      ready.recompute = known->second;
     }
     if (searched && !mayFit(one))
       continue;
@@ -446,7 +493,8 @@ Result<FoundPlans> Searching::run() {
       status = open(space->layouts(top.choice), top.bound);
       break;
     case Choice::Level::Layout:
-      status = open(space->executions(top.choice), top.bound);
+      if (auto work = workOf(keyOf(top.choice)))
+        status = open(space->executions(top.choice, distinctOrders(top.choice, **work)), top.bound);
       break;
     case Choice::Level::Execution:
       status = open(space->cuts(top.choice), top.bound);

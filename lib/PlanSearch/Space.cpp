@@ -8,6 +8,9 @@ namespace kerf::plansearch {
 
 namespace {
 
+constexpr std::pair<ZeroBubbleVariant, const char *> kVariants[] = {
+    {ZeroBubbleVariant::H1, "h1"}, {ZeroBubbleVariant::OneLimit, "1p"}, {ZeroBubbleVariant::TwoLimit, "2p"}};
+
 std::vector<int64_t> divisors(int64_t n) {
   std::vector<int64_t> list;
   for (int64_t d = 1; d <= n / d; ++d)
@@ -87,64 +90,65 @@ std::vector<Choice> Space::layouts(const Choice &mesh) const {
   return list;
 }
 
-std::vector<Choice> Space::executions(const Choice &layout) const {
+std::vector<AxisOrder> Space::orders(const Choice &layout) const {
+  AxisOrder order;
+  if (!given.order.empty()) { // what it does not name is inside
+    std::vector<int8_t> named;
+    for (const std::string &name : given.order)
+      if (int axis = planAxis(name); axis >= 0)
+        named.push_back(static_cast<int8_t>(axis));
+    for (int8_t axis = 0; axis < static_cast<int8_t>(order.size()); ++axis)
+      if (std::find(named.begin(), named.end(), axis) == named.end())
+        named.push_back(axis);
+    std::copy(named.begin(), named.end(), order.begin());
+    return {order};
+  }
+  auto sizes = layout.frame.sizes();
+  std::vector<int8_t> used, unused;
+  for (int8_t axis = 0; axis < static_cast<int8_t>(order.size()); ++axis)
+    (sizes[axis] > 1 ? used : unused).push_back(axis);
+  std::vector<AxisOrder> orders;
+  do {
+    std::copy(unused.begin(), unused.end(), std::copy(used.begin(), used.end(), order.begin()));
+    orders.push_back(order);
+  } while (std::next_permutation(used.begin(), used.end()));
+  return orders;
+}
+
+std::vector<Choice> Space::executions(const Choice &layout, const std::vector<AxisOrder> &orders) const {
   int64_t stages = layout.frame.stage, count = microbatches(layout);
-  std::vector<Pipelining> pipelinings;
-  auto offer = [&](const char *name, const char *variant, int64_t chunks) {
+  std::vector<Choice> pipelines;
+  auto offer = [&](ScheduleKind kind, int64_t chunks, ZeroBubbleVariant variant, const char *variantName) {
     const SchedulePlan &pinned = given.schedule;
-    if ((pinned.name.empty() || pinned.name == name) && (pinned.chunks == 0 || pinned.chunks == chunks) &&
-        (pinned.variant.empty() || pinned.variant == variant))
-      pipelinings.push_back({name, variant, chunks});
+    if ((!pinned.name.empty() && pinned.name != toString(kind)) || (pinned.chunks && pinned.chunks != chunks) ||
+        (!pinned.variant.empty() && pinned.variant != variantName))
+      return;
+    Choice choice = layout;
+    choice.level = Choice::Level::Execution;
+    choice.schedule = kind;
+    choice.chunks = chunks;
+    choice.variant = variant;
+    pipelines.push_back(choice);
   };
-  offer("1f1b", "", 1);
+  offer(ScheduleKind::OneFOneB, 1, ZeroBubbleVariant::H1, "");
   if (stages > 1) {
     for (int64_t chunks = 2; chunks * stages <= layerCount && count % stages == 0; ++chunks)
-      offer("interleaved", "", chunks);
-    for (const char *variant : {"h1", "1p", "2p"})
-      offer("zero-bubble", variant, 1);
+      offer(ScheduleKind::Interleaved, chunks, ZeroBubbleVariant::H1, "");
+    for (const auto &[variant, name] : kVariants)
+      offer(ScheduleKind::ZeroBubble, 1, variant, name);
   }
   if (stages > 1 || given.schedule.name == "gpipe")
-    offer("gpipe", "", 1);
+    offer(ScheduleKind::GPipe, 1, ZeroBubbleVariant::H1, "");
 
-  std::vector<std::vector<int64_t>> shardings;
-  if (!given.optimizerSharding.empty())
-    shardings = {given.optimizerSharding};
-  else if (layout.frame.data * layout.frame.context * layout.frame.expert == 1)
-    shardings = {{0}};
-  else
-    shardings = {{0}, {1}, {2}, {3}};
-
-  std::vector<std::vector<std::string>> orders;
-  if (!given.order.empty()) {
-    orders = {given.order};
-  } else {
-    const int64_t ofAxes[] = {layout.frame.stage, layout.frame.data, layout.frame.context, layout.frame.expert,
-                              layout.frame.model};
-    std::vector<int> used;
-    for (int axis = 0; axis < static_cast<int>(std::size(ofAxes)); ++axis)
-      if (ofAxes[axis] > 1)
-        used.push_back(axis);
-    do {
-      std::vector<std::string> names;
-      for (int axis : used)
-        names.push_back(kPlanAxes[axis]);
-      for (int axis = 0; axis < static_cast<int>(std::size(ofAxes)); ++axis)
-        if (ofAxes[axis] == 1)
-          names.push_back(kPlanAxes[axis]);
-      orders.push_back(std::move(names));
-    } while (std::next_permutation(used.begin(), used.end()));
-  }
-
+  bool cut = layout.frame.data * layout.frame.context * layout.frame.expert > 1;
+  int most = given.optimizerSharding.empty() && cut ? 3 : 0;
   std::vector<Choice> list;
-  for (const auto &order : orders)
-    for (const Pipelining &pipelining : pipelinings)
-      for (const auto &sharding : shardings) {
-        Choice choice = layout;
-        choice.level = Choice::Level::Execution;
+  for (const AxisOrder &order : orders)
+    for (Choice &choice : pipelines)
+      for (int sharding = 0; sharding <= most; ++sharding) {
         choice.order = order;
-        choice.pipelining = pipelining;
         choice.optimizerSharding = sharding;
-        list.push_back(std::move(choice));
+        list.push_back(choice);
       }
   return list;
 }
@@ -152,7 +156,7 @@ std::vector<Choice> Space::executions(const Choice &layout) const {
 std::vector<Choice> Space::cuts(const Choice &execution) const {
   Choice choice = execution;
   choice.level = Choice::Level::Cut;
-  int64_t parts = execution.frame.stage * execution.pipelining.chunks;
+  int64_t parts = execution.frame.stage * execution.chunks;
   if (parts == 1 || !given.stages.empty()) {
     choice.first = choice.last = layerCount;
     return {choice};
@@ -169,7 +173,7 @@ std::vector<Choice> Space::cuts(const Choice &execution) const {
 }
 
 std::vector<int64_t> Space::layersOfParts(const Choice &choice) const {
-  int64_t parts = choice.frame.stage * choice.pipelining.chunks;
+  int64_t parts = choice.frame.stage * choice.chunks;
   if (parts == 1)
     return {layerCount};
   std::vector<int64_t> layers = {choice.first};
@@ -180,23 +184,44 @@ std::vector<int64_t> Space::layersOfParts(const Choice &choice) const {
   return layers;
 }
 
+Mesh Space::mesh(const Choice &choice) const {
+  Mesh mesh;
+  auto sizes = choice.frame.sizes();
+  for (int8_t axis : choice.order)
+    if (sizes[axis] > 1)
+      mesh.axes.push_back({kPlanAxes[axis], sizes[axis]});
+  return mesh;
+}
+
+ScheduleOptions Space::schedule(const Choice &choice) const {
+  ScheduleOptions options;
+  options.kind = choice.schedule;
+  options.variant = choice.variant;
+  options.stages = choice.frame.stage;
+  options.microbatches = microbatches(choice);
+  options.chunks = choice.chunks;
+  return options;
+}
+
 Plan Space::plan(const Choice &choice) const {
   Plan plan = given;
-  const int64_t ofAxes[] = {choice.frame.stage, choice.frame.data, choice.frame.context, choice.frame.expert,
-                            choice.frame.model};
-  for (int axis = 0; axis < static_cast<int>(std::size(ofAxes)); ++axis)
-    plan.meshSizes[kPlanAxes[axis]] = ofAxes[axis];
+  auto sizes = choice.frame.sizes();
+  for (size_t axis = 0; axis < sizes.size(); ++axis)
+    plan.meshSizes[kPlanAxes[axis]] = sizes[axis];
   plan.globalBatch = batch;
   plan.microbatch = choice.microbatch;
   plan.sequenceParallel = {choice.sequenceParallel};
-  if (choice.level < Choice::Level::Execution)
-    return plan;
-  plan.order = choice.order;
-  plan.schedule = {choice.pipelining.name, choice.pipelining.chunks, choice.pipelining.variant};
-  plan.optimizerSharding = choice.optimizerSharding;
-  if (!choice.recompute.empty())
-    plan.recompute = choice.recompute;
-  if (choice.level < Choice::Level::Cut || !given.stages.empty() || layerCount == 0)
+  plan.order.clear();
+  for (int8_t axis : choice.order)
+    plan.order.push_back(kPlanAxes[axis]);
+  plan.schedule = {std::string(toString(choice.schedule)), choice.chunks, ""};
+  if (choice.schedule == ScheduleKind::ZeroBubble)
+    for (const auto &[variant, name] : kVariants)
+      if (variant == choice.variant)
+        plan.schedule.variant = name;
+  if (given.optimizerSharding.empty())
+    plan.optimizerSharding = {choice.optimizerSharding};
+  if (!given.stages.empty() || layerCount == 0)
     return plan;
   int64_t next = 0, stages = choice.frame.stage;
   std::vector<int64_t> layers = layersOfParts(choice);

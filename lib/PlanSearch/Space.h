@@ -4,36 +4,38 @@
 
 #include "kerf/PlanSearch/PlanSearch.h"
 
+#include <array>
+
 namespace kerf::plansearch {
 
 /// Sizes of the axes, in the order of kPlanAxes.
 struct Frame {
   int64_t stage = 1, data = 1, context = 1, expert = 1, model = 1;
   int64_t ranks() const { return stage * data * context * expert * model; }
+  std::array<int64_t, std::size(kPlanAxes)> sizes() const { return {stage, data, context, expert, model}; }
 };
 
-/// How microbatches pass through the stages.
-struct Pipelining {
-  std::string name, variant;
-  int64_t chunks = 1;
-};
+/// Axes by their index in kPlanAxes, the outermost first.
+using AxisOrder = std::array<int8_t, std::size(kPlanAxes)>;
 
-/// A plan as far as it is decided.
+/// A plan as far as it is decided. Millions are made: no allocations.
 struct Choice {
-  enum class Level { Mesh, Layout, Execution, Cut, Ready };
+  enum class Level : int8_t { Mesh, Layout, Execution, Cut, Ready };
   Level level = Level::Mesh;
   Frame frame;
   // Layout
   int64_t microbatch = 0;
   bool sequenceParallel = false;
   // Execution
-  std::vector<std::string> order;
-  Pipelining pipelining;
-  std::vector<int64_t> optimizerSharding;
+  AxisOrder order = {};
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
+  ZeroBubbleVariant variant = ZeroBubbleVariant::H1;
+  int64_t chunks = 1;
+  int optimizerSharding = 0; // where it is not pinned
   // Cut: layers of the first and of the last part; those between share the rest evenly, the first ones one more.
   int64_t first = 0, last = 0;
   // Ready: known to fit where the schedule's order is known
-  std::vector<std::string> recompute;
+  int recompute = -1; // number in the search's list of modes
 };
 
 class Space {
@@ -44,16 +46,20 @@ public:
   /// Refuses constraints that leave nothing.
   Result<std::vector<Choice>> meshes() const;
   std::vector<Choice> layouts(const Choice &mesh) const;
-  std::vector<Choice> executions(const Choice &layout) const;
+  std::vector<AxisOrder> orders(const Choice &layout) const;
+  std::vector<Choice> executions(const Choice &layout, const std::vector<AxisOrder> &orders) const;
   std::vector<Choice> cuts(const Choice &execution) const;
 
   int64_t globalBatch() const { return batch; }
   int64_t layers() const { return layerCount; }
+  /// Of the axes that are larger than 1.
+  Mesh mesh(const Choice &choice) const;
+  ScheduleOptions schedule(const Choice &choice) const;
   /// Microbatches of one data group.
   int64_t microbatches(const Choice &choice) const {
     return batch / (choice.frame.data * choice.frame.expert * choice.microbatch);
   }
-  /// What is decided, on top of the constraints.
+  /// What is decided down to the cut, on top of the constraints.
   Plan plan(const Choice &choice) const;
   /// Layers of each part; needs all that is decided at Level::Cut.
   std::vector<int64_t> layersOfParts(const Choice &choice) const;

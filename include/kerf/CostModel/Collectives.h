@@ -30,8 +30,10 @@ struct GroupShape {
     double memberBandwidth = 0; // bytes/s of one member when every rank of the unit sends across at once
     double outsideShare = 0;    // of the group: members across this border, seen from one member (the most)
     double latency = 0;         // seconds
+    bool operator==(const Crossing &) const = default;
   };
   std::vector<Crossing> levels; // only those that the group crosses, inside out
+  bool operator==(const GroupShape &) const = default;
 };
 
 /// Shapes of groups that models of several meshes on the first ranks of one cluster share: by the number of ranks, and

@@ -13,5 +13,8 @@ void describeActivations(const StepWork &work, const StepPlan &plan, ScheduleOpt
 /// Walks the stage's order; a backward holds its microbatch until its end.
 StageMemory memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
                      int64_t stage);
+/// Its deviceBytes alone.
+double deviceBytesOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
+                     int64_t stage);
 
 } // namespace kerf
