@@ -12,7 +12,7 @@ import os
 import sys
 import unittest
 
-from support import FOLDERS, ROOT, SHARED, KerfTest, file_of, golden_of, losses_of, main, optimizer_flags
+from support import FOLDERS, ROOT, SHARED, KerfTest, file_of, golden_of, kerf, losses_of, main, optimizer_flags
 
 ALL = "--all" in sys.argv
 if ALL:
@@ -130,6 +130,38 @@ class Configurations(KerfTest):
         self.check(folder, golden, size, lambda optimizer: golden["losses"][optimizer], plans)
         squares = sum(norm * norm for norm in json.loads(self.read("norms")).values())
         self.close([squares], [golden["gradient_norm_squared_step0"]], TOLERANCE["f32"], f"{folder} gradients")
+
+    def test_experts_by_all_to_all(self):
+        """Tokens stay with their rank, experts with theirs: 3 samples and 4 or 5 experts over 2 and 3 ranks, so that pieces are padded."""
+        def cut(kinds):
+            return {f"*experts/{kind}": {"strategy": {"b": ["x"]}} for kind in kinds}  # dot_general: b is the experts, else the samples
+        ops = {**cut(["dispatch#*", "dispatch@backward", "combine", "combine@backward", "combine_backward@backward"]),
+               **cut(["dot_general#*", "dot_general@backward#*"])}
+        for name, ranks in (("mixtral", 3), ("qwen2-moe", 2)):
+            folder = os.path.join(FAMILIES, name)
+            with open(os.path.join(folder, "golden.json")) as golden_file:
+                golden = json.load(golden_file)
+            step, run = optimizer_flags(golden, "sgd")
+            self.succeed("train", os.path.join(folder, "config.json"), "--data", os.path.join(folder, "batches.npz"), "--global-batch",
+                         golden["batch"], "--sequence", golden["sequence"], "--ranks", ranks, "--dtype", "f64", "--steps", golden["steps"],
+                         "--plan", self.write("plan.json", {"kerf": 1, "mesh": {"x": ranks}, "ops": ops}), "--log", self.path("log"),
+                         "--report", self.path("report.json"), *step, *run)
+            self.close(losses_of(self.path("log")), golden["losses"]["sgd"], TOLERANCE["f64"], f"{name} {ranks} ranks")
+            self.assertIn(b"all_to_all", self.read("report.json"))
+
+    def test_experts_drop_what_finds_no_slot(self):
+        """A capacity below every need changes the loss; one above it does not."""
+        folder = os.path.join(FAMILIES, "mixtral")
+        losses = {}
+        for capacity in ("exact", "2", "0.5"):
+            done = self.succeed("train", os.path.join(folder, "config.json"), "--data", os.path.join(folder, "batches.npz"),
+                                "--global-batch", 3, "--sequence", 12, "--steps", 1, "--expert-capacity", capacity, "--json")
+            losses[capacity] = json.loads(done.stdout)["losses"][0]
+        self.assertEqual(losses["exact"], losses["2"])  # 2 choices of 4 experts: twice the share is a slot a token
+        self.assertNotEqual(losses["exact"], losses["0.5"])
+        refused = kerf("import", os.path.join(folder, "config.json"), "--expert-capacity", "-1")
+        self.assertEqual((refused.returncode, refused.stdout), (1, ""))
+        self.assertIn("--expert-capacity: '-1'", refused.stderr)
 
     def shared(self, model, has_sequence):
         folder = os.path.join(SHARED, "models", model)
