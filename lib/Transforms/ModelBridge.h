@@ -78,8 +78,8 @@ private:
     Value made, inner; // in the layer, and as its backward knows it
   };
   std::vector<Handed> handed(Run &run);
+  std::vector<Sharding> keptForms(Run &run, Value outer, Value inner) const;
   void keepForms(Run &run);
-  bool keptAsMade(Value outer, Value inner) const;
   llvm::DenseSet<Value> madeAgain(const std::vector<Handed> &all) const;
   void savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::DenseSet<Value> &again, Segment &segment,
                     const std::vector<Operation *> &weightOps);

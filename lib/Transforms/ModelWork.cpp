@@ -21,6 +21,13 @@ const Sharding &Bridge::lies(Value value) const {
   return ofOp.lookup(result.getOwner())->results[result.getResultNumber()];
 }
 
+/// A product, or the gradients of several products' common input added up.
+static bool isProducts(Operation *op) {
+  if (isa_and_nonnull<AddOp>(op) && isBackward(op))
+    return llvm::all_of(op->getOperands(), [](Value value) { return isProducts(value.getDefiningOp()); });
+  return isa_and_nonnull<DotGeneralOp>(op);
+}
+
 /// The collectives that bring the value to where it is wanted, from wherever it is cheapest. A form made once is there
 /// for all.
 void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool independent) {
@@ -66,7 +73,7 @@ void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool inde
   made.push_back(wanted);
   if (!best || !pass)
     return;
-  bool isSum = isa_and_nonnull<DotGeneralOp>(value.getDefiningOp());
+  bool isSum = isProducts(value.getDefiningOp());
   Sharding before = start;
   for (const ReshardStep &step : *best) {
     double in = static_cast<double>(elementsOf(localShape(shape, before))) * bytes,
@@ -328,7 +335,7 @@ void Bridge::backwardOfMain() {
       bool gradient = from && isBackward(from);
       if (gradient && isa<CallOp>(from)) // of a layer after this one: alike for all layers
         continue;
-      if (from && from == run.first.getOperation() && keptAsMade(outer, inner))
+      if (!keptForms(run, outer, inner).empty())
         continue;
       need(outer, lies(inner), gradient ? &segment.inputGradient : &link.segment.weightGradient, true);
     }
@@ -336,25 +343,25 @@ void Bridge::backwardOfMain() {
 }
 
 /// What a layer leaves for its backward is kept as the forward made it or in any form of that size that it brought it
-/// into (heads after the all-to-alls of Ulysses); the placement may see it lie otherwise between the two.
-void Bridge::keepForms(Run &run) {
-  Operation *returned = run.layer.front().getTerminator();
-  for (auto [outer, inner] : llvm::zip(run.backward.getInputs(), run.layerBackward.getArguments())) {
-    if (outer.getDefiningOp() != run.first.getOperation() || !keptAsMade(outer, inner))
-      continue;
-    Value made = returned->getOperand(cast<OpResult>(outer).getResultNumber());
-    std::vector<Sharding> forms = versions.lookup(made);
-    if (forms.empty())
-      forms.push_back(lies(made));
-    llvm::erase_if(forms, [&](const Sharding &form) {
-      return !form.partial.empty() || elementsOf(localShape(shapeOf(made), form)) != elementsOf(localOf(inner));
-    });
-    versions[inner] = std::move(forms);
-  }
+/// into (heads after the all-to-alls of Ulysses, sums of what products left in parts); the placement may see it lie
+/// otherwise between the two. Nothing where it has to be brought there.
+std::vector<Sharding> Bridge::keptForms(Run &run, Value outer, Value inner) const {
+  if (outer.getDefiningOp() != run.first.getOperation())
+    return {};
+  Value made = run.layer.front().getTerminator()->getOperand(cast<OpResult>(outer).getResultNumber());
+  std::vector<Sharding> forms = versions.lookup(made);
+  if (forms.empty())
+    forms.push_back(lies(made));
+  llvm::erase_if(forms, [&](const Sharding &form) {
+    return !form.partial.empty() || elementsOf(localShape(shapeOf(made), form)) != elementsOf(localOf(inner));
+  });
+  return forms;
 }
 
-bool Bridge::keptAsMade(Value outer, Value inner) const {
-  return lies(outer).partial.empty() && elementsOf(localOf(outer)) == elementsOf(localOf(inner));
+void Bridge::keepForms(Run &run) {
+  for (auto [outer, inner] : llvm::zip(run.backward.getInputs(), run.layerBackward.getArguments()))
+    if (std::vector<Sharding> forms = keptForms(run, outer, inner); !forms.empty())
+      versions[inner] = std::move(forms);
 }
 
 void Bridge::layer(Run &run, ChainLink &link) {

@@ -19,6 +19,12 @@ def plan_of(stage=1, data=1, model=1, batch=16, micro=2, **more):
     return {"kerf": 1, "mesh": {"stage": stage, "data": data, "model": model}, "global_batch": batch, "microbatch": micro, **more}
 
 
+def with_context(context, stage=1, data=1, model=1, **more):
+    plan = plan_of(stage, data, model, **more)
+    plan["mesh"]["context"] = context
+    return plan
+
+
 def gpt_parameters_of_rank(stage, stages, model):
     """Elements on one rank of a stage, Megatron-LM's layout: products and vocabulary cut by `model`, the rest whole."""
     h, f, v, s = GPT["n_embd"], GPT["n_inner"], GPT["vocab_size"], GPT["n_positions"]
@@ -121,6 +127,36 @@ class Simulate(KerfTest):
                     self.assertLessEqual(seconds, last * (1 + 1e-9))
                 last = seconds
 
+    def test_fewer_key_heads_than_ranks_take_as_long_as_one_for_each(self):
+        # Eight key/value heads on 16 ranks: two ranks have a copy of each, with half of its queries. The weights differ by no byte, the
+        # step by the sum of the copies' gradients.
+        large = {"model_type": "llama", "num_hidden_layers": 8, "hidden_size": 8192, "num_attention_heads": 64, "intermediate_size": 28672,
+                 "vocab_size": 128256, "max_position_embeddings": 4096}
+        for more in ({}, {"sequence_parallel": True}, {"recompute": "selective", "sequence_parallel": True}):
+            eight, sixteen = (self.simulate(plan_of(1, 1, 16, batch=4, micro=1, **more), {**large, "num_key_value_heads": heads}, CLUSTER,
+                                            "--dtype", "bf16") for heads in (8, 16))
+            self.assertAlmostEqual(eight["step_seconds"] / sixteen["step_seconds"], 1, delta=0.02)
+            self.assertEqual(eight["memory"][0]["weights"], sixteen["memory"][0]["weights"])
+            self.assertAlmostEqual(eight["memory"][0]["activations"] / sixteen["memory"][0]["activations"], 1, delta=0.001)
+
+    def test_context_cuts_activations_and_work_and_no_weights(self):
+        long = {**LLAMA, "hidden_size": 2048, "num_attention_heads": 16, "intermediate_size": 6144, "max_position_embeddings": 16384}
+        args = ("--dtype", "bf16", "--optimizer", "adamw", "--sequence", "16384")
+        one = self.simulate(plan_of(2, 1, 2, micro=1, batch=4), long, CLUSTER, *args)
+        for style in ("ring", "ulysses"):
+            two = self.simulate(with_context(2, stage=2, model=2, micro=1, batch=4, context_style=style), long, CLUSTER, *args)
+            for before, after in zip(one["memory"], two["memory"]):
+                self.assertAlmostEqual(after["activations"] / before["activations"], 1 / 2, delta=0.01)
+                self.assertEqual(after["weights"], before["weights"])
+                self.assertEqual(after["states"], before["states"])
+            self.assertEqual(two["model_flops"], one["model_flops"])
+            self.assertAlmostEqual(two["breakdown"]["forward"] / one["breakdown"]["forward"], 1 / 2, delta=0.05)
+            self.assertLess(two["step_seconds"], 0.6 * one["step_seconds"])
+            self.assertIn("context", two["breakdown"]["collectives"])
+        cut, wide = (self.simulate(plan, LLAMA, CLUSTER, *args[:4])["memory"][0]
+                     for plan in (with_context(4, data=2, optimizer_sharding=1), plan_of(data=8, optimizer_sharding=1)))
+        self.assertEqual(cut["states"], wide["states"])
+
     def test_more_layers_and_samples_take_longer(self):
         less = self.simulate(plan_of(2, 1, 2))["step_seconds"]
         self.assertGreater(self.simulate(plan_of(2, 1, 2), dict(GPT, n_layer=16))["step_seconds"], 1.5 * less)
@@ -189,7 +225,10 @@ class Simulate(KerfTest):
         self.assertGreater(len(events), 16)
 
     def test_refused(self):
-        self.refuse_plan(["mesh.context", "2"], {"kerf": 1, "mesh": {"context": 2}})
+        self.refuse_plan(["mesh.context", "96 chunks", "256"], {"kerf": 1, "mesh": {"context": 48, "data": 1}})
+        self.refuse_plan(["context_style", "spiral", "ring"], plan_of(context_style="spiral"))
+        self.refuse_plan(["unfused", "context 2"], with_context(2, attention="unfused"))
+        self.refuse_plan(["ulysses", "8 key/value heads", "16 ways"], with_context(8, model=2, context_style="ulysses"))
         self.refuse_plan(["mesh.expert", "4"], {"kerf": 1, "mesh": {"expert": 4}})
         self.refuse_plan(["128", "256"], plan_of(2, 16, 8, batch=64))
         self.refuse_plan(["global_batch 15", "2"], plan_of(data=2, batch=15))
