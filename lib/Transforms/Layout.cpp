@@ -231,7 +231,8 @@ public:
     if (model.size() > 1)
       module.walk([&](AttentionOp op) {
         int64_t keyHeads = shapeOf(op.getKey())[2], group = shapeOf(op.getQuery())[2] / keyHeads;
-        sharesKeys |= mesh.axes[model[0]].size == keyHeads && group % mesh.axes[model[1]].size == 0;
+        bool inOneProjection = dims.tags(op.getQuery(), 2) & kKeyHeads; // with the queries: copied as a whole
+        sharesKeys |= mesh.axes[model[0]].size == keyHeads && group % mesh.axes[model[1]].size == 0 && !inOneProjection;
       });
   }
 

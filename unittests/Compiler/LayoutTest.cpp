@@ -19,14 +19,9 @@ struct Llama {
 
 constexpr double kBytes = 2, kBatch = 2; // bf16, one microbatch of two samples
 
-Result<Simulated> simulated(const Llama &model, Plan plan) {
+Result<Simulated> simulated(const std::string &config, Plan plan) {
   std::string path = std::filesystem::temp_directory_path() / fmt::format("kerf-layout-{}.json", getpid());
-  std::ofstream(path) << fmt::format(
-      "{{\"model_type\": \"llama\", \"num_hidden_layers\": {}, \"hidden_size\": {}, \"num_attention_heads\": {}, "
-      "\"num_key_value_heads\": {}, \"head_dim\": {}, \"intermediate_size\": {}, \"vocab_size\": {}, "
-      "\"max_position_embeddings\": {}}}",
-      model.layers, model.hidden, model.heads, model.keyHeads, model.headSize, model.inner, model.vocabulary,
-      model.sequence);
+  std::ofstream(path) << config;
   auto cluster = readCluster(std::string(KERF_SOURCE_DIR) + "/clusters/dgx-a100.json");
   if (!cluster)
     return cluster.error();
@@ -39,6 +34,17 @@ Result<Simulated> simulated(const Llama &model, Plan plan) {
   auto result = simulatePlan(*context, path, plan, "the plan", *cluster, options);
   std::filesystem::remove(path);
   return result;
+}
+
+Result<Simulated> simulated(const Llama &model, Plan plan) {
+  return simulated(
+      fmt::format(
+          "{{\"model_type\": \"llama\", \"num_hidden_layers\": {}, \"hidden_size\": {}, \"num_attention_heads\": {}, "
+          "\"num_key_value_heads\": {}, \"head_dim\": {}, \"intermediate_size\": {}, \"vocab_size\": {}, "
+          "\"max_position_embeddings\": {}}}",
+          model.layers, model.hidden, model.heads, model.keyHeads, model.headSize, model.inner, model.vocabulary,
+          model.sequence),
+      std::move(plan));
 }
 
 Simulated simulatedOk(const Llama &model, const Plan &plan) {
@@ -184,6 +190,28 @@ TEST(KeyHeadCopies, AreMegatrons) {
   EXPECT_TRUE(layerOf(plain).copied.empty());
   EXPECT_EQ(summary(plain, layerOf(plain).inputGradient).back(),
             fmt::format("2 reduce_scatter model(1)4 {}", kBytes * tokens * h));
+}
+
+/// Falcon's one projection of queries, keys and values is copied whole, its attention is cut as any other.
+TEST(KeyHeadCopies, TakeAFusedProjectionWithThem) {
+  Llama llama;
+  llama.hidden = llama.heads * llama.headSize;
+  const std::string falcon = fmt::format(
+      "{{\"model_type\": \"falcon\", \"num_hidden_layers\": {}, \"hidden_size\": {}, \"num_attention_heads\": {}, "
+      "\"num_kv_heads\": {}, \"new_decoder_architecture\": true, \"vocab_size\": {}, \"alibi\": false, \"bias\": "
+      "false}}",
+      llama.layers, llama.hidden, llama.heads, llama.keyHeads, llama.vocabulary);
+  auto whole = simulated(falcon, planOf({{"model", 1}})), cut = simulated(falcon, planOf({{"model", 8}}));
+  ASSERT_TRUE(whole) << whole.error().message;
+  ASSERT_TRUE(cut) << cut.error().message;
+  EXPECT_DOUBLE_EQ(8 * flopsOf(layerOf(*cut).forward, KernelClass::Attention),
+                   flopsOf(layerOf(*whole).forward, KernelClass::Attention));
+  const double h = llama.hidden, d = llama.headSize,
+               ofGroup = llama.heads / llama.keyHeads + 2; // and a key and a value
+  double fused = 0;
+  for (const ParameterGroup &group : layerOf(*cut).parameters)
+    fused += group.name.find("query_key_value") != std::string::npos ? group.elements : 0;
+  EXPECT_DOUBLE_EQ(fused, h * ofGroup * d);
 }
 
 //===-- context
