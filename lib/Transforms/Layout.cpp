@@ -275,6 +275,8 @@ private:
     }
     if (isParameter)
       return cut < 0 ? std::optional<int>(kPreferred) : std::nullopt;
+    if (cut < 0 && node.argument && isa<IntegerType>(tensorType(node.argument).getElementType()))
+      return kPreferred;                                    // tokens and labels: every rank reads what it needs
     if (cut >= 0 && rule.factors[cut].name == kHeadsOfRank) // Ulysses
       return kPreferred;
     if (cut < 0 || rule.factors[cut].kind == FactorKind::PartialSum)

@@ -229,7 +229,7 @@ class Simulate(KerfTest):
         self.refuse_plan(["context_style", "spiral", "ring"], plan_of(context_style="spiral"))
         self.refuse_plan(["unfused", "context 2"], with_context(2, attention="unfused"))
         self.refuse_plan(["ulysses", "8 key/value heads", "16 ways"], with_context(8, model=2, context_style="ulysses"))
-        self.refuse_plan(["mesh.expert", "4"], {"kerf": 1, "mesh": {"expert": 4}})
+        self.refuse_plan(["mesh.rows", "4"], {"kerf": 1, "mesh": {"rows": 4}})
         self.refuse_plan(["128", "256"], plan_of(2, 16, 8, batch=64))
         self.refuse_plan(["global_batch 15", "2"], plan_of(data=2, batch=15))
         self.refuse_plan(["microbatch 3", "16"], plan_of(micro=3))
@@ -304,6 +304,9 @@ class Simulate(KerfTest):
             plan = plan_of(batch=2, predicted={"step_seconds": 1.0}, **more)
             self.refuse(1, [*words, "not lowered"], "compile", config, "--plan", self.write("plan.json", plan), "--global-batch", "2", "-o",
                         self.path("package"))
+        plan = with_context(2, batch=2, predicted={"step_seconds": 1.0})
+        self.refuse(1, ["mesh.context is 2", "set it to 1"], "compile", config, "--plan", self.write("plan.json", plan), "--global-batch", "2",
+                    "--ranks", "2", "-o", self.path("package"))
 
 
 if __name__ == "__main__":

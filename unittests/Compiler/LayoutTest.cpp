@@ -312,6 +312,23 @@ INSTANTIATE_TEST_SUITE_P(Plans, CutSequence,
                                                           Cut{2, 2, 2, true}),
                                           testing::Values("ring", "ulysses")));
 
+/// Learned positions, biases and a tied table as well: what else is summed over context in a pass are the loss's
+/// numbers.
+TEST(Context, LeavesAllButAttentionAlone) {
+  const std::string gpt =
+      "{\"model_type\": \"gpt2\", \"n_layer\": 4, \"n_embd\": 256, \"n_head\": 8, \"vocab_size\": 1024, "
+      "\"n_positions\": 128}";
+  for (bool sequenceParallel : {false, true}) {
+    auto result = simulated(gpt, planOf({{"context", 4}, {"model", 2}}, "ring", sequenceParallel));
+    ASSERT_TRUE(result) << result.error().message;
+    for (const Segment &segment : result->work.parts[0].segments)
+      for (const PassWork *pass : {&segment.forward, &segment.inputGradient, &segment.weightGradient})
+        for (const PassCollective &one : pass->collectives)
+          EXPECT_TRUE(one.besideAttention || one.bytes <= 8 || axisName(*result, one) == "model(1)2")
+              << segment.name << ": " << one.name << " over " << axisName(*result, one) << ", " << one.bytes;
+  }
+}
+
 TEST(ContextStyles, SayWhatTheyCannotCut) {
   Llama llama;
   auto message = [&](const Plan &plan) {
