@@ -13,46 +13,40 @@ namespace {
 constexpr double kFragmentation = 0.06;
 constexpr size_t kLargest = 8;
 
-/// Bytes that one microbatch leaves on one part, from its forward to its input gradient (`all`) and from there to its
-/// weight gradient.
-struct Held {
-  double all = 0, forWeights = 0;
-  double recomputing = 0; // most that one layer holds again while its backward runs
-  double workspace = 0;
-};
-using TensorBytes = std::map<std::string, double>;
+Recompute modeOf(const Segment &segment, Recompute recompute) {
+  return segment.recomputable ? recompute : Recompute::None;
+}
 
-/// `tensors`: by name, where it is asked for.
-Held heldBy(const Part &part, Recompute recompute, TensorBytes *tensors = nullptr) {
-  Held held;
-  auto named = [&](const Segment &segment, std::string_view name, double bytes) {
-    if (tensors)
-      (*tensors)[fmt::format("{}/{}", segment.name, name)] += bytes;
-  };
+bool isDropped(const SavedTensor &tensor, Recompute mode) {
+  return mode == Recompute::Full || (mode == Recompute::Selective && tensor.kept == Kept::Selective);
+}
+
+HeldBytes heldBy(const Part &part, Recompute recompute) {
+  HeldBytes held;
   for (const Segment &segment : part.segments) {
-    Recompute mode = segment.recomputable ? recompute : Recompute::None;
+    HeldBytes one = heldBytes(segment, recompute);
     auto repeat = static_cast<double>(segment.repeat);
-    double again = 0;
-    for (const SavedTensor &tensor : segment.saved) {
-      bool dropped = mode == Recompute::Full || (mode == Recompute::Selective && tensor.kept == Kept::Selective);
-      if (dropped) {
-        again += tensor.bytes;
-        continue;
-      }
-      held.all += repeat * tensor.bytes;
-      held.forWeights += tensor.forWeights ? repeat * tensor.bytes : 0;
-      named(segment, tensor.name, repeat * tensor.bytes);
-    }
-    held.forWeights += repeat * segment.pendingBytes;
-    if (mode == Recompute::Full) {
-      held.all += repeat * segment.inputBytes;
-      held.forWeights += repeat * segment.inputBytes;
-      named(segment, "input", repeat * segment.inputBytes);
-    }
-    held.recomputing = std::max(held.recomputing, again + segment.workspaceBytes);
-    held.workspace = std::max(held.workspace, segment.workspaceBytes);
+    held.all += repeat * one.all;
+    held.forWeights += repeat * one.forWeights;
+    held.recomputing = std::max(held.recomputing, one.recomputing);
+    held.workspace = std::max(held.workspace, one.workspace);
   }
   return held;
+}
+
+/// By name, of one microbatch.
+std::map<std::string, double> tensorsOf(const Part &part, Recompute recompute) {
+  std::map<std::string, double> tensors;
+  for (const Segment &segment : part.segments) {
+    Recompute mode = modeOf(segment, recompute);
+    auto repeat = static_cast<double>(segment.repeat);
+    for (const SavedTensor &tensor : segment.saved)
+      if (!isDropped(tensor, mode))
+        tensors[segment.name + "/" + tensor.name] += repeat * tensor.bytes;
+    if (mode == Recompute::Full)
+      tensors[segment.name + "/input"] += repeat * segment.inputBytes;
+  }
+  return tensors;
 }
 
 struct Fixed {
@@ -85,13 +79,38 @@ Fixed fixedBytes(const StepWork &work, const StepPlan &plan, int64_t stage) {
 
 } // namespace
 
+HeldBytes kerf::heldBytes(const Segment &segment, Recompute recompute) {
+  Recompute mode = modeOf(segment, recompute);
+  HeldBytes held;
+  double again = 0;
+  for (const SavedTensor &tensor : segment.saved)
+    if (isDropped(tensor, mode)) {
+      again += tensor.bytes;
+    } else {
+      held.all += tensor.bytes;
+      held.forWeights += tensor.forWeights ? tensor.bytes : 0;
+    }
+  held.forWeights += segment.pendingBytes;
+  if (mode == Recompute::Full) {
+    held.all += segment.inputBytes;
+    held.forWeights += segment.inputBytes;
+  }
+  held.recomputing = again + segment.workspaceBytes;
+  held.workspace = segment.workspaceBytes;
+  return held;
+}
+
+double kerf::deviceBytes(double allocated, const Device &device) {
+  return allocated * (device.kind == "cpu" ? 1 : 1 + kFragmentation) + device.curves.contextBytes;
+}
+
 void kerf::describeActivations(const StepWork &work, const StepPlan &plan, ScheduleOptions &options) {
   double most = 0, mean = 0;
   options.activations.clear();
   for (size_t s = 0; s < work.part.size(); ++s) {
     double all = 0, kept = 0;
     for (int part : work.part[s]) {
-      Held held = heldBy(work.parts[part], plan.recomputeAt(static_cast<int64_t>(s)));
+      HeldBytes held = heldBy(work.parts[part], plan.recomputeAt(static_cast<int64_t>(s)));
       all += held.all;
       kept += held.forWeights;
     }
@@ -121,7 +140,7 @@ Peak peakOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule
   memory.gradients = fixed.gradients;
   memory.states = fixed.states;
 
-  std::vector<Held> held;
+  std::vector<HeldBytes> held;
   for (int part : work.part[stage])
     held.push_back(heldBy(work.parts[part], plan.recomputeAt(stage)));
   // Walk the order; a backward holds its microbatch until its end.
@@ -129,7 +148,7 @@ Peak peakOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule
   std::vector<int64_t> inFlight(schedule.chunks, 0);
   found.inFlight = inFlight;
   for (const Task &task : schedule.order[stage]) {
-    const Held &part = held[task.chunk];
+    const HeldBytes &part = held[task.chunk];
     bool forward = task.kind == TaskKind::Forward;
     if (forward) {
       now += part.all;
@@ -154,8 +173,8 @@ Peak peakOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule
   memory.activations = peakHeld;
   memory.workspace = peakExtra + fixed.gathered;
   memory.peakBytes = memory.weights + memory.gradients + memory.states + memory.activations + memory.workspace;
-  memory.reservedBytes = memory.peakBytes * (device.kind == "cpu" ? 1 : 1 + kFragmentation);
-  memory.deviceBytes = memory.reservedBytes + device.curves.contextBytes;
+  memory.deviceBytes = deviceBytes(memory.peakBytes, device);
+  memory.reservedBytes = memory.deviceBytes - device.curves.contextBytes;
   memory.limitBytes = static_cast<double>(device.memoryBytes);
 
   return found;
@@ -177,13 +196,10 @@ StageMemory kerf::memoryOf(const StepWork &work, const StepPlan &plan, const Sch
     if (schedule.chunks > 1)
       memory.moment += fmt::format(" on chunk {}", moment->chunk);
   }
-  TensorBytes tensors;
-  for (int64_t c = 0; c < schedule.chunks; ++c) {
-    TensorBytes ofChunk;
-    heldBy(work.parts[work.part[stage][c]], plan.recomputeAt(stage), &ofChunk);
-    for (const auto &[name, bytes] : ofChunk)
+  std::map<std::string, double> tensors;
+  for (int64_t c = 0; c < schedule.chunks; ++c)
+    for (const auto &[name, bytes] : tensorsOf(work.parts[work.part[stage][c]], plan.recomputeAt(stage)))
       tensors[name] += bytes * static_cast<double>(peak.inFlight[c]);
-  }
   tensors["weights"] = memory.weights;
   tensors["gradients"] = memory.gradients;
   tensors["optimizer states"] = memory.states;

@@ -60,7 +60,7 @@ private:
   const CollectiveModel &collectivesOf(const Choice &choice);
   std::vector<AxisOrder> distinctOrders(const Choice &layout, const ModelWork &work);
   struct Parameters {
-    double stateBytes = 0;
+    std::vector<double> stateBytes; // by link
     ParameterSeconds seconds;
   };
   Parameters &parametersOf(LayoutKey key, const ModelWork &work, const CollectiveModel &collectives,
@@ -84,6 +84,7 @@ private:
   std::shared_ptr<GroupShapes> shapes = std::make_shared<GroupShapes>();
   std::map<std::pair<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder>, std::unique_ptr<CollectiveModel>> models;
   std::map<LayoutKey, PassSeconds> kernels;
+  std::map<LayoutKey, LinkHeld> heldBytesOf;
   std::map<std::pair<LayoutKey, const CollectiveModel *>, PassSeconds> passes;
   std::map<std::tuple<LayoutKey, const CollectiveModel *, int>, Parameters> parameters;
   std::vector<std::vector<std::string>> modesOf; // recomputation by stage, that choices name by number
@@ -166,7 +167,7 @@ Result<double> Searching::boundOfMesh(const Choice &choice) {
     return work.error();
   double samples = static_cast<double>(space->globalBatch()) / static_cast<double>((*work)->samples);
   auto ranks = static_cast<double>(choice.frame.ranks());
-  if (stateBytesOf(**work, Mesh(), stateBytes, 0) / ranks > memoryLimit)
+  if (wholeOf(**work, stateBytesOf(**work, Mesh(), stateBytes, 0)) / ranks > memoryLimit)
     return kInfinity;
   return bestSeconds(**work, all.device) * samples / ranks;
 }
@@ -213,7 +214,7 @@ Result<double> Searching::boundOfExecution(const Choice &choice) {
   int most =
       pinned.empty() ? choice.optimizerSharding : static_cast<int>(*std::max_element(pinned.begin(), pinned.end()));
   Parameters &parameters = parametersOf(key, **work, collectives, most);
-  if (parameters.stateBytes / stages > memoryLimit)
+  if (wholeOf(**work, parameters.stateBytes) / stages > memoryLimit)
     return kInfinity;
   double layers = std::ceil(static_cast<double>(space->layers()) / stages);
   double busiest = std::max(pass.whole() / stages, layers * pass.layer);
@@ -237,8 +238,18 @@ Result<double> Searching::boundOfCut(const Choice &choice) {
     return work.error();
   if (!options.constraints.stages.empty() || space->layers() == 0)
     return 0.0;
-  return cutSeconds(**work, passes.at({key, &collectivesOf(choice)}), space->layersOfParts(choice),
-                    space->schedule(choice));
+  const CollectiveModel &collectives = collectivesOf(choice);
+  auto [held, isNew] = heldBytesOf.try_emplace(key);
+  if (isNew)
+    held->second = heldOf(**work);
+  const Plan &given = options.constraints;
+  bool decided = !given.recompute.empty() || given.optimizerSharding.size() > 1;
+  const Parameters &parameters = parametersOf(
+      key, **work, collectives,
+      given.optimizerSharding.empty() ? choice.optimizerSharding : static_cast<int>(given.optimizerSharding.front()));
+  return cutSeconds({**work, passes.at({key, &collectives}), held->second, parameters.stateBytes, all.device,
+                     decided ? kInfinity : memoryLimit},
+                    space->layersOfParts(choice), space->schedule(choice));
 }
 
 Result<double> Searching::boundOf(const Choice &choice) {

@@ -9,16 +9,20 @@ namespace kerf::plansearch {
 
 namespace {
 
-double bodySeconds(const PassWork &pass, const Device &device, const CollectiveModel *collectives, bool tensorOverlap) {
+double bodySeconds(const PassWork &pass, const Device &device, const CollectiveModel *collectives, bool tensorOverlap,
+                   bool onlySelective = false) {
   double compute = 0, waiting = 0, issue = 0;
   for (const Kernel &kernel : pass.kernels) {
+    if (onlySelective && kernel.kept != Kept::Selective)
+      continue;
     compute += computeSeconds(device, kernel.work);
     if (kernel.work.kernelClass != KernelClass::Nothing)
       issue += kernel.work.launches * device.curves.issueSeconds;
   }
   if (collectives)
     for (const PassCollective &collective : pass.collectives)
-      if (!collective.besideAttention && !(tensorOverlap && collective.independent))
+      if ((!onlySelective || collective.kept == Kept::Selective) && !collective.besideAttention &&
+          !(tensorOverlap && collective.independent))
         waiting +=
             collectives->seconds(collective.kind, onMesh(collective.axes, collectives->mesh()), collective.bytes);
   return std::max(compute + waiting, issue);
@@ -35,7 +39,9 @@ PassSeconds passSeconds(const ModelWork &model, const Device &device, const Coll
   for (const ChainLink &link : model.chain) {
     const Segment &segment = link.segment;
     auto body = [&](const PassWork &pass) { return bodySeconds(pass, device, collectives, tensorOverlap); };
-    PassSeconds::Link one{body(segment.forward), body(segment.inputGradient), body(segment.weightGradient)};
+    PassSeconds::Link one{body(segment.forward), body(segment.inputGradient), body(segment.weightGradient), {}};
+    if (segment.recomputable)
+      one.again = {0, bodySeconds(segment.forward, device, collectives, tensorOverlap, true), one.forward};
     seconds.links.push_back(one);
     seconds.forward += static_cast<double>(times(link)) * one.forward;
     seconds.backward += static_cast<double>(times(link)) * one.backward();
@@ -46,38 +52,106 @@ PassSeconds passSeconds(const ModelWork &model, const Device &device, const Coll
   return seconds;
 }
 
-double cutSeconds(const ModelWork &model, const PassSeconds &pass, const std::vector<int64_t> &layersOfParts,
-                  const ScheduleOptions &schedule) {
+LinkHeld heldOf(const ModelWork &model) {
+  LinkHeld held;
+  for (const ChainLink &link : model.chain)
+    held.push_back({heldBytes(link.segment, Recompute::None), heldBytes(link.segment, Recompute::Selective),
+                    heldBytes(link.segment, Recompute::Full)});
+  return held;
+}
+
+namespace {
+
+/// Least number of microbatches (on one of its chunks each) that a stage holds at once.
+int64_t leastInFlight(const ScheduleOptions &schedule, int64_t stage) {
+  auto [stages, microbatches, chunks] = std::tuple(schedule.stages, schedule.microbatches, schedule.chunks);
+  switch (schedule.kind) {
+  case ScheduleKind::GPipe:
+    return microbatches;
+  case ScheduleKind::OneFOneB:
+    return std::min(microbatches, stages - stage);
+  case ScheduleKind::Interleaved:
+    return std::min(microbatches * chunks, 2 * (stages - stage - 1) + (chunks - 1) * stages + 1);
+  case ScheduleKind::ZeroBubble:
+    break;
+  }
+  return 1;
+}
+
+/// A stage of a cut, as far as its links say.
+struct CutStage {
+  PassSeconds::Link first, all; // its first part, all its parts
+  double states = 0;
+  std::array<double, 3> held = {}, extra = {}; // of the part that holds least; beside it
+  bool any = false;
+};
+
+} // namespace
+
+double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule) {
   auto parts = static_cast<int64_t>(layersOfParts.size());
   auto microbatches = static_cast<double>(schedule.microbatches);
   bool split = schedule.kind == ScheduleKind::ZeroBubble;
-  std::vector<StageSeconds> stages(schedule.stages);
+  const std::vector<ChainLink> &chain = prices.model.chain;
+  std::vector<CutStage> cut(schedule.stages);
   int64_t begin = 0;
   for (int64_t p = 0; p < parts; ++p) {
     int64_t end = begin + layersOfParts[p], at = 0;
+    CutStage &stage = cut[p % schedule.stages];
     PassSeconds::Link part;
-    for (size_t l = 0; l < model.chain.size(); ++l) {
-      int64_t layers = model.chain[l].layers;
+    std::array<double, 3> held = {};
+    for (size_t l = 0; l < chain.size(); ++l) {
       // What stands between two runs goes with either: left out.
-      int64_t count = layers   ? std::max<int64_t>(0, std::min(end, at + layers) - std::max(begin, at))
-                      : l == 0 ? p == 0
-                      : l + 1 == model.chain.size() ? p + 1 == parts
-                                                    : 0;
+      int64_t layers = chain[l].layers, last = l + 1 == chain.size();
+      int64_t number = layers ? std::max<int64_t>(0, std::min(end, at + layers) - std::max(begin, at))
+                              : (l == 0 && p == 0) || (last && p + 1 == parts);
       at += layers;
-      part.forward += static_cast<double>(count) * pass.links[l].forward;
-      part.inputGradient += static_cast<double>(count) * pass.links[l].inputGradient;
-      part.weightGradient += static_cast<double>(count) * pass.links[l].weightGradient;
+      if (number == 0)
+        continue;
+      auto count = static_cast<double>(number);
+      const PassSeconds::Link &link = prices.seconds.links[l];
+      part.forward += count * link.forward;
+      part.inputGradient += count * link.inputGradient;
+      part.weightGradient += count * link.weightGradient;
+      stage.states += count * prices.states[l];
+      for (int mode = 0; mode < 3; ++mode) {
+        part.again[mode] += count * link.again[mode];
+        held[mode] += count * prices.held[l][mode].all;
+        stage.extra[mode] =
+            std::max({stage.extra[mode], prices.held[l][mode].recomputing, prices.held[l][mode].workspace});
+      }
     }
     begin = end;
-    StageSeconds &stage = stages[p % schedule.stages];
-    stage.busy += microbatches * (part.forward + part.backward());
-    if (p < schedule.stages) {
-      stage.forward = part.forward;
-      stage.backward = split ? part.inputGradient : part.backward();
-      // Searched orders: as many as fit, which the cut decides.
-      bool known = schedule.kind == ScheduleKind::OneFOneB || (split && schedule.variant == ZeroBubbleVariant::H1);
-      stage.warmup = known ? mostForwardsFirst(schedule, p) * part.forward : std::numeric_limits<double>::infinity();
+    stage.all.forward += part.forward;
+    stage.all.inputGradient += part.inputGradient;
+    stage.all.weightGradient += part.weightGradient;
+    for (int mode = 0; mode < 3; ++mode) {
+      stage.all.again[mode] += part.again[mode];
+      stage.held[mode] = stage.any ? std::min(stage.held[mode], held[mode]) : held[mode];
     }
+    if (!stage.any)
+      stage.first = part;
+    stage.any = true;
+  }
+  std::vector<StageSeconds> stages(schedule.stages);
+  for (int64_t s = 0; s < schedule.stages; ++s) {
+    const CutStage &its = cut[s];
+    // More recomputation never holds more: the first mode that may fit is the least that can be needed.
+    int mode = 0;
+    auto inFlight = static_cast<double>(leastInFlight(schedule, s));
+    while (mode < 3 &&
+           deviceBytes(its.states + inFlight * its.held[mode] + (schedule.chunks == 1 && !split ? its.extra[mode] : 0),
+                       prices.device) > prices.memoryLimit)
+      ++mode;
+    if (mode == 3)
+      return std::numeric_limits<double>::infinity();
+    StageSeconds &stage = stages[s];
+    stage.busy = microbatches * (its.all.forward + its.all.backward() + its.all.again[mode]);
+    stage.forward = its.first.forward;
+    stage.backward = (split ? its.first.inputGradient : its.first.backward()) + its.first.again[mode];
+    // Searched orders: as many as fit, which is not known here.
+    bool known = schedule.kind == ScheduleKind::OneFOneB || (split && schedule.variant == ZeroBubbleVariant::H1);
+    stage.warmup = known ? mostForwardsFirst(schedule, s) * its.first.forward : std::numeric_limits<double>::infinity();
   }
   return leastPipelineSeconds(stages, schedule, true);
 }
@@ -115,16 +189,26 @@ ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel 
   return seconds;
 }
 
-double stateBytesOf(const ModelWork &model, const Mesh &mesh, const StateBytes &bytes, int optimizerSharding) {
-  double sum = 0;
-  for (const ChainLink &link : model.chain)
+std::vector<double> stateBytesOf(const ModelWork &model, const Mesh &mesh, const StateBytes &bytes,
+                                 int optimizerSharding) {
+  std::vector<double> ofLinks;
+  for (const ChainLink &link : model.chain) {
+    double sum = 0;
     for (const ParameterGroup &group : link.segment.parameters) {
       auto shards = static_cast<double>(std::max<int64_t>(1, ways(onMesh(group.reduceAxes, mesh))));
-      double each = bytes.weight / (optimizerSharding >= 3 ? shards : 1) +
-                    bytes.gradient / (optimizerSharding >= 2 ? shards : 1) +
-                    bytes.states / (optimizerSharding >= 1 ? shards : 1);
-      sum += static_cast<double>(times(link)) * group.elements * each;
+      sum += group.elements * (bytes.weight / (optimizerSharding >= 3 ? shards : 1) +
+                               bytes.gradient / (optimizerSharding >= 2 ? shards : 1) +
+                               bytes.states / (optimizerSharding >= 1 ? shards : 1));
     }
+    ofLinks.push_back(sum);
+  }
+  return ofLinks;
+}
+
+double wholeOf(const ModelWork &model, const std::vector<double> &ofLinks) {
+  double sum = 0;
+  for (size_t l = 0; l < ofLinks.size(); ++l)
+    sum += static_cast<double>(times(model.chain[l])) * ofLinks[l];
   return sum;
 }
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include "kerf/CostModel/ModelWork.h"
-#include "kerf/CostModel/Simulator.h"
+#include "kerf/CostModel/StepMemory.h"
+
+#include <array>
 
 namespace kerf::plansearch {
 
@@ -11,6 +13,7 @@ namespace kerf::plansearch {
 struct PassSeconds {
   struct Link {
     double forward = 0, inputGradient = 0, weightGradient = 0;
+    std::array<double, 3> again = {}; // forward that is run again, by Recompute
     double backward() const { return inputGradient + weightGradient; }
   };
   std::vector<Link> links;          // of the chain: one layer of each run
@@ -25,9 +28,27 @@ PassSeconds passSeconds(const ModelWork &model, const Device &device, const Coll
 /// FLOPs over the best rate that the device reaches with any shape.
 double bestSeconds(const ModelWork &model, const Device &device);
 
-/// A bound of the pipeline's seconds (no optimizer), parts with so many layers each.
-double cutSeconds(const ModelWork &model, const PassSeconds &pass, const std::vector<int64_t> &layersOfParts,
-                  const ScheduleOptions &schedule);
+/// By link of the chain, of one layer of it.
+using LinkHeld = std::vector<std::array<HeldBytes, 3>>; // by Recompute
+LinkHeld heldOf(const ModelWork &model);
+/// Parameters, gradients and states on one rank.
+std::vector<double> stateBytesOf(const ModelWork &model, const Mesh &mesh, const StateBytes &bytes,
+                                 int optimizerSharding);
+/// Of all layers together.
+double wholeOf(const ModelWork &model, const std::vector<double> &ofLinks);
+
+/// What bounds a cut.
+struct CutPrices {
+  const ModelWork &model;
+  const PassSeconds &seconds;
+  const LinkHeld &held;
+  const std::vector<double> &states;
+  const Device &device;
+  double memoryLimit; // infinite: recomputation is not for the search to decide
+};
+/// A bound of the pipeline's seconds (no optimizer) with so many layers in each part: stages that hold too much
+/// recompute. Infinite: some stage holds too much with any.
+double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule);
 
 /// Of all parameters of the chain, one after the other.
 struct ParameterSeconds {
@@ -36,8 +57,5 @@ struct ParameterSeconds {
 };
 ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel &collectives, const StateBytes &bytes,
                                   int optimizerSharding);
-
-/// Bytes of parameters, gradients and states of the whole chain on one rank's share.
-double stateBytesOf(const ModelWork &model, const Mesh &mesh, const StateBytes &bytes, int optimizerSharding);
 
 } // namespace kerf::plansearch

@@ -6,6 +6,18 @@
 
 namespace kerf {
 
+/// Bytes that one microbatch leaves on one layer of a segment.
+struct HeldBytes {
+  double all = 0;         // from its forward to its input gradient
+  double forWeights = 0;  // from there to its weight gradient
+  double recomputing = 0; // held beside that while its backward runs, what is computed again included
+  double workspace = 0;   // while its forward or its weight gradient runs
+};
+HeldBytes heldBytes(const Segment &segment, Recompute recompute);
+
+/// What a device must have for so many allocated bytes: fragmentation, driver and libraries included.
+double deviceBytes(double allocated, const Device &device);
+
 /// What a search for a schedule within a memory limit must know: ScheduleOptions' keptForWeights (the largest of any
 /// stage) and activations.
 void describeActivations(const StepWork &work, const StepPlan &plan, ScheduleOptions &options);
