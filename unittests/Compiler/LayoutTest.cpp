@@ -329,6 +329,20 @@ TEST(Context, LeavesAllButAttentionAlone) {
   }
 }
 
+TEST(Context, StagesSendTheirPartOfTheSequence) {
+  const Llama llama;
+  const double stream = kBytes * kBatch * static_cast<double>(llama.sequence * llama.hidden);
+  for (bool sequenceParallel : {false, true}) {
+    const Simulated result =
+        simulatedOk(llama, planOf({{"stage", 2}, {"context", 2}, {"model", 2}}, "", sequenceParallel));
+    EXPECT_DOUBLE_EQ(result.work.sendBytes, stream / 4); // ranks of model send a share each
+    ASSERT_EQ(result.work.afterReceive.size(), sequenceParallel ? 0u : 1u);
+    if (!sequenceParallel) {
+      EXPECT_DOUBLE_EQ(result.work.afterReceive[0].bytes, stream / 2);
+    }
+  }
+}
+
 TEST(ContextStyles, SayWhatTheyCannotCut) {
   Llama llama;
   auto message = [&](const Plan &plan) {
