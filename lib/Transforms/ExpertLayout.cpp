@@ -153,6 +153,8 @@ RuleOfOp withExpertGroups(const Mesh &mesh, RuleOfOp rules) {
 }
 
 StrategyRank withExperts(ModuleOp module, const Mesh &mesh, StrategyRank layout) {
+  if (mesh.find("expert") < 0 && expertsOf(module) == 0)
+    return layout;
   auto dims = std::make_shared<ExpertDims>(module);
   int expert = mesh.find("expert");
   int64_t ways = expert < 0 ? 1 : mesh.axes[expert].size;
@@ -160,11 +162,18 @@ StrategyRank withExperts(ModuleOp module, const Mesh &mesh, StrategyRank layout)
              const Strategy &strategy) -> std::optional<int> {
     const Rule &rule = node.rule;
     std::vector<unsigned> tags = dims->factorTags(rule, operands, results);
-    for (size_t axis = 0; axis < mesh.axes.size(); ++axis)
-      if (int cut = strategy.factorOfAxis[axis];
-          cut >= 0 && tags[cut] && mesh.axes[axis].name.starts_with("model")) // or a part of it
+    bool routes = node.op && isRouting(node.op);
+    Strategy within = strategy;
+    for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
+      int cut = strategy.factorOfAxis[axis];
+      if (cut < 0 || !mesh.axes[axis].name.starts_with("model")) // or a part of it
+        continue;
+      if (tags[cut])
         return std::nullopt;
-    std::optional<int> rank = layout(node, operands, results, batchFactor, strategy);
+      if (routes && rule.factors[cut].name == "d") // the layout knows it as the stream's width
+        within.factorOfAxis[axis] = -1;
+    }
+    std::optional<int> rank = layout(node, operands, results, batchFactor, within);
     bool anyway = node.op && node.op->getNumResults() == 1 && isConstant(node.op->getResult(0));
     if (!rank || ways <= 1 || anyway)
       return rank;
@@ -176,7 +185,7 @@ StrategyRank withExperts(ModuleOp module, const Mesh &mesh, StrategyRank layout)
     };
     int ofExperts = firstOf([&](size_t f) { return (tags[f] & kExpert) != 0; }),
         ofBatch = firstOf([&](size_t f) { return bool(batchFactor[f]); });
-    bool toTokens = node.op ? isRouting(node.op) : node.argument && dims->isForRouting(node.argument);
+    bool toTokens = node.op ? routes : node.argument && dims->isForRouting(node.argument);
     int wanted = ofExperts >= 0 && !(toTokens && ofBatch >= 0) ? ofExperts : ofBatch;
     int cut = strategy.factorOfAxis[expert];
     if (cut >= 0 && cut != ofExperts && cut != ofBatch && rule.factors[cut].kind != FactorKind::PartialSum)

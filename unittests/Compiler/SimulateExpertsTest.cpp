@@ -167,6 +167,34 @@ TEST_P(SimulatedMixture, RefusesExpertsThatItDoesNotDivide) {
     EXPECT_NE(result.error().message.find(word), std::string::npos) << result.error().message;
 }
 
+/// Links between nodes are slow: each rank of `model` exchanges its share of the tokens' width there and gathers the
+/// rest inside the node.
+TEST(SimulatedMixtral, ExchangesSharesBetweenNodes) {
+  std::string path = std::filesystem::temp_directory_path() / fmt::format("kerf-simulate-mixtral-{}.json", getpid());
+  std::ofstream(path) << R"({"model_type": "mixtral", "num_hidden_layers": 1})";
+  auto cluster = readCluster(std::string(KERF_SOURCE_DIR) + "/clusters/dgx-a100.json");
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  constexpr double kSequence = 4096, kHidden = 4096, kChoices = 2, kModel = 4, kBytes = 2;
+  Plan plan;
+  plan.meshSizes = {{"data", 1}, {"expert", 8}, {"model", static_cast<int64_t>(kModel)}};
+  plan.globalBatch = 8;
+  plan.microbatch = 1;
+  SimulateOptions options;
+  options.dtype = "bf16";
+  options.step.import.sequence = static_cast<int64_t>(kSequence);
+  auto context = createContext();
+  auto result = simulatePlan(*context, path, plan, "the plan", *cluster, options);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(result) << result.error().message;
+  double exchanged = 0;
+  for (const Segment &segment : result->work.parts.front().segments)
+    for (const PassCollective &collective : segment.forward.collectives)
+      if (collective.kind == Collective::AllToAll)
+        exchanged += collective.bytes;
+  constexpr double kTokens = kBytes * kChoices * kSequence * kHidden, kProbabilities = kBytes * kChoices * kSequence;
+  EXPECT_DOUBLE_EQ(exchanged, 2 * kTokens / kModel + kProbabilities);
+}
+
 INSTANTIATE_TEST_SUITE_P(Plans, SimulatedMixture, testing::ValuesIn(kCases));
 
 } // namespace

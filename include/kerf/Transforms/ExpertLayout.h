@@ -9,8 +9,8 @@ namespace kerf {
 /// Experts of the module's mixtures: 0 where it has none; the fewest where they differ.
 int64_t expertsOf(mlir::ModuleOp module);
 
-/// `layout`, where "model" leaves alone which expert a dimension counts and the slots of each, and the axis "expert"
-/// cuts
+/// `layout`, where "model" leaves alone which expert a dimension counts and the slots of each, but may cut the width of
+/// what is exchanged (each of its ranks then exchanges a share, and gathers); and the axis "expert" cuts
 ///   - the experts, wherever an op has them: their products, parameters and optimizer states;
 ///   - the batch elsewhere, in what sends tokens to slots and back too. Between the two the slots change hands by
 ///   all-to-alls (GShard, Lepikhin et al. 2020).
