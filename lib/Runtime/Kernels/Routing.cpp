@@ -11,6 +11,8 @@ namespace kerf::runtime::kernels {
 
 namespace {
 
+constexpr int64_t kMostExperts = int64_t(1) << 24; // one number each in scratch
+
 struct RoutingSizes {
   int64_t experts, local; // of all ranks, of this one
   int64_t batch, tokens, choices, slots, width;
@@ -42,7 +44,8 @@ std::optional<RoutingSizes> routingSizes(Checker &check, const BindRequest &requ
   } else {
     check.require(experts == slots[0], "attribute 'experts' is {}, but there are slots of {}", experts, slots[0]);
   }
-  check.require(experts >= 0, "attribute 'experts' is {}", experts);
+  check.require(experts >= 0 && experts <= kMostExperts, "attribute 'experts' is {}, 0 to {} are supported", experts,
+                kMostExperts);
   if (check.failed())
     return std::nullopt;
   return RoutingSizes{experts, slots[0], tokens[0], tokens[1], choices, slots[2], tokens[2]};
@@ -231,7 +234,8 @@ Result<Planned> planDispatch(const BindRequest &request) {
       };
       auto clearRest = [&](int64_t b, int64_t first) {
         for (int64_t e = 0; e < r.local; ++e) {
-          int64_t expert = first + e, filled = expert < r.experts ? std::min(counts[expert], r.slots) : 0;
+          int64_t expert = first + e,
+                  filled = expert >= 0 && expert < r.experts ? std::min(counts[expert], r.slots) : 0;
           std::fill_n(y + ((e * r.batch + b) * r.slots + filled) * r.width, (r.slots - filled) * r.width, T(0));
         }
       };

@@ -125,6 +125,9 @@ TEST(Routing, WrongChoicesAreMessages) {
             "expert 3 at [0, 1, 0] is outside of [0, 3)");
   EXPECT_EQ(errorOf("dispatch", {{"experts", 3}}, {x, indices, weights}, {{F32, {2, 1, 2, 1}}}),
             "dispatch: attribute 'experts' is 3, but there are slots of 2");
+  EXPECT_EQ(errorOf("dispatch", {{"experts", int64_t(1) << 60}}, {x, indices, weights, scalar(DType::I64, 0)},
+                    {{F32, {2, 1, 2, 1}}}),
+            "dispatch: attribute 'experts' is 1152921504606846976, 0 to 16777216 are supported");
   EXPECT_EQ(errorOf("top_k_backward", {}, {indices, weights}, {{F32, {1, 2, 3}}}),
             "index 3 at row 1 is outside of [0, 3)");
 }
