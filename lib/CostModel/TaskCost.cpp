@@ -62,7 +62,19 @@ std::string TaskPricer::axisNames(const std::vector<AxisRef> &axes) const {
   return names;
 }
 
-TaskPricer::Pass TaskPricer::pass(const PassWork &work, bool onlySelective) const {
+TaskPricer::Pass TaskPricer::pass(const Segment &segment, Which which) const {
+  const PassWork &work = which == Which::InputGradient    ? segment.inputGradient
+                         : which == Which::WeightGradient ? segment.weightGradient
+                                                          : segment.forward;
+  if (segment.link < 0)
+    return priced(work, which == Which::Selective);
+  auto [it, isNew] = known.try_emplace({segment.link, which});
+  if (isNew)
+    it->second = priced(work, which == Which::Selective);
+  return it->second;
+}
+
+TaskPricer::Pass TaskPricer::priced(const PassWork &work, bool onlySelective) const {
   const Device &device = collectives.cluster().device;
   Pass result;
   double issue = 0, attention = 0;
@@ -159,17 +171,17 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
   for (const Segment *segment : segments) {
     Pass run, again;
     if (forward) {
-      run = both(pass(segment->forward, false), Pass());
+      run = both(pass(*segment, Which::Forward), Pass());
     } else {
       if (kind != TaskKind::WeightGradient) {
-        run = pass(segment->inputGradient, false);
+        run = pass(*segment, Which::InputGradient);
         if (kind == TaskKind::InputGradient)
           run = both(std::move(run), Pass());
         if (recompute != Recompute::None && segment->recomputable)
-          again = both(pass(segment->forward, recompute == Recompute::Selective), Pass());
+          again = both(pass(*segment, recompute == Recompute::Selective ? Which::Selective : Which::Forward), Pass());
       }
       if (reduces) {
-        run = both(std::move(run), pass(segment->weightGradient, false));
+        run = both(std::move(run), pass(*segment, Which::WeightGradient));
         run.compute += accumulation(*segment);
       }
     }

@@ -52,7 +52,10 @@ private:
     double independentSeconds = 0; // of collectives that may run beside kernels, not in `exposed`
     std::string independentAxes;
   };
-  Pass pass(const PassWork &pass, bool onlySelective) const;
+  enum class Which { Forward, Selective, InputGradient, WeightGradient };
+  /// Remembers those of segments that have a number.
+  Pass pass(const Segment &segment, Which which) const;
+  Pass priced(const PassWork &pass, bool onlySelective) const;
   /// Runs the independent collectives of both beside their kernels; what does not fit is exposed.
   Pass both(Pass input, const Pass &weights) const;
   /// Adds a microbatch's gradients to those before, where no product does.
@@ -62,6 +65,7 @@ private:
   const StepWork &work;
   const StepPlan &plan;
   const CollectiveModel &collectives;
+  mutable std::map<std::pair<int, Which>, Pass> known;
 };
 
 } // namespace kerf::cost

@@ -141,6 +141,7 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
     auto take = [&](size_t l, int64_t repeat) {
       part.segments.push_back(segments[l]);
       part.segments.back().repeat = repeat;
+      part.segments.back().link = static_cast<int>(l);
       links.push_back(l);
       key += fmt::format("{}x{} ", l, repeat);
     };

@@ -70,6 +70,8 @@ struct ParameterGroup {
 struct Segment {
   std::string name;
   int64_t repeat = 1;
+  /// Segments of the same number, wherever they stand, run the same passes: they are priced once. -1: not known.
+  int link = -1;
   /// Of one repeat, one microbatch. A backward that is not split runs both gradients.
   PassWork forward, inputGradient, weightGradient;
   std::vector<SavedTensor> saved;
