@@ -68,6 +68,18 @@ Result<std::vector<int64_t>> ModelLayouts::modelSizes(int64_t most) {
   return sizes;
 }
 
+Result<std::vector<int64_t>> ModelLayouts::expertSizes(int64_t most) {
+  auto step = imported(1);
+  if (!step)
+    return step.error();
+  int64_t experts = std::max<int64_t>(1, expertsOf(*(*step)->module));
+  std::vector<int64_t> sizes;
+  for (int64_t size = 1; size <= std::min(most, experts); ++size)
+    if (experts % size == 0)
+      sizes.push_back(size);
+  return sizes;
+}
+
 Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
   if (auto found = works.find(key); found != works.end())
     return &found->second;

@@ -20,6 +20,10 @@ Result<WholePlan> planWhole(mlir::MLIRContext &context, const std::string &model
   if (!sizes)
     return sizes.error();
   search.modelSizes = std::move(*sizes);
+  auto expertSizes = layouts.expertSizes(used->ranks());
+  if (!expertSizes)
+    return expertSizes.error();
+  search.expertSizes = std::move(*expertSizes);
   auto found = searchPlans(*used, *job, [&](const LayoutKey &key) { return layouts.work(key); }, search);
   if (!found)
     return found.error();

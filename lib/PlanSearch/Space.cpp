@@ -51,7 +51,7 @@ Result<std::vector<Choice>> Space::meshes() const {
   Frame frame;
   for (int64_t model : sizes("model", options.modelSizes))
     for (int64_t context : sizes("context", {1}))
-      for (int64_t expert : sizes("expert", {1}))
+      for (int64_t expert : sizes("expert", options.expertSizes))
         for (int64_t stage : sizes("stage", upTo(std::max<int64_t>(1, std::min(layerCount, available)))))
           for (int64_t data : sizes("data", ofBatch)) {
             frame = {stage, data, context, expert, model};

@@ -21,6 +21,8 @@ public:
   Result<const ModelWork *> work(const LayoutKey &key);
   /// Sizes of "model" up to `most` that divide the heads of every attention (without attention: powers of two).
   Result<std::vector<int64_t>> modelSizes(int64_t most);
+  /// Of "expert": what divides the experts, 1 where there are none.
+  Result<std::vector<int64_t>> expertSizes(int64_t most);
   /// Of the imports so far.
   const std::vector<std::string> &warnings() const { return theWarnings; }
 

@@ -12,7 +12,7 @@ struct WholePlanOptions {
   StepOptions step;
   std::string dtype = "f32";         // as SimulateOptions has it
   std::optional<int64_t> ranks = {}; // at most so many of the cluster's, the first ones; absent: all
-  PlanSearchOptions search;          // modelSizes are filled in
+  PlanSearchOptions search;          // sizes of axes are filled in
 };
 
 struct WholePlan {
