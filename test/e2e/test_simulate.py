@@ -224,6 +224,25 @@ class Simulate(KerfTest):
         events = events["traceEvents"] if isinstance(events, dict) else events
         self.assertGreater(len(events), 16)
 
+    def test_experts_over_their_axis(self):
+        """Eight experts on eight ranks: alike steps of one data axis hold all of them. Where data is pinned to 1, a search cuts experts."""
+        config = {"model_type": "mixtral", "num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 8, "intermediate_size": 1024,
+                  "vocab_size": 1000}
+        path, size = self.write("mixtral.json", config), ["--cluster", CLUSTER, "--global-batch", 64, "--sequence", 1024, "--dtype", "bf16", "--json"]
+
+        def simulated(mesh):
+            plan = {"kerf": 1, "mesh": mesh, "microbatch": 1}
+            return json.loads(self.succeed("simulate", path, "--plan", self.write("plan.json", plan), *size).stdout)
+        data, expert = simulated({"data": 8}), simulated({"expert": 8, "data": 1})
+        self.assertLess(expert["peak_bytes"][0], data["peak_bytes"][0])
+        self.assertGreater(expert["breakdown"]["collectives"]["expert"], 0)
+        self.assertEqual(data["model_flops"], expert["model_flops"])
+        pins = self.write("pins.json", {"kerf": 1, "mesh": {"stage": 1, "data": 1, "model": 1}})
+        found = json.loads(self.succeed("plan", path, *size, "--ranks", 8, "--constraints", pins).stdout)
+        self.assertEqual(found["mesh"]["expert"], 8)
+        plan = self.write("plan.json", {"kerf": 1, "mesh": {"expert": 3, "data": 1}, "global_batch": 3})
+        self.refuse(1, ["mesh.expert", "3", "8 experts"], "simulate", path, "--cluster", CLUSTER, "--plan", plan)
+
     def test_refused(self):
         self.refuse_plan(["mesh.context", "96 chunks", "256"], {"kerf": 1, "mesh": {"context": 48, "data": 1}})
         self.refuse_plan(["context_style", "spiral", "ring"], plan_of(context_style="spiral"))
