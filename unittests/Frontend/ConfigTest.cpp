@@ -372,7 +372,7 @@ TEST_F(Configuration, GivesExpertsTheSlotsThatAreAskedFor) {
     Imported imported = importFile(path, options);
     EXPECT_TRUE(bool(imported.model)) << imported.model.error().message;
     Shape shape;
-    (*imported.model->module)->walk([&](ir::DispatchOp op) { shape = ir::shapeOf(op.getResult()); });
+    (*imported.model->module)->walk([&](ir::CombineOp op) { shape = ir::shapeOf(op.getOperand()); });
     return shape;
   };
   EXPECT_EQ(slots({}, false), (Shape{3, 2, 16, 8}));
