@@ -19,6 +19,7 @@ using namespace plansearch;
 
 namespace {
 
+constexpr int64_t kWorkOfCandidate = 100; // beside bounding a choice
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Open {
@@ -51,7 +52,8 @@ private:
   const Schedule *scheduleOf(const ScheduleOptions &options);
   std::optional<std::vector<std::string>> fittingModes(const Candidate &one);
   bool mayFit(const Candidate &one);
-  Status prepare(const Choice &choice, double atLeast);
+  Result<std::vector<Open>> ready(const Choice &choice, double atLeast);
+  Status dive(const Choice &layout);
   Status judge(const Choice &choice);
   void keep(FoundPlan result);
   LayoutKey keyOf(const Choice &choice) const;
@@ -78,6 +80,7 @@ private:
   bool tensorOverlap = false, gradientOverlap = true, layerGathers = true;
   double memoryLimit = 0;
   double leastMemory = kInfinity; // of plans that do not fit
+  int64_t work = 0;               // done, as PlanSearchOptions::workBudget counts it
   int64_t numbers = 0;
   std::priority_queue<Open> queue;
   std::map<int64_t, Cluster> clusters;
@@ -274,6 +277,7 @@ Status Searching::open(std::vector<Choice> choices, double atLeast) {
     if (!bound)
       return bound.error();
     ++found.statistics.choices;
+    ++work;
     double better = std::max(*bound, atLeast);
     if (better < threshold())
       queue.push({better, numbers++, std::move(choice)});
@@ -371,13 +375,15 @@ bool Searching::mayFit(const Candidate &one) {
   return true;
 }
 
-/// Decides recomputation; nothing is opened where the plan cannot be, or does not fit.
-Status Searching::prepare(const Choice &choice, double atLeast) {
+/// Decides recomputation; nothing where the plan cannot be, or does not fit.
+Result<std::vector<Open>> Searching::ready(const Choice &choice, double atLeast) {
+  std::vector<Open> list;
   auto made = candidate(choice);
   if (!made)
     return made.error();
   if (!*made)
-    return ok();
+    return list;
+  work += kWorkOfCandidate;
   Candidate &one = **made;
   const ScheduleOptions &schedule = one.step.schedule;
   bool searched = schedule.kind == ScheduleKind::ZeroBubble && schedule.variant != ZeroBubbleVariant::H1;
@@ -385,29 +391,64 @@ Status Searching::prepare(const Choice &choice, double atLeast) {
   if (!searched) {
     auto fitting = fittingModes(one);
     if (!fitting)
-      return ok();
+      return list;
     modes = {std::move(*fitting)};
   } else if (options.constraints.recompute.empty()) { // the order may depend on it: all stages alike
     modes = {{"none"}, {"selective"}, {"full"}};
   }
   for (auto &mode : modes) {
-    Choice ready = choice;
-    ready.level = Choice::Level::Ready;
+    Choice decided = choice;
+    decided.level = Choice::Level::Ready;
     if (!mode.empty()) {
       one.completed.plan.recompute = mode;
       one.step = stepPlan(one.completed, job);
       auto [known, isNew] = numberOfModes.try_emplace(mode, static_cast<int>(modesOf.size()));
       if (isNew)
         modesOf.push_back(mode);
-      ready.recompute = known->second;
+      decided.recompute = known->second;
     }
     if (searched && !mayFit(one))
       continue;
     double bound = std::max(atLeast, leastStepSeconds(one.work, one.step, PipelineModel(*one.collectives)));
     if (bound < threshold())
-      queue.push({bound, numbers++, std::move(ready)});
+      list.push_back({bound, numbers++, decided});
   }
-  return ok();
+  return list;
+}
+
+/// Simulates one plan of the layout, decided step by step for the least bound: something to compare with early on.
+Status Searching::dive(const Choice &layout) {
+  auto least = [&](const std::vector<Choice> &choices) -> Result<std::optional<Choice>> {
+    std::optional<Choice> best;
+    double bound = threshold();
+    for (const Choice &choice : choices) {
+      auto its = boundOf(choice);
+      if (!its)
+        return its.error();
+      if (*its < bound) {
+        bound = *its;
+        best = choice;
+      }
+    }
+    return best;
+  };
+  auto model = workOf(keyOf(layout));
+  if (!model)
+    return model.error();
+  auto execution = least(space->executions(layout, distinctOrders(layout, **model)));
+  if (!execution)
+    return execution.error();
+  if (!*execution)
+    return ok();
+  auto cut = least(space->cuts(**execution));
+  if (!cut)
+    return cut.error();
+  if (!*cut)
+    return ok();
+  auto plans = ready(**cut, 0);
+  if (!plans)
+    return plans.error();
+  return plans->empty() ? ok() : judge(plans->front().choice);
 }
 
 Status Searching::judge(const Choice &choice) {
@@ -421,6 +462,7 @@ Status Searching::judge(const Choice &choice) {
   if (!simulation)
     return ok();
   ++found.statistics.simulated;
+  work += kWorkOfCandidate + one.step.schedule.stages * one.step.schedule.microbatches * one.step.schedule.chunks;
   double most = 0;
   for (const StageMemory &stage : simulation->memory)
     most = std::max(most, stage.deviceBytes);
@@ -486,10 +528,11 @@ Result<FoundPlans> Searching::run() {
   auto begin = std::chrono::steady_clock::now();
   auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   double told = 1;
+  int64_t layoutsOpened = 0, nextDive = 1;
   while (!queue.empty()) {
     Open top = queue.top();
     found.lowerBoundSeconds = top.bound;
-    if (top.bound >= threshold() || found.statistics.simulated >= options.workBudget)
+    if (top.bound >= threshold() || work >= options.workBudget)
       break;
     if (double now = elapsed(); options.progress && now > told) {
       told = now + 1;
@@ -504,14 +547,22 @@ Result<FoundPlans> Searching::run() {
       status = open(space->layouts(top.choice), top.bound);
       break;
     case Choice::Level::Layout:
-      if (auto work = workOf(keyOf(top.choice)))
-        status = open(space->executions(top.choice, distinctOrders(top.choice, **work)), top.bound);
+      if (++layoutsOpened == nextDive) {
+        nextDive *= 2;
+        status = dive(top.choice);
+      }
+      if (auto model = workOf(keyOf(top.choice)); model && status)
+        status = open(space->executions(top.choice, distinctOrders(top.choice, **model)), top.bound);
       break;
     case Choice::Level::Execution:
       status = open(space->cuts(top.choice), top.bound);
       break;
     case Choice::Level::Cut:
-      status = prepare(top.choice, top.bound);
+      if (auto plans = ready(top.choice, top.bound))
+        for (Open &plan : *plans)
+          queue.push(std::move(plan));
+      else
+        status = plans.error();
       break;
     case Choice::Level::Ready:
       status = judge(top.choice);

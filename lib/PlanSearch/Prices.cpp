@@ -3,11 +3,14 @@
 #include "kerf/CostModel/Compute.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace kerf::plansearch {
 
 namespace {
+
+constexpr double kLess = 1 - 1e-9; // a quotient that rounding must not push over a whole number
 
 double bodySeconds(const PassWork &pass, const Device &device, const CollectiveModel *collectives, bool tensorOverlap,
                    bool onlySelective = false) {
@@ -149,9 +152,23 @@ double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfP
     stage.busy = microbatches * (its.all.forward + its.all.backward() + its.all.again[mode]);
     stage.forward = its.first.forward;
     stage.backward = (split ? its.first.inputGradient : its.first.backward()) + its.first.again[mode];
-    // Searched orders: as many as fit, which is not known here.
-    bool known = schedule.kind == ScheduleKind::OneFOneB || (split && schedule.variant == ZeroBubbleVariant::H1);
-    stage.warmup = known ? mostForwardsFirst(schedule, s) * its.first.forward : std::numeric_limits<double>::infinity();
+    double before = mostForwardsFirst(schedule, s);
+    bool searched = split && schedule.variant != ZeroBubbleVariant::H1;
+    if (searched && chain.size() > 3) { // what stands between runs of layers is left out here
+      before = std::numeric_limits<double>::infinity();
+    } else if (searched) { // as many as fit, whatever is recomputed
+      ScheduleOptions known = schedule;
+      known.activations.resize(schedule.stages);
+      for (int any = 0; any < 3; ++any) {
+        double mean = 0;
+        for (const CutStage &other : cut)
+          mean += other.held[any] / static_cast<double>(schedule.stages);
+        for (int64_t i = 0; i < schedule.stages; ++i)
+          known.activations[i] = mean > 0 ? cut[i].held[any] / mean * kLess : 0;
+        before = std::max(before, mostForwardsFirst(known, s));
+      }
+    }
+    stage.warmup = std::isinf(before) ? before : before * its.first.forward;
   }
   return leastPipelineSeconds(stages, schedule, true);
 }
