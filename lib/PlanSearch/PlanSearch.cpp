@@ -57,6 +57,8 @@ private:
   Status judge(const Choice &choice);
   void keep(FoundPlan result);
   LayoutKey keyOf(const Choice &choice) const;
+  const LinkHeld &heldOfLayout(const LayoutKey &key, const ModelWork &work);
+  double recomputeLimit() const;
   Result<const ModelWork *> workOf(const LayoutKey &key);
   const Cluster &clusterOf(int64_t ranks);
   const CollectiveModel &collectivesOf(const Choice &choice);
@@ -182,9 +184,31 @@ Result<double> Searching::boundOfLayout(const Choice &choice) {
   if (!work)
     return work.error();
   const PassSeconds &pass = kernels.at(key);
+  // What any schedule and sharding holds.
+  ScheduleOptions least = space->schedule(choice);
+  least.kind = ScheduleKind::ZeroBubble;
+  least.variant = ZeroBubbleVariant::TwoLimit;
+  bool pinned = !options.constraints.optimizerSharding.empty();
+  std::vector<double> states =
+      pinned ? std::vector<double>((*work)->chain.size()) : stateBytesOf(**work, space->mesh(choice), stateBytes, 3);
+  double forced = forcedSeconds({**work, pass, heldOfLayout(key, **work), states, all.device, recomputeLimit()}, least);
   auto stages = static_cast<double>(choice.frame.stage);
   double layers = std::ceil(static_cast<double>(space->layers()) / stages);
-  return static_cast<double>(space->microbatches(choice)) * std::max(pass.whole() / stages, layers * pass.layer);
+  return static_cast<double>(space->microbatches(choice)) *
+         std::max((pass.whole() + forced) / stages, layers * pass.layer);
+}
+
+const LinkHeld &Searching::heldOfLayout(const LayoutKey &key, const ModelWork &work) {
+  auto [held, isNew] = heldBytesOf.try_emplace(key);
+  if (isNew)
+    held->second = heldOf(work);
+  return held->second;
+}
+
+/// Infinite where recomputation is not for the search to decide.
+double Searching::recomputeLimit() const {
+  bool decided = !options.constraints.recompute.empty() || options.constraints.optimizerSharding.size() > 1;
+  return decided ? kInfinity : memoryLimit;
 }
 
 /// The same for all microbatches: of the layout, the axes and where they lie.
@@ -219,12 +243,15 @@ Result<double> Searching::boundOfExecution(const Choice &choice) {
   Parameters &parameters = parametersOf(key, **work, collectives, most);
   if (wholeOf(**work, parameters.stateBytes) / stages > memoryLimit)
     return kInfinity;
+  double forced = forcedSeconds({**work, pass, heldOfLayout(key, **work), parameters.stateBytes, all.device,
+                                 pinned.size() > 1 ? kInfinity : recomputeLimit()},
+                                space->schedule(choice));
   double layers = std::ceil(static_cast<double>(space->layers()) / stages);
-  double busiest = std::max(pass.whole() / stages, layers * pass.layer);
+  double busiest = std::max((pass.whole() + forced) / stages, layers * pass.layer);
   double bound = microbatches * busiest;
   if (choice.chunks == 1 && choice.schedule != ScheduleKind::ZeroBubble)
     // Stage s waits for those before it, T >= w_0 + ... + w_{s-1} + m w_s, whatever the cut: T (1 - (1 - 1/m)^p) >= W.
-    bound = std::max(bound, pass.whole() / (1 - std::pow(1 - 1 / microbatches, stages)));
+    bound = std::max(bound, (pass.whole() + forced) / (1 - std::pow(1 - 1 / microbatches, stages)));
   if (alike && layerGathers) {
     bound = std::max(bound, (microbatches - 1) * parameters.seconds.everyMicrobatch / stages);
     bound += gradientOverlap ? std::max(0.0, (parameters.seconds.reduction - pass.backward) / stages)
@@ -242,16 +269,12 @@ Result<double> Searching::boundOfCut(const Choice &choice) {
   if (!options.constraints.stages.empty() || space->layers() == 0)
     return 0.0;
   const CollectiveModel &collectives = collectivesOf(choice);
-  auto [held, isNew] = heldBytesOf.try_emplace(key);
-  if (isNew)
-    held->second = heldOf(**work);
   const Plan &given = options.constraints;
-  bool decided = !given.recompute.empty() || given.optimizerSharding.size() > 1;
   const Parameters &parameters = parametersOf(
       key, **work, collectives,
       given.optimizerSharding.empty() ? choice.optimizerSharding : static_cast<int>(given.optimizerSharding.front()));
-  return cutSeconds({**work, passes.at({key, &collectives}), held->second, parameters.stateBytes, all.device,
-                     decided ? kInfinity : memoryLimit},
+  return cutSeconds({**work, passes.at({key, &collectives}), heldOfLayout(key, **work), parameters.stateBytes,
+                     all.device, recomputeLimit()},
                     space->layersOfParts(choice), space->schedule(choice));
 }
 

@@ -76,9 +76,32 @@ int64_t leastInFlight(const ScheduleOptions &schedule, int64_t stage) {
   case ScheduleKind::Interleaved:
     return std::min(microbatches * chunks, 2 * (stages - stage - 1) + (chunks - 1) * stages + 1);
   case ScheduleKind::ZeroBubble:
+    if (schedule.variant == ZeroBubbleVariant::H1)
+      return std::min(microbatches, stages - stage);
     break;
   }
   return 1;
+}
+
+/// Of the layer that has least of each.
+struct LeastLayer {
+  double states = std::numeric_limits<double>::infinity();
+  std::array<double, 3> held = {states, states, states}, extra = held, again = held;
+};
+
+LeastLayer leastLayerOf(const CutPrices &prices) {
+  LeastLayer least;
+  for (size_t l = 0; l < prices.model.chain.size(); ++l) {
+    if (!prices.model.chain[l].layers)
+      continue;
+    least.states = std::min(least.states, prices.states[l]);
+    for (int mode = 0; mode < 3; ++mode) {
+      least.held[mode] = std::min(least.held[mode], prices.held[l][mode].all);
+      least.extra[mode] = std::min(least.extra[mode], prices.held[l][mode].recomputing);
+      least.again[mode] = std::min(least.again[mode], prices.seconds.links[l].again[mode]);
+    }
+  }
+  return least;
 }
 
 /// A stage of a cut, as far as its links say.
@@ -90,6 +113,77 @@ struct CutStage {
 };
 
 } // namespace
+
+namespace {
+
+/// Of a zero-bubble schedule that is searched, all stages recomputing alike: before its first backward a stage can do
+/// as many forwards as the schedule's limit and its memory hold.
+double searchedSeconds(const CutPrices &prices, const std::vector<CutStage> &cut, ScheduleOptions schedule) {
+  auto microbatches = static_cast<double>(schedule.microbatches);
+  bool pinned = std::isinf(prices.memoryLimit);
+  double least = std::numeric_limits<double>::infinity();
+  for (int mode = 0; mode < (pinned ? 1 : 3); ++mode) {
+    double mean = 0;
+    for (const CutStage &stage : cut)
+      mean += stage.held[mode] / static_cast<double>(cut.size());
+    schedule.activations.clear();
+    for (const CutStage &stage : cut)
+      schedule.activations.push_back(mean > 0 ? stage.held[mode] / mean * kLess : 0);
+    // What stands between runs of layers is left out of `cut`, so that the shares are not the schedule's.
+    bool limited = !pinned && prices.model.chain.size() <= 3, fits = true;
+    std::vector<StageSeconds> stages;
+    for (size_t s = 0; s < cut.size() && fits; ++s) {
+      const CutStage &its = cut[s];
+      double each = deviceBytes(its.held[mode], prices.device) - deviceBytes(0, prices.device),
+             room = prices.memoryLimit - deviceBytes(its.states, prices.device);
+      double before =
+          limited ? mostForwardsFirst(schedule, static_cast<int64_t>(s)) : std::numeric_limits<double>::infinity();
+      if (!pinned && each > 0)
+        before = std::min(before, std::floor(room / each * (1 + 1e-9)));
+      fits = before >= 1 && room >= 0;
+      StageSeconds stage;
+      stage.busy = microbatches * (its.all.forward + its.all.backward() + its.all.again[mode]);
+      stage.forward = its.first.forward;
+      stage.backward = its.first.inputGradient + its.first.again[mode];
+      stage.warmup = std::isinf(before) ? before : before * its.first.forward;
+      stages.push_back(stage);
+    }
+    if (fits)
+      least = std::min(least, leastPipelineSeconds(stages, schedule, true));
+  }
+  return least;
+}
+
+} // namespace
+
+double forcedSeconds(const CutPrices &prices, const ScheduleOptions &schedule) {
+  int64_t layers = prices.model.layers();
+  if (layers == 0 || std::isinf(prices.memoryLimit))
+    return 0;
+  LeastLayer least = leastLayerOf(prices);
+  bool alone = schedule.chunks == 1 && schedule.kind != ScheduleKind::ZeroBubble; // nothing overlaps in memory
+  std::array<double, 3> room = {}; // layers that all stages can hold in a mode
+  for (int64_t s = 0; s < schedule.stages; ++s) {
+    // With chunks, what is in flight may be the stage's smallest part: at least half of an even share, as parts differ
+    // by one layer, but for the first and the last part.
+    auto inFlight = static_cast<double>(leastInFlight(schedule, s));
+    if (schedule.chunks > 1)
+      inFlight =
+          s == 0 || s + 1 == schedule.stages ? 1 : std::max(1.0, inFlight / static_cast<double>(schedule.chunks) / 2);
+    for (int mode = 0; mode < 3; ++mode) {
+      double left = prices.memoryLimit - deviceBytes(alone ? least.extra[mode] : 0, prices.device);
+      double each =
+          deviceBytes(least.states + inFlight * least.held[mode], prices.device) - deviceBytes(0, prices.device);
+      room[mode] += left < 0 ? 0 : each > 0 ? std::floor(left / each * (1 + 1e-9)) : static_cast<double>(layers);
+    }
+  }
+  auto all = static_cast<double>(layers);
+  if (all > room[2])
+    return std::numeric_limits<double>::infinity();
+  // A stage has one mode: what none of it keeps has to be selective at least, what not even that holds is full.
+  double full = std::max(0.0, all - room[1]), some = std::max(full, all - room[0]);
+  return full * least.again[2] + (some - full) * std::min(least.again[1], least.again[2]);
+}
 
 double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule) {
   auto parts = static_cast<int64_t>(layersOfParts.size());
@@ -136,6 +230,8 @@ double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfP
       stage.first = part;
     stage.any = true;
   }
+  if (split && schedule.variant != ZeroBubbleVariant::H1)
+    return searchedSeconds(prices, cut, schedule);
   std::vector<StageSeconds> stages(schedule.stages);
   for (int64_t s = 0; s < schedule.stages; ++s) {
     const CutStage &its = cut[s];
@@ -153,21 +249,6 @@ double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfP
     stage.forward = its.first.forward;
     stage.backward = (split ? its.first.inputGradient : its.first.backward()) + its.first.again[mode];
     double before = mostForwardsFirst(schedule, s);
-    bool searched = split && schedule.variant != ZeroBubbleVariant::H1;
-    if (searched && chain.size() > 3) { // what stands between runs of layers is left out here
-      before = std::numeric_limits<double>::infinity();
-    } else if (searched) { // as many as fit, whatever is recomputed
-      ScheduleOptions known = schedule;
-      known.activations.resize(schedule.stages);
-      for (int any = 0; any < 3; ++any) {
-        double mean = 0;
-        for (const CutStage &other : cut)
-          mean += other.held[any] / static_cast<double>(schedule.stages);
-        for (int64_t i = 0; i < schedule.stages; ++i)
-          known.activations[i] = mean > 0 ? cut[i].held[any] / mean * kLess : 0;
-        before = std::max(before, mostForwardsFirst(known, s));
-      }
-    }
     stage.warmup = std::isinf(before) ? before : before * its.first.forward;
   }
   return leastPipelineSeconds(stages, schedule, true);

@@ -46,6 +46,9 @@ struct CutPrices {
   const Device &device;
   double memoryLimit; // infinite: recomputation is not for the search to decide
 };
+/// Seconds of recomputation for one microbatch, of all stages together, that memory forces however the layers are cut;
+/// infinite: they do not fit.
+double forcedSeconds(const CutPrices &prices, const ScheduleOptions &schedule);
 /// A bound of the pipeline's seconds (no optimizer) with so many layers in each part: stages that hold too much
 /// recompute. Infinite: some stage holds too much with any.
 double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule);

@@ -27,7 +27,7 @@ struct Choice {
   int64_t microbatch = 0;
   bool sequenceParallel = false;
   // Execution
-  AxisOrder order = {};
+  AxisOrder order = {0, 1, 2, 3, 4};
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   ZeroBubbleVariant variant = ZeroBubbleVariant::H1;
   int64_t chunks = 1;

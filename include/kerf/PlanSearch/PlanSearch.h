@@ -25,7 +25,7 @@ struct PlanSearchOptions {
   std::vector<int64_t> expertSizes = {1};
   /// Choices bounded; a plan that is made and simulated counts as 100 and its schedule's tasks. The default is ten to
   /// twenty seconds.
-  int64_t workBudget = 10'000'000;
+  int64_t workBudget = 4'000'000;
   std::optional<double> seconds;
   int top = 1; // distinct plans that are proven the best
   /// Called about once a second with the best plan's seconds (0: none yet) and the bound.
