@@ -20,6 +20,9 @@ using namespace plansearch;
 namespace {
 
 constexpr int64_t kWorkOfCandidate = 100; // beside bounding a choice
+// Where nothing fits: searches for the least memory that would do, and how close they come.
+constexpr int kLeastMemoryTries = 16;
+constexpr double kLeastMemoryPrecision = 1.01;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Open {
@@ -34,9 +37,10 @@ struct Open {
 
 class Searching {
 public:
+  enum class Until { Best, AnyFits };
   Searching(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
-            const PlanSearchOptions &options)
-      : all(cluster), job(job), layouts(layouts), options(options) {}
+            const PlanSearchOptions &options, double memoryLimit, Until until = Until::Best)
+      : all(cluster), job(job), layouts(layouts), options(options), memoryLimit(memoryLimit), until(until) {}
 
   Result<FoundPlans> run();
 
@@ -80,9 +84,9 @@ private:
   std::optional<Space> space;
   StateBytes stateBytes;
   bool tensorOverlap = false, gradientOverlap = true, layerGathers = true;
-  double memoryLimit = 0;
-  double leastMemory = kInfinity; // of plans that do not fit
-  int64_t work = 0;               // done, as PlanSearchOptions::workBudget counts it
+  double memoryLimit;
+  Until until;
+  int64_t work = 0; // done, as PlanSearchOptions::workBudget counts it
   int64_t numbers = 0;
   std::priority_queue<Open> queue;
   std::map<int64_t, Cluster> clusters;
@@ -357,7 +361,6 @@ std::optional<std::vector<std::string>> Searching::fittingModes(const Candidate 
   const Device &device = one.collectives->cluster().device;
   bool pinned = !options.constraints.recompute.empty(), fits = true;
   std::vector<std::string> modes;
-  double most = 0;
   StepPlan tried = one.step;
   for (int64_t s = 0; s < one.step.schedule.stages; ++s) {
     double bytes = 0;
@@ -372,13 +375,10 @@ std::optional<std::vector<std::string>> Searching::fittingModes(const Candidate 
       modes.push_back(word);
       break;
     }
-    most = std::max(most, bytes);
     fits &= bytes <= memoryLimit;
   }
-  if (!fits) {
-    leastMemory = std::min(leastMemory, most);
+  if (!fits)
     return std::nullopt;
-  }
   if (pinned)
     return std::vector<std::string>();
   if (std::all_of(modes.begin(), modes.end(), [&](const std::string &mode) { return mode == modes.front(); }))
@@ -490,9 +490,7 @@ Status Searching::judge(const Choice &choice) {
   for (const StageMemory &stage : simulation->memory)
     most = std::max(most, stage.deviceBytes);
   simulation->fits = most <= memoryLimit;
-  if (!simulation->fits)
-    leastMemory = std::min(leastMemory, most);
-  else if (simulation->stepSeconds < threshold())
+  if (simulation->fits && simulation->stepSeconds < threshold())
     keep({std::move(one.completed.plan), std::move(*simulation)});
   return ok();
 }
@@ -523,9 +521,6 @@ Result<FoundPlans> Searching::run() {
   if (!given.ops.empty() || !given.arguments.empty())
     return Error{fmt::format("{}: it pins single ops or arguments, which the search over whole plans does not know yet",
                              options.constraintsFile)};
-  memoryLimit = static_cast<double>(all.device.memoryBytes);
-  if (options.memoryLimitBytes)
-    memoryLimit = std::min(memoryLimit, static_cast<double>(*options.memoryLimitBytes));
   std::string gradients = given.gradientDtype;
   bool mixed = job.dtype != "f32" && job.dtype != "f64";
   stateBytes = kerf::stateBytes(job.dtype == "f8" ? "bf16" : job.dtype,
@@ -555,7 +550,7 @@ Result<FoundPlans> Searching::run() {
   while (!queue.empty()) {
     Open top = queue.top();
     found.lowerBoundSeconds = top.bound;
-    if (top.bound >= threshold() || work >= options.workBudget)
+    if (top.bound >= threshold() || work >= options.workBudget || (until == Until::AnyFits && !found.plans.empty()))
       break;
     if (double now = elapsed(); options.progress && now > told) {
       told = now + 1;
@@ -596,7 +591,7 @@ Result<FoundPlans> Searching::run() {
   }
   if (found.plans.empty())
     return Error{
-        fmt::format("no plan for {} ranks fits into {:.0f} bytes of memory of a device", all.ranks(), memoryLimit),
+        fmt::format("no plan for {} ranks of {} fits into {:.0f} bytes a device", all.ranks(), all.name, memoryLimit),
         ExitStatus::Infeasible};
   double best = found.plans.front().simulation.stepSeconds;
   found.lowerBoundSeconds = queue.empty() ? best : std::min(best, found.lowerBoundSeconds);
@@ -614,9 +609,44 @@ Result<FoundPlans> Searching::run() {
 
 } // namespace
 
+namespace {
+
+double mostBytes(const FoundPlan &found) {
+  double most = 0;
+  for (const StageMemory &stage : found.simulation.memory)
+    most = std::max(most, stage.deviceBytes);
+  return most;
+}
+
+} // namespace
+
 Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                                const PlanSearchOptions &options) {
-  return Searching(cluster, job, layouts, options).run();
+  auto limit = static_cast<double>(cluster.device.memoryBytes);
+  if (options.memoryLimitBytes)
+    limit = std::min(limit, static_cast<double>(*options.memoryLimitBytes));
+  auto found = Searching(cluster, job, layouts, options, limit).run();
+  if (found || found.error().status != ExitStatus::Infeasible)
+    return found;
+  // How much would do: twice as much until some plan fits, then halves of the way between.
+  PlanSearchOptions quick = options;
+  quick.workBudget = options.workBudget / kLeastMemoryTries;
+  quick.top = 1;
+  double tooLittle = limit, enough = kInfinity;
+  for (int i = 0; i < kLeastMemoryTries && enough > tooLittle * kLeastMemoryPrecision; ++i) {
+    double tried = std::isinf(enough) ? 2 * tooLittle : (tooLittle + enough) / 2;
+    auto some = Searching(cluster, job, layouts, quick, tried, Searching::Until::AnyFits).run();
+    if (some)
+      enough = std::min(tried, mostBytes(some->plans.front()));
+    else
+      tooLittle = tried;
+  }
+  if (std::isinf(enough))
+    return found;
+  return Error{fmt::format("{}; the smallest found needs {:.0f} bytes: take more ranks or devices of more memory{}",
+                           found.error().message, std::ceil(enough),
+                           options.memoryLimitBytes ? ", or give --memory as much" : ""),
+               ExitStatus::Infeasible};
 }
 
 } // namespace kerf

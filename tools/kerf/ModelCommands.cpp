@@ -180,7 +180,8 @@ struct PlanCommand {
       auto cluster = plan.toCluster();
       if (!cluster)
         return fail(cluster.error());
-      if (search == "all" || cluster->device.kind != "cpu")
+      // Exports are planned to be compiled; configurations at first to learn what a model will take.
+      if (search == "all" || (endsWith(model.model, ".json") && cluster->device.kind != "cpu"))
         return runWhole(*cluster);
     }
     if (model.dtype != "f32" && model.dtype != "f64")
@@ -266,9 +267,10 @@ void addPlan(CLI::App &app, int &status) {
   sub->add_option("--report", command->report, "write the report: F.txt or F.json");
   sub->add_option("--dump-problem", command->dumpProblem,
                   "write the placement problem of the plan's mesh, for kerf solve: P.json or P.json.gz");
-  sub->add_option("--search", command->search,
-                  "runnable: what kerf compile can lower today (default on CPU ranks); all: everything that a plan can "
-                  "say (default on other devices)")
+  sub->add_option(
+         "--search", command->search,
+         "runnable: what kerf compile can lower today (default); all: everything that a plan can say (default for a "
+         "config.json on devices other than CPUs)")
       ->check(CLI::IsMember({"runnable", "all"}));
   sub->add_flag("--json", command->json, "print the plan instead of the report");
 }
