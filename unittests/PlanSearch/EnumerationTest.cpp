@@ -150,7 +150,7 @@ private:
 
 std::pair<uint64_t, uint64_t> seeds() {
   const char *asked = std::getenv("KERF_SEEDS");
-  unsigned long long from = 1, to = 40;
+  unsigned long long from = 1, to = 20;
   if (asked)
     std::sscanf(asked, "%llu..%llu", &from, &to);
   return {from, to};
