@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <limits>
 #include <queue>
 #include <set>
@@ -86,7 +87,9 @@ private:
   bool tensorOverlap = false, gradientOverlap = true, layerGathers = true;
   double memoryLimit;
   Until until;
-  int64_t work = 0; // done, as PlanSearchOptions::workBudget counts it
+  std::optional<Error> refusal; // of the first plan that cannot be
+  bool anyMade = false;         // some plan can
+  int64_t work = 0;             // done, as PlanSearchOptions::workBudget counts it
   int64_t numbers = 0;
   std::priority_queue<Open> queue;
   std::map<int64_t, Cluster> clusters;
@@ -326,14 +329,19 @@ Result<std::optional<Searching::Candidate>> Searching::candidate(const Choice &c
   if (plan.recompute.empty())
     plan.recompute = choice.recompute < 0 ? std::vector<std::string>{"none"} : modesOf[choice.recompute];
   auto completed = completePlan(std::move(plan), options.constraintsFile, all, job);
-  if (!completed)
+  if (!completed) {
+    refusal = refusal ? refusal : completed.error();
     return std::optional<Candidate>();
+  }
   auto model = workOf(layoutOf(completed->plan));
   if (!model)
     return model.error();
   auto work = stepWork(*completed, job, **model);
-  if (!work)
+  if (!work) {
+    refusal = refusal ? refusal : work.error();
     return std::optional<Candidate>();
+  }
+  anyMade = true;
   auto collectives = std::make_unique<CollectiveModel>(completed->mesh, completed->cluster, shapes);
   StepPlan step = stepPlan(*completed, job);
   return std::optional<Candidate>({std::move(*completed), std::move(*work), std::move(step), std::move(collectives)});
@@ -521,6 +529,10 @@ Result<FoundPlans> Searching::run() {
   if (!given.ops.empty() || !given.arguments.empty())
     return Error{fmt::format("{}: it pins single ops or arguments, which the search over whole plans does not know yet",
                              options.constraintsFile)};
+  for (const auto &[axis, ways] : given.meshSizes)
+    if (ways > 1 && planAxis(axis) < 0)
+      return Error{fmt::format("{}: mesh.{} is {}; searched are {}, set it to 1", options.constraintsFile, axis, ways,
+                               fmt::join(kPlanAxes, ", "))};
   std::string gradients = given.gradientDtype;
   bool mixed = job.dtype != "f32" && job.dtype != "f64";
   stateBytes = kerf::stateBytes(job.dtype == "f8" ? "bf16" : job.dtype,
@@ -589,6 +601,8 @@ Result<FoundPlans> Searching::run() {
     if (!status)
       return status.error();
   }
+  if (found.plans.empty() && refusal && !anyMade) // the constraints contradict each other
+    return *refusal;
   if (found.plans.empty())
     return Error{
         fmt::format("no plan for {} ranks of {} fits into {:.0f} bytes a device", all.ranks(), all.name, memoryLimit),

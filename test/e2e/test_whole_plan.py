@@ -70,6 +70,11 @@ class WholePlan(KerfTest):
         self.refuse(1, ["--global-batch"], "plan", config, "--cluster", CLUSTER, "--ranks", 8)
         pins = self.write("pins.json", {"kerf": 1, "mesh": {"data": 5}})
         self.refuse(1, ["32", "data"], "plan", config, "--cluster", CLUSTER, "--ranks", 8, "--global-batch", 32, "--constraints", pins)
+        pins = self.write("pins.json", {"kerf": 1, "optimizer_sharding_ranks": 3, "optimizer_sharding": 1})
+        self.refuse(1, ["optimizer_sharding_ranks", "3"], "plan", config, "--cluster", CLUSTER, "--ranks", 8, "--global-batch", 32, "--constraints",
+                    pins)
+        pins = self.write("pins.json", {"kerf": 1, "mesh": {"other": 2}})
+        self.refuse(1, ["mesh.other", "2"], "plan", config, "--cluster", CLUSTER, "--ranks", 8, "--global-batch", 32, "--constraints", pins)
         self.refuse(1, ["groups"], "plan", config, "--cluster", os.path.join(CLUSTERS, "a100-v100.json"), "--global-batch", 32)
         self.refuse(1, ["bf16", "--search all"], "plan", file_of("mlp"), "--ranks", 2, "--dtype", "bf16")
 

@@ -37,7 +37,7 @@ struct FoundPlan {
   Simulation simulation;
 };
 
-/// Why a mesh has no plan among the best.
+/// What the search did.
 struct PlanSearchStatistics {
   int64_t choices = 0;   // nodes of the search that were bounded
   int64_t simulated = 0; // plans that were simulated
