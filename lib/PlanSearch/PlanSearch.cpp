@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Best first: the choice of the least bound is decided further, until no bound is below the best plan simulated.
 #include "kerf/PlanSearch/PlanSearch.h"
-#include "Prices.h"
-#include "Space.h"
+#include "Bounds.h"
 #include "kerf/CostModel/StepMemory.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include <algorithm>
@@ -12,7 +11,6 @@
 #include <fmt/ranges.h>
 #include <limits>
 #include <queue>
-#include <set>
 
 namespace kerf {
 
@@ -46,11 +44,6 @@ public:
   Result<FoundPlans> run();
 
 private:
-  Result<double> boundOfMesh(const Choice &choice);
-  Result<double> boundOfLayout(const Choice &choice);
-  Result<double> boundOfExecution(const Choice &choice);
-  Result<double> boundOfCut(const Choice &choice);
-  Result<double> boundOf(const Choice &choice);
   Status open(std::vector<Choice> choices, double atLeast);
   struct Candidate;
   Result<std::optional<Candidate>> candidate(const Choice &choice);
@@ -61,19 +54,6 @@ private:
   Status dive(const Choice &layout);
   Status judge(const Choice &choice);
   void keep(FoundPlan result);
-  LayoutKey keyOf(const Choice &choice) const;
-  const LinkHeld &heldOfLayout(const LayoutKey &key, const ModelWork &work);
-  double recomputeLimit() const;
-  Result<const ModelWork *> workOf(const LayoutKey &key);
-  const Cluster &clusterOf(int64_t ranks);
-  const CollectiveModel &collectivesOf(const Choice &choice);
-  std::vector<AxisOrder> distinctOrders(const Choice &layout, const ModelWork &work);
-  struct Parameters {
-    std::vector<double> stateBytes; // by link
-    ParameterSeconds seconds;
-  };
-  Parameters &parametersOf(LayoutKey key, const ModelWork &work, const CollectiveModel &collectives,
-                           int optimizerSharding);
   double threshold() const {
     return static_cast<int>(found.plans.size()) < options.top ? kInfinity : found.plans.back().simulation.stepSeconds;
   }
@@ -82,9 +62,8 @@ private:
   const TrainingJob &job;
   const LayoutSource &layouts;
   const PlanSearchOptions &options;
-  std::optional<Space> space;
-  StateBytes stateBytes;
-  bool tensorOverlap = false, gradientOverlap = true, layerGathers = true;
+  std::optional<Bounds> bounds;
+  const Space *space = nullptr; // the bounds'
   double memoryLimit;
   Until until;
   std::optional<Error> refusal; // of the first plan that cannot be
@@ -92,13 +71,6 @@ private:
   int64_t work = 0;             // done, as PlanSearchOptions::workBudget counts it
   int64_t numbers = 0;
   std::priority_queue<Open> queue;
-  std::map<int64_t, Cluster> clusters;
-  std::shared_ptr<GroupShapes> shapes = std::make_shared<GroupShapes>();
-  std::map<std::pair<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder>, std::unique_ptr<CollectiveModel>> models;
-  std::map<LayoutKey, PassSeconds> kernels;
-  std::map<LayoutKey, LinkHeld> heldBytesOf;
-  std::map<std::pair<LayoutKey, const CollectiveModel *>, PassSeconds> passes;
-  std::map<std::tuple<LayoutKey, const CollectiveModel *, int>, Parameters> parameters;
   std::vector<std::vector<std::string>> modesOf; // recomputation by stage, that choices name by number
   std::map<std::vector<std::string>, int> numberOfModes;
   std::optional<Schedule> lastSchedule; // cuts of one execution share it
@@ -106,204 +78,9 @@ private:
   FoundPlans found;
 };
 
-LayoutKey Searching::keyOf(const Choice &choice) const {
-  return {choice.frame.model,
-          choice.frame.context,
-          choice.frame.expert,
-          choice.microbatch,
-          choice.sequenceParallel,
-          options.constraints.attention != "unfused",
-          choice.frame.context > 1 && options.constraints.contextStyle == "ulysses"};
-}
-
-Result<const ModelWork *> Searching::workOf(const LayoutKey &key) {
-  auto work = layouts(key);
-  if (work && kernels.try_emplace(key).second) {
-    ++found.statistics.layouts;
-    kernels[key] = passSeconds(**work, all.device, nullptr, tensorOverlap);
-  }
-  return work;
-}
-
-const Cluster &Searching::clusterOf(int64_t ranks) {
-  auto known = clusters.find(ranks);
-  if (known == clusters.end())
-    known = clusters.emplace(ranks, *firstRanks(all, ranks)).first;
-  return known->second;
-}
-
-/// Of the choice's mesh in its order.
-const CollectiveModel &Searching::collectivesOf(const Choice &choice) {
-  std::pair key(choice.frame.sizes(), choice.order);
-  std::unique_ptr<CollectiveModel> &model = models[key];
-  if (!model) {
-    Mesh mesh = space->mesh(choice);
-    model = std::make_unique<CollectiveModel>(mesh, clusterOf(mesh.ranks()), shapes);
-  }
-  return *model;
-}
-
-/// Those that differ in where some group of the layout's collectives lies.
-std::vector<AxisOrder> Searching::distinctOrders(const Choice &layout, const ModelWork &work) {
-  std::set<std::vector<AxisRef>> groups = {{AxisRef{planAxis("stage"), 1, 0}}};
-  for (const ChainLink &link : work.chain) {
-    const Segment &segment = link.segment;
-    for (const PassWork *pass : {&segment.forward, &segment.inputGradient, &segment.weightGradient})
-      for (const PassCollective &collective : pass->collectives)
-        groups.insert(collective.axes);
-    for (const auto *parameters : {&segment.parameters, &segment.copied})
-      for (const ParameterGroup &group : *parameters)
-        groups.insert(group.reduceAxes);
-  }
-  std::vector<AxisOrder> orders;
-  std::vector<std::vector<GroupShape>> known;
-  Choice choice = layout;
-  for (const AxisOrder &order : space->orders(layout)) {
-    choice.order = order;
-    const CollectiveModel &collectives = collectivesOf(choice);
-    std::vector<GroupShape> shape;
-    for (const std::vector<AxisRef> &group : groups)
-      shape.push_back(collectives.group(onMesh(group, collectives.mesh())));
-    if (std::find(known.begin(), known.end(), shape) != known.end())
-      continue;
-    known.push_back(std::move(shape));
-    orders.push_back(order);
-  }
-  return orders;
-}
-
-/// Products at the best rate there is, on as many ranks as the mesh has.
-Result<double> Searching::boundOfMesh(const Choice &choice) {
-  auto work = workOf({1, 1, 1, 1, false, options.constraints.attention != "unfused"});
-  if (!work)
-    return work.error();
-  double samples = static_cast<double>(space->globalBatch()) / static_cast<double>((*work)->samples);
-  auto ranks = static_cast<double>(choice.frame.ranks());
-  if (wholeOf(**work, stateBytesOf(**work, Mesh(), stateBytes, 0)) / ranks > memoryLimit)
-    return kInfinity;
-  return bestSeconds(**work, all.device) * samples / ranks;
-}
-
-/// Kernels alone, stages evenly filled.
-Result<double> Searching::boundOfLayout(const Choice &choice) {
-  LayoutKey key = keyOf(choice);
-  auto work = workOf(key);
-  if (!work)
-    return work.error();
-  const PassSeconds &pass = kernels.at(key);
-  // What any schedule and sharding holds.
-  ScheduleOptions least = space->schedule(choice);
-  least.kind = ScheduleKind::ZeroBubble;
-  least.variant = ZeroBubbleVariant::TwoLimit;
-  bool pinned = !options.constraints.optimizerSharding.empty();
-  std::vector<double> states =
-      pinned ? std::vector<double>((*work)->chain.size()) : stateBytesOf(**work, space->mesh(choice), stateBytes, 3);
-  double forced = forcedSeconds({**work, pass, heldOfLayout(key, **work), states, all.device, recomputeLimit()}, least);
-  auto stages = static_cast<double>(choice.frame.stage);
-  double layers = std::ceil(static_cast<double>(space->layers()) / stages);
-  return static_cast<double>(space->microbatches(choice)) *
-         std::max((pass.whole() + forced) / stages, layers * pass.layer);
-}
-
-const LinkHeld &Searching::heldOfLayout(const LayoutKey &key, const ModelWork &work) {
-  auto [held, isNew] = heldBytesOf.try_emplace(key);
-  if (isNew)
-    held->second = heldOf(work);
-  return held->second;
-}
-
-/// Infinite where recomputation is not for the search to decide.
-double Searching::recomputeLimit() const {
-  bool decided = !options.constraints.recompute.empty() || options.constraints.optimizerSharding.size() > 1;
-  return decided ? kInfinity : memoryLimit;
-}
-
-/// The same for all microbatches: of the layout, the axes and where they lie.
-Searching::Parameters &Searching::parametersOf(LayoutKey key, const ModelWork &work, const CollectiveModel &collectives,
-                                               int optimizerSharding) {
-  key.microbatch = 1;
-  auto [entry, isNew] = parameters.try_emplace({key, &collectives, optimizerSharding});
-  if (isNew)
-    entry->second = {stateBytesOf(work, collectives.mesh(), stateBytes, optimizerSharding),
-                     parameterSeconds(work, collectives, stateBytes, optimizerSharding)};
-  return entry->second;
-}
-
-/// With the collectives on their links, the way of the first microbatch to the last stage, and parameters gathered and
-/// reduced.
-Result<double> Searching::boundOfExecution(const Choice &choice) {
-  LayoutKey key = keyOf(choice);
-  auto work = workOf(key);
-  if (!work)
-    return work.error();
-  const CollectiveModel &collectives = collectivesOf(choice);
-  auto [entry, isNew] = passes.try_emplace({key, &collectives});
-  PassSeconds &pass = entry->second;
-  if (isNew)
-    pass = passSeconds(**work, all.device, &collectives, tensorOverlap);
-  auto stages = static_cast<double>(choice.frame.stage),
-       microbatches = static_cast<double>(space->microbatches(choice));
-  const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
-  bool alike = pinned.empty() || pinned.size() == 1;
-  int most =
-      pinned.empty() ? choice.optimizerSharding : static_cast<int>(*std::max_element(pinned.begin(), pinned.end()));
-  Parameters &parameters = parametersOf(key, **work, collectives, most);
-  if (wholeOf(**work, parameters.stateBytes) / stages > memoryLimit)
-    return kInfinity;
-  double forced = forcedSeconds({**work, pass, heldOfLayout(key, **work), parameters.stateBytes, all.device,
-                                 pinned.size() > 1 ? kInfinity : recomputeLimit()},
-                                space->schedule(choice));
-  double layers = std::ceil(static_cast<double>(space->layers()) / stages);
-  double busiest = std::max((pass.whole() + forced) / stages, layers * pass.layer);
-  double bound = microbatches * busiest;
-  if (choice.chunks == 1 && choice.schedule != ScheduleKind::ZeroBubble)
-    // Stage s waits for those before it, T >= w_0 + ... + w_{s-1} + m w_s, whatever the cut: T (1 - (1 - 1/m)^p) >= W.
-    bound = std::max(bound, (pass.whole() + forced) / (1 - std::pow(1 - 1 / microbatches, stages)));
-  if (alike && layerGathers) {
-    bound = std::max(bound, (microbatches - 1) * parameters.seconds.everyMicrobatch / stages);
-    bound += gradientOverlap ? std::max(0.0, (parameters.seconds.reduction - pass.backward) / stages)
-                             : parameters.seconds.reduction / stages;
-  }
-  return bound;
-}
-
-/// Stage by stage.
-Result<double> Searching::boundOfCut(const Choice &choice) {
-  LayoutKey key = keyOf(choice);
-  auto work = workOf(key);
-  if (!work)
-    return work.error();
-  if (!options.constraints.stages.empty() || space->layers() == 0)
-    return 0.0;
-  const CollectiveModel &collectives = collectivesOf(choice);
-  const Plan &given = options.constraints;
-  const Parameters &parameters = parametersOf(
-      key, **work, collectives,
-      given.optimizerSharding.empty() ? choice.optimizerSharding : static_cast<int>(given.optimizerSharding.front()));
-  return cutSeconds({**work, passes.at({key, &collectives}), heldOfLayout(key, **work), parameters.stateBytes,
-                     all.device, recomputeLimit()},
-                    space->layersOfParts(choice), space->schedule(choice));
-}
-
-Result<double> Searching::boundOf(const Choice &choice) {
-  switch (choice.level) {
-  case Choice::Level::Mesh:
-    return boundOfMesh(choice);
-  case Choice::Level::Layout:
-    return boundOfLayout(choice);
-  case Choice::Level::Execution:
-    return boundOfExecution(choice);
-  case Choice::Level::Cut:
-    return boundOfCut(choice);
-  case Choice::Level::Ready:
-    break; // bounded where they are made
-  }
-  return 0.0;
-}
-
 Status Searching::open(std::vector<Choice> choices, double atLeast) {
   for (Choice &choice : choices) {
-    auto bound = boundOf(choice);
+    auto bound = bounds->of(choice);
     if (!bound)
       return bound.error();
     ++found.statistics.choices;
@@ -333,7 +110,7 @@ Result<std::optional<Searching::Candidate>> Searching::candidate(const Choice &c
     refusal = refusal ? refusal : completed.error();
     return std::optional<Candidate>();
   }
-  auto model = workOf(layoutOf(completed->plan));
+  auto model = bounds->workOf(layoutOf(completed->plan));
   if (!model)
     return model.error();
   auto work = stepWork(*completed, job, **model);
@@ -342,7 +119,7 @@ Result<std::optional<Searching::Candidate>> Searching::candidate(const Choice &c
     return std::optional<Candidate>();
   }
   anyMade = true;
-  auto collectives = std::make_unique<CollectiveModel>(completed->mesh, completed->cluster, shapes);
+  auto collectives = std::make_unique<CollectiveModel>(completed->mesh, completed->cluster, bounds->groupShapes());
   StepPlan step = stepPlan(*completed, job);
   return std::optional<Candidate>({std::move(*completed), std::move(*work), std::move(step), std::move(collectives)});
 }
@@ -453,7 +230,7 @@ Status Searching::dive(const Choice &layout) {
     std::optional<Choice> best;
     double bound = threshold();
     for (const Choice &choice : choices) {
-      auto its = boundOf(choice);
+      auto its = bounds->of(choice);
       if (!its)
         return its.error();
       if (*its < bound) {
@@ -463,10 +240,10 @@ Status Searching::dive(const Choice &layout) {
     }
     return best;
   };
-  auto model = workOf(keyOf(layout));
+  auto model = bounds->workOf(bounds->keyOf(layout));
   if (!model)
     return model.error();
-  auto execution = least(space->executions(layout, distinctOrders(layout, **model)));
+  auto execution = least(space->executions(layout, bounds->distinctOrders(layout, **model)));
   if (!execution)
     return execution.error();
   if (!*execution)
@@ -533,22 +310,11 @@ Result<FoundPlans> Searching::run() {
     if (ways > 1 && planAxis(axis) < 0)
       return Error{fmt::format("{}: mesh.{} is {}; searched are {}, set it to 1", options.constraintsFile, axis, ways,
                                fmt::join(kPlanAxes, ", "))};
-  std::string gradients = given.gradientDtype;
-  bool mixed = job.dtype != "f32" && job.dtype != "f64";
-  stateBytes = kerf::stateBytes(job.dtype == "f8" ? "bf16" : job.dtype,
-                                gradients.empty() ? (mixed ? "f32" : job.dtype) : gradients, job.moments);
-  if (given.overlap) {
-    auto has = [&](const char *what) {
-      return std::find(given.overlap->begin(), given.overlap->end(), what) != given.overlap->end();
-    };
-    tensorOverlap = has("tensor");
-    gradientOverlap = has("gradients");
-  }
-  layerGathers = given.parameterGathers != "deepspeed-2021";
-  auto whole = workOf({1, 1, 1, 1, false, given.attention != "unfused"});
-  if (!whole)
-    return whole.error();
-  space.emplace(options, job, job.ranks.value_or(all.ranks()), (*whole)->layers());
+  Result<Bounds> made = Bounds::make(all, job, layouts, options, memoryLimit);
+  if (!made)
+    return made.error();
+  bounds.emplace(std::move(*made));
+  space = &bounds->space();
   auto meshes = space->meshes();
   if (!meshes)
     return meshes.error();
@@ -581,8 +347,8 @@ Result<FoundPlans> Searching::run() {
         nextDive *= 2;
         status = dive(top.choice);
       }
-      if (auto model = workOf(keyOf(top.choice)); model && status)
-        status = open(space->executions(top.choice, distinctOrders(top.choice, **model)), top.bound);
+      if (auto model = bounds->workOf(bounds->keyOf(top.choice)); model && status)
+        status = open(space->executions(top.choice, bounds->distinctOrders(top.choice, **model)), top.bound);
       break;
     case Choice::Level::Execution:
       status = open(space->cuts(top.choice), top.bound);
@@ -609,6 +375,7 @@ Result<FoundPlans> Searching::run() {
         ExitStatus::Infeasible};
   double best = found.plans.front().simulation.stepSeconds;
   found.lowerBoundSeconds = queue.empty() ? best : std::min(best, found.lowerBoundSeconds);
+  found.statistics.layouts = bounds->layoutsMade();
   for (FoundPlan &one : found.plans) {
     Prediction predicted;
     predicted.stepSeconds = one.simulation.stepSeconds;

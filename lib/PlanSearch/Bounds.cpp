@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Bounds.h"
+#include "kerf/PlanSearch/StepOfPlan.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace kerf::plansearch {
+
+namespace {
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+}
+
+Bounds::Bounds(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
+               const PlanSearchOptions &options, double memoryLimit)
+    : all(cluster), layouts(layouts), options(options), memoryLimit(memoryLimit) {
+  const Plan &given = options.constraints;
+  std::string gradients = given.gradientDtype;
+  bool mixed = job.dtype != "f32" && job.dtype != "f64";
+  stateBytes = kerf::stateBytes(job.dtype == "f8" ? "bf16" : job.dtype,
+                                gradients.empty() ? (mixed ? "f32" : job.dtype) : gradients, job.moments);
+  if (given.overlap) {
+    auto has = [&](const char *what) {
+      return std::find(given.overlap->begin(), given.overlap->end(), what) != given.overlap->end();
+    };
+    tensorOverlap = has("tensor");
+    gradientOverlap = has("gradients");
+  }
+  layerGathers = given.parameterGathers != "deepspeed-2021";
+}
+
+Result<Bounds> Bounds::make(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
+                            const PlanSearchOptions &options, double memoryLimit) {
+  Bounds bounds(cluster, job, layouts, options, memoryLimit);
+  auto whole = bounds.workOf({1, 1, 1, 1, false, options.constraints.attention != "unfused"});
+  if (!whole)
+    return whole.error();
+  bounds.theSpace.emplace(options, job, job.ranks.value_or(cluster.ranks()), (*whole)->layers());
+  return bounds;
+}
+
+LayoutKey Bounds::keyOf(const Choice &choice) const {
+  return {choice.frame.model,
+          choice.frame.context,
+          choice.frame.expert,
+          choice.microbatch,
+          choice.sequenceParallel,
+          options.constraints.attention != "unfused",
+          choice.frame.context > 1 && options.constraints.contextStyle == "ulysses"};
+}
+
+Result<const ModelWork *> Bounds::workOf(const LayoutKey &key) {
+  auto work = layouts(key);
+  if (work && kernels.try_emplace(key).second) {
+    ++layoutCount;
+    kernels[key] = passSeconds(**work, all.device, nullptr, tensorOverlap);
+  }
+  return work;
+}
+
+const Cluster &Bounds::clusterOf(int64_t ranks) {
+  auto known = clusters.find(ranks);
+  if (known == clusters.end())
+    known = clusters.emplace(ranks, *firstRanks(all, ranks)).first;
+  return known->second;
+}
+
+/// Of the choice's mesh in its order.
+const CollectiveModel &Bounds::collectivesOf(const Choice &choice) {
+  std::pair key(choice.frame.sizes(), choice.order);
+  std::unique_ptr<CollectiveModel> &model = models[key];
+  if (!model) {
+    Mesh mesh = theSpace->mesh(choice);
+    model = std::make_unique<CollectiveModel>(mesh, clusterOf(mesh.ranks()), shapes);
+  }
+  return *model;
+}
+
+std::vector<AxisOrder> Bounds::distinctOrders(const Choice &layout, const ModelWork &work) {
+  std::set<std::vector<AxisRef>> groups = {{AxisRef{planAxis("stage"), 1, 0}}};
+  for (const ChainLink &link : work.chain) {
+    const Segment &segment = link.segment;
+    for (const PassWork *pass : {&segment.forward, &segment.inputGradient, &segment.weightGradient})
+      for (const PassCollective &collective : pass->collectives)
+        groups.insert(collective.axes);
+    for (const auto *parameters : {&segment.parameters, &segment.copied})
+      for (const ParameterGroup &group : *parameters)
+        groups.insert(group.reduceAxes);
+  }
+  std::vector<AxisOrder> orders;
+  std::vector<std::vector<GroupShape>> known;
+  Choice choice = layout;
+  for (const AxisOrder &order : theSpace->orders(layout)) {
+    choice.order = order;
+    const CollectiveModel &collectives = collectivesOf(choice);
+    std::vector<GroupShape> shape;
+    for (const std::vector<AxisRef> &group : groups)
+      shape.push_back(collectives.group(onMesh(group, collectives.mesh())));
+    if (std::find(known.begin(), known.end(), shape) != known.end())
+      continue;
+    known.push_back(std::move(shape));
+    orders.push_back(order);
+  }
+  return orders;
+}
+
+/// Products at the best rate there is, on as many ranks as the mesh has.
+Result<double> Bounds::ofMesh(const Choice &choice) {
+  auto work = workOf({1, 1, 1, 1, false, options.constraints.attention != "unfused"});
+  if (!work)
+    return work.error();
+  double samples = static_cast<double>(theSpace->globalBatch()) / static_cast<double>((*work)->samples);
+  auto ranks = static_cast<double>(choice.frame.ranks());
+  if (wholeOf(**work, stateBytesOf(**work, Mesh(), stateBytes, 0)) / ranks > memoryLimit)
+    return kInfinity;
+  return bestSeconds(**work, all.device) * samples / ranks;
+}
+
+/// Kernels alone, stages evenly filled.
+Result<double> Bounds::ofLayout(const Choice &choice) {
+  LayoutKey key = keyOf(choice);
+  auto work = workOf(key);
+  if (!work)
+    return work.error();
+  const PassSeconds &pass = kernels.at(key);
+  // What any schedule and sharding holds.
+  ScheduleOptions least = theSpace->schedule(choice);
+  least.kind = ScheduleKind::ZeroBubble;
+  least.variant = ZeroBubbleVariant::TwoLimit;
+  bool pinned = !options.constraints.optimizerSharding.empty();
+  std::vector<double> states =
+      pinned ? std::vector<double>((*work)->chain.size()) : stateBytesOf(**work, theSpace->mesh(choice), stateBytes, 3);
+  double forced = forcedSeconds({**work, pass, heldOfLayout(key, **work), states, all.device, recomputeLimit()}, least);
+  auto stages = static_cast<double>(choice.frame.stage);
+  double layers = std::ceil(static_cast<double>(theSpace->layers()) / stages);
+  return static_cast<double>(theSpace->microbatches(choice)) *
+         std::max((pass.whole() + forced) / stages, layers * pass.layer);
+}
+
+const LinkHeld &Bounds::heldOfLayout(const LayoutKey &key, const ModelWork &work) {
+  auto [held, isNew] = heldBytesOf.try_emplace(key);
+  if (isNew)
+    held->second = heldOf(work);
+  return held->second;
+}
+
+/// Infinite where recomputation is not for the search to decide.
+double Bounds::recomputeLimit() const {
+  bool decided = !options.constraints.recompute.empty() || options.constraints.optimizerSharding.size() > 1;
+  return decided ? kInfinity : memoryLimit;
+}
+
+/// The same for all microbatches: of the layout, the axes and where they lie.
+Bounds::Parameters &Bounds::parametersOf(LayoutKey key, const ModelWork &work, const CollectiveModel &collectives,
+                                         int optimizerSharding) {
+  key.microbatch = 1;
+  auto [entry, isNew] = parameters.try_emplace({key, &collectives, optimizerSharding});
+  if (isNew)
+    entry->second = {stateBytesOf(work, collectives.mesh(), stateBytes, optimizerSharding),
+                     parameterSeconds(work, collectives, stateBytes, optimizerSharding)};
+  return entry->second;
+}
+
+/// With the collectives on their links, the way of the first microbatch to the last stage, and parameters gathered and
+/// reduced.
+Result<double> Bounds::ofExecution(const Choice &choice) {
+  LayoutKey key = keyOf(choice);
+  auto work = workOf(key);
+  if (!work)
+    return work.error();
+  const CollectiveModel &collectives = collectivesOf(choice);
+  auto [entry, isNew] = passes.try_emplace({key, &collectives});
+  PassSeconds &pass = entry->second;
+  if (isNew)
+    pass = passSeconds(**work, all.device, &collectives, tensorOverlap);
+  auto stages = static_cast<double>(choice.frame.stage),
+       microbatches = static_cast<double>(theSpace->microbatches(choice));
+  const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
+  bool alike = pinned.empty() || pinned.size() == 1;
+  int most =
+      pinned.empty() ? choice.optimizerSharding : static_cast<int>(*std::max_element(pinned.begin(), pinned.end()));
+  Parameters &parameters = parametersOf(key, **work, collectives, most);
+  if (wholeOf(**work, parameters.stateBytes) / stages > memoryLimit)
+    return kInfinity;
+  double forced = forcedSeconds({**work, pass, heldOfLayout(key, **work), parameters.stateBytes, all.device,
+                                 pinned.size() > 1 ? kInfinity : recomputeLimit()},
+                                theSpace->schedule(choice));
+  double layers = std::ceil(static_cast<double>(theSpace->layers()) / stages);
+  double busiest = std::max((pass.whole() + forced) / stages, layers * pass.layer);
+  double bound = microbatches * busiest;
+  if (choice.chunks == 1 && choice.schedule != ScheduleKind::ZeroBubble)
+    // Stage s waits for those before it, T >= w_0 + ... + w_{s-1} + m w_s, whatever the cut: T (1 - (1 - 1/m)^p) >= W.
+    bound = std::max(bound, (pass.whole() + forced) / (1 - std::pow(1 - 1 / microbatches, stages)));
+  if (alike && layerGathers) {
+    bound = std::max(bound, (microbatches - 1) * parameters.seconds.everyMicrobatch / stages);
+    bound += gradientOverlap ? std::max(0.0, (parameters.seconds.reduction - pass.backward) / stages)
+                             : parameters.seconds.reduction / stages;
+  }
+  return bound;
+}
+
+/// Stage by stage.
+Result<double> Bounds::ofCut(const Choice &choice) {
+  LayoutKey key = keyOf(choice);
+  auto work = workOf(key);
+  if (!work)
+    return work.error();
+  if (!options.constraints.stages.empty() || theSpace->layers() == 0)
+    return 0.0;
+  const CollectiveModel &collectives = collectivesOf(choice);
+  const Plan &given = options.constraints;
+  const Parameters &parameters = parametersOf(
+      key, **work, collectives,
+      given.optimizerSharding.empty() ? choice.optimizerSharding : static_cast<int>(given.optimizerSharding.front()));
+  return cutSeconds({**work, passes.at({key, &collectives}), heldOfLayout(key, **work), parameters.stateBytes,
+                     all.device, recomputeLimit()},
+                    theSpace->layersOfParts(choice), theSpace->schedule(choice));
+}
+
+Result<double> Bounds::of(const Choice &choice) {
+  switch (choice.level) {
+  case Choice::Level::Mesh:
+    return ofMesh(choice);
+  case Choice::Level::Layout:
+    return ofLayout(choice);
+  case Choice::Level::Execution:
+    return ofExecution(choice);
+  case Choice::Level::Cut:
+    return ofCut(choice);
+  case Choice::Level::Ready:
+    break; // bounded where they are made
+  }
+  return 0.0;
+}
+
+} // namespace kerf::plansearch

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lower bounds of the step time of all plans that a choice leaves open (docs/search.md, "The search"), and what they
+// are made of, each computed once.
+#pragma once
+
+#include "Prices.h"
+#include "Space.h"
+
+namespace kerf::plansearch {
+
+class Bounds {
+public:
+  /// Lays out the model once to learn its layers.
+  static Result<Bounds> make(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
+                             const PlanSearchOptions &options, double memoryLimit);
+
+  /// Infinite where no such plan fits. Not for choices that are ready.
+  Result<double> of(const Choice &choice);
+
+  const Space &space() const { return *theSpace; }
+  Result<const ModelWork *> workOf(const LayoutKey &key);
+  LayoutKey keyOf(const Choice &choice) const;
+  /// Those that differ in where some group of the layout's collectives lies.
+  std::vector<AxisOrder> distinctOrders(const Choice &layout, const ModelWork &work);
+  /// That models of collectives on the cluster may share.
+  std::shared_ptr<GroupShapes> groupShapes() const { return shapes; }
+  int64_t layoutsMade() const { return layoutCount; }
+
+private:
+  Bounds(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts, const PlanSearchOptions &options,
+         double memoryLimit);
+  Result<double> ofMesh(const Choice &choice);
+  Result<double> ofLayout(const Choice &choice);
+  Result<double> ofExecution(const Choice &choice);
+  Result<double> ofCut(const Choice &choice);
+  const LinkHeld &heldOfLayout(const LayoutKey &key, const ModelWork &work);
+  double recomputeLimit() const;
+  const Cluster &clusterOf(int64_t ranks);
+  const CollectiveModel &collectivesOf(const Choice &choice);
+  struct Parameters {
+    std::vector<double> stateBytes; // by link
+    ParameterSeconds seconds;
+  };
+  Parameters &parametersOf(LayoutKey key, const ModelWork &work, const CollectiveModel &collectives,
+                           int optimizerSharding);
+
+  const Cluster &all;
+  const LayoutSource &layouts;
+  const PlanSearchOptions &options;
+  double memoryLimit;
+  std::optional<Space> theSpace;
+  StateBytes stateBytes;
+  bool tensorOverlap = false, gradientOverlap = true, layerGathers = true;
+  int64_t layoutCount = 0;
+  std::map<int64_t, Cluster> clusters;
+  std::shared_ptr<GroupShapes> shapes = std::make_shared<GroupShapes>();
+  std::map<std::pair<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder>, std::unique_ptr<CollectiveModel>> models;
+  std::map<LayoutKey, PassSeconds> kernels;
+  std::map<LayoutKey, LinkHeld> heldBytesOf;
+  std::map<std::pair<LayoutKey, const CollectiveModel *>, PassSeconds> passes;
+  std::map<std::tuple<LayoutKey, const CollectiveModel *, int>, Parameters> parameters;
+};
+
+} // namespace kerf::plansearch
