@@ -132,20 +132,26 @@ def config_of(row, convention):
     for key, value in (("layers", layers), ("hidden", hidden), ("heads", heads), ("seq", sequence)):
         if not value:
             raise CannotExpress(f"'{key}' was not published")
-    if (whole(row, "experts") or 0) > 1:
-        raise CannotExpress("mixture of experts")
     arch = (row.get("arch") or "").lower()
     groups = whole(row, "kv_heads", heads) or heads
     vocabulary = whole(row, "vocab", 51200) or 51200
     inner = whole(row, "ffn")
-    if re.search(r"llama|mistral|qwen|swiglu|gated", arch):
+    experts = whole(row, "experts", 0) or 0
+    gated = re.search(r"llama|mi[sx]tral|qwen|swiglu|gated", arch)
+    if experts > 1 and not gated:
+        raise CannotExpress("mixture of experts without a gated MLP")
+    if experts > 1:
+        return {"model_type": "mixtral", "num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads,
+                "num_key_value_heads": groups, "intermediate_size": inner or 4 * hidden, "vocab_size": vocabulary,
+                "max_position_embeddings": sequence, "num_local_experts": experts, "num_experts_per_tok": whole(row, "topk", 2) or 2}
+    if gated:
         return {"model_type": "llama", "num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads,
                 "num_key_value_heads": groups, "intermediate_size": inner or 4 * hidden, "vocab_size": vocabulary,
                 "max_position_embeddings": sequence, "tie_word_embeddings": False}
     if "bert" in arch:
         return {"model_type": "bert", "num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads,
                 "intermediate_size": inner or 4 * hidden, "vocab_size": vocabulary, "max_position_embeddings": sequence}
-    if re.search(r"t5|vit|resnet|moe", arch):
+    if re.search(r"t5|vit|resnet", arch):
         raise CannotExpress(f"architecture '{row.get('arch')}'")
     if groups != heads:
         raise CannotExpress(f"{groups} key/value heads of {heads} without a gated MLP")
@@ -167,14 +173,14 @@ def guessed_microbatch(row, batch):
 
 
 def plan_of(row, convention):
-    for key, what in (("cp", "context parallelism"), ("ep", "expert parallelism")):
-        if (whole(row, key, 1) or 1) > 1:
-            raise CannotExpress(what)
     model, stages = whole(row, "tp", 1) or 1, whole(row, "pp", 1) or 1
+    context, expert = whole(row, "cp", 1) or 1, whole(row, "ep", 1) or 1
     gpus = whole(row, "gpus")
-    data = whole(row, "dp") or (gpus // (model * stages) if gpus else None)
+    data = whole(row, "dp") or (gpus // (model * stages * context) if gpus else None)
     if not data:
         raise CannotExpress("neither 'dp' nor 'gpus' was published")
+    if data % expert != 0:
+        raise CannotExpress(f"{expert} expert ranks among {data} data ranks")
     batch, micro = whole(row, "gbs"), whole(row, "mbs")
     if not batch and micro and whole(row, "grad_accum"):
         batch = micro * whole(row, "grad_accum") * data
@@ -185,7 +191,9 @@ def plan_of(row, convention):
     micro = max(1, min(micro, batch // data))
     microbatches = max(1, round(batch / (data * micro)))
     layers = whole(row, "layers")
-    plan = {"kerf": 1, "mesh": {"stage": stages, "data": data, "model": model}, "global_batch": microbatches * data * micro,
+    # Megatron-LM's data ranks are those of the experts too.
+    mesh = {"stage": stages, "data": data // expert, "context": context, "expert": expert, "model": model}
+    plan = {"kerf": 1, "mesh": mesh, "global_batch": microbatches * data * micro,
             "microbatch": micro}
     recompute = (row.get("recompute") or "").lower()
     plan["recompute"] = "selective" if "selective" in recompute else "full" if "full" in recompute else "none"
@@ -266,7 +274,53 @@ def memory_errors(row, predicted):
     return most / GIB / measured - 1
 
 
-def predict(row, kerf, folder, index):
+# What a framework of its time does, whatever the plan: the search finds the rest.
+KEPT = ("overlap", "gradient_accumulation", "attention", "parameter_gathers", "stage_sends", "gradient_dtype")
+
+
+def search(row, kerf, plan, paths, cluster, ranks, dtype, folder, index):
+    """The whole plan that Kerf finds for the row's model, machines and batch."""
+    pins = os.path.join(folder, f"{index}-pins.json")
+    with open(pins, "w") as file:
+        json.dump({"kerf": 1, **{key: plan[key] for key in KEPT if key in plan}}, file)
+    command = [kerf, "plan", paths["config"], "--cluster", cluster, "--ranks", str(ranks), "--dtype", dtype, "--optimizer", "adamw", "--sequence",
+               str(whole(row, "seq")), "--global-batch", str(plan["global_batch"]), "--constraints", pins, "--top", "0", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr.strip().splitlines()[-1]}
+
+
+def plan_text(plan):
+    mesh, schedule = plan["mesh"], plan.get("schedule", {})
+    text = " ".join(f"{axis} {size}" for axis, size in mesh.items() if size > 1) + f" microbatch {plan['microbatch']}"
+    if mesh.get("stage", 1) > 1:
+        text += f" {schedule.get('name', '1f1b')}{' ' + schedule['variant'] if schedule.get('variant') else ''}"
+        text += f" {schedule['chunks']}" if schedule.get("chunks", 1) > 1 else ""
+    recompute = plan.get("recompute", "none")
+    return text + f" recompute {recompute if isinstance(recompute, str) else ' '.join(recompute)} sharding {plan.get('optimizer_sharding', 0)}"
+
+
+def print_found(rows, results):
+    """Published plans against those found, both by prediction."""
+    print(f"\n{'row':<28} {'published s':>11} {'found s':>9} {'shorter':>8}  bound  published plan -> found plan")
+    worse = fitting = 0
+    for row, result in zip(rows, results):
+        found = result.get("found")
+        if not found:
+            continue
+        if "error" in found:
+            print(f"{row.get('id'):<28} {result['predicted']:>11.4f}  {found['error']}")
+            worse += result["fits"]
+            continue
+        seconds, bound = found["predicted"]["step_seconds"], found["predicted"]["lower_bound_seconds"]
+        fitting += result["fits"]
+        worse += result["fits"] and seconds > result["predicted"]
+        print(f"{row.get('id'):<28} {result['predicted']:>11.4f} {seconds:>9.4f} {100 * (1 - seconds / result['predicted']):>+7.1f}%  "
+              f"{'proven' if bound >= seconds else f'{100 * (1 - bound / seconds):.1f} %'}  {plan_text(result['plan'])}"
+              f"{'' if result['fits'] else ' (does not fit)'} -> {plan_text(found)}")
+    print(f"of {fitting} published plans that fit, {worse} are predicted faster than the plan found")
+
+
+def predict(row, kerf, folder, index, searched):
     convention = conventions(row)
     plan = plan_of(row, convention)
     config = config_of(row, convention)
@@ -286,7 +340,8 @@ def predict(row, kerf, folder, index):
     if done.returncode != 0:
         raise CannotExpress(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"kerf ended with {done.returncode}")
     predicted = json.loads(done.stdout)
-    return {"predicted": predicted["step_seconds"], "measured": measured_seconds(row, plan, predicted), "fits": predicted["fits"],
+    return {"found": search(row, kerf, plan, paths, cluster, ranks, dtype, folder, index) if searched and ranks >= 8 else None,
+            "predicted": predicted["step_seconds"], "measured": measured_seconds(row, plan, predicted), "fits": predicted["fits"],
             "memory": memory_errors(row, predicted), "breakdown": predicted["breakdown"], "plan": plan,
             "cluster": os.path.basename(cluster)[:-5]}
 
@@ -318,6 +373,7 @@ def main():
     parser.add_argument("--only", default="", help="rows whose id contains this")
     parser.add_argument("--rows", help="write the rows with their errors here, as CSV")
     parser.add_argument("--quiet", action="store_true", help="groups only")
+    parser.add_argument("--search", action="store_true", help="also let kerf plan find a plan for each row of 8 GPUs or more, and compare")
     arguments = parser.parse_args()
     with open(arguments.csv, newline="") as file:
         rows = [row for row in csv.DictReader(file) if arguments.only in (row.get("id") or "")]
@@ -325,7 +381,7 @@ def main():
     def one(item):
         index, row = item
         try:
-            return predict(row, arguments.kerf, folder, index)
+            return predict(row, arguments.kerf, folder, index, arguments.search)
         except CannotExpress as reason:
             return {"reason": str(reason)}
 
@@ -396,6 +452,8 @@ def main():
     print(f"\nnot expressed: {len(left_out)} rows")
     for name, reason in left_out:
         print(f"  {name}: {reason}")
+    if arguments.search:
+        print_found(rows, results)
     if arguments.rows and out_rows:
         keys = list(dict.fromkeys(key for row in out_rows for key in row))
         with open(arguments.rows, "w", newline="") as file:

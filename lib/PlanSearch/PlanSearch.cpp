@@ -22,6 +22,11 @@ constexpr int64_t kWorkOfCandidate = 100; // beside bounding a choice
 // Where nothing fits: searches for the least memory that would do, and how close they come.
 constexpr int kLeastMemoryTries = 16;
 constexpr double kLeastMemoryPrecision = 1.01;
+// Plans to begin with: of meshes with so many of the ranks, with microbatches up to so many samples, for at most this
+// part of the budget.
+constexpr double kMostRanks = 0.9;
+constexpr int64_t kSmallMicrobatch = 2, kSowingShare = 4;
+constexpr size_t kMostDives = 40; // executions of a layout that are tried until one fits
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Open {
@@ -51,7 +56,9 @@ private:
   std::optional<std::vector<std::string>> fittingModes(const Candidate &one);
   bool mayFit(const Candidate &one);
   Result<std::vector<Open>> ready(const Choice &choice, double atLeast);
+  Result<std::vector<Choice>> byBound(const std::vector<Choice> &choices);
   Status dive(const Choice &layout);
+  Status sow(std::vector<Choice> meshes);
   Status judge(const Choice &choice);
   void keep(FoundPlan result);
   double threshold() const {
@@ -224,39 +231,77 @@ Result<std::vector<Open>> Searching::ready(const Choice &choice, double atLeast)
   return list;
 }
 
-/// Simulates one plan of the layout, decided step by step for the least bound: something to compare with early on.
+/// The choices below the threshold, the least bound first.
+Result<std::vector<Choice>> Searching::byBound(const std::vector<Choice> &choices) {
+  std::vector<std::pair<double, size_t>> order;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    auto bound = bounds->of(choices[i]);
+    if (!bound)
+      return bound.error();
+    ++work;
+    if (*bound < threshold())
+      order.emplace_back(*bound, i);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<Choice> sorted;
+  for (const auto &[bound, index] : order)
+    sorted.push_back(choices[index]);
+  return sorted;
+}
+
+/// Simulates one plan of the layout, the first that fits of those with the least bounds: something to compare with
+/// early on.
 Status Searching::dive(const Choice &layout) {
-  auto least = [&](const std::vector<Choice> &choices) -> Result<std::optional<Choice>> {
-    std::optional<Choice> best;
-    double bound = threshold();
-    for (const Choice &choice : choices) {
-      auto its = bounds->of(choice);
-      if (!its)
-        return its.error();
-      if (*its < bound) {
-        bound = *its;
-        best = choice;
-      }
-    }
-    return best;
-  };
   auto model = bounds->workOf(bounds->keyOf(layout));
   if (!model)
     return model.error();
-  auto execution = least(space->executions(layout, bounds->distinctOrders(layout, **model)));
-  if (!execution)
-    return execution.error();
-  if (!*execution)
-    return ok();
-  auto cut = least(space->cuts(**execution));
-  if (!cut)
-    return cut.error();
-  if (!*cut)
-    return ok();
-  auto plans = ready(**cut, 0);
-  if (!plans)
-    return plans.error();
-  return plans->empty() ? ok() : judge(plans->front().choice);
+  auto executions = byBound(space->executions(layout, bounds->distinctOrders(layout, **model)));
+  if (!executions)
+    return executions.error();
+  for (size_t i = 0; i < std::min(executions->size(), kMostDives); ++i) {
+    auto cuts = byBound(space->cuts((*executions)[i]));
+    if (!cuts)
+      return cuts.error();
+    if (cuts->empty())
+      continue;
+    auto plans = ready(cuts->front(), 0);
+    if (!plans)
+      return plans.error();
+    int64_t known = found.statistics.simulated;
+    double before = threshold();
+    if (!plans->empty())
+      if (Status status = judge(plans->front().choice); !status)
+        return status;
+    if (found.statistics.simulated > known && threshold() < before)
+      return ok();
+  }
+  return ok();
+}
+
+/// A plan for each mesh that uses most of the ranks, with small microbatches, for which memory is the least trouble.
+Status Searching::sow(std::vector<Choice> meshes) {
+  std::stable_sort(meshes.begin(), meshes.end(),
+                   [](const Choice &a, const Choice &b) { return a.frame.ranks() > b.frame.ranks(); });
+  int64_t most = meshes.front().frame.ranks();
+  for (const Choice &mesh : meshes) {
+    if (static_cast<double>(mesh.frame.ranks()) < kMostRanks * static_cast<double>(most) ||
+        work > options.workBudget / kSowingShare)
+      break;
+    auto bound = bounds->of(mesh);
+    if (!bound)
+      return bound.error();
+    if (*bound >= threshold())
+      continue;
+    int64_t last = 0;
+    for (const Choice &layout : space->layouts(mesh)) {
+      if (layout.microbatch > kSmallMicrobatch || layout.microbatch == last)
+        continue;
+      last = layout.microbatch; // of its layouts the first, which is sequence parallel where that can be
+      if (Status status = dive(layout); !status)
+        return status;
+    }
+  }
+  return ok();
 }
 
 Status Searching::judge(const Choice &choice) {
@@ -318,7 +363,9 @@ Result<FoundPlans> Searching::run() {
   auto meshes = space->meshes();
   if (!meshes)
     return meshes.error();
-  if (Status status = open(std::move(*meshes), 0); !status)
+  if (Status status = open(*meshes, 0); !status)
+    return status.error();
+  if (Status status = sow(std::move(*meshes)); !status)
     return status.error();
 
   auto begin = std::chrono::steady_clock::now();
