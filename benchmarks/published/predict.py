@@ -202,7 +202,7 @@ def plan_of(row, convention):
     plan["optimizer_sharding"] = zero
     plan["overlap"] = convention["overlap"]
     plan["gradient_accumulation"] = convention["accumulation"]
-    plan["attention"] = convention["attention"]
+    plan["attention"] = "fused" if context > 1 else convention["attention"]
     plan["parameter_gathers"] = convention.get("gathers", "layer")
     plan["stage_sends"] = convention.get("sends", "scattered")
     schedule = (row.get("schedule") or "").lower()
