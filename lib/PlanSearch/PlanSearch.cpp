@@ -25,7 +25,7 @@ constexpr double kLeastMemoryPrecision = 1.01;
 // Plans to begin with: of meshes with so many of the ranks, with microbatches up to so many samples, for at most this
 // part of the budget.
 constexpr double kMostRanks = 0.9;
-constexpr int64_t kSmallMicrobatch = 2, kSowingShare = 4;
+constexpr int64_t kSmallMicrobatch = 1, kSowingShare = 4;
 constexpr size_t kMostDives = 40; // executions of a layout that are tried until one fits
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -258,6 +258,10 @@ Status Searching::dive(const Choice &layout) {
   auto executions = byBound(space->executions(layout, bounds->distinctOrders(layout, **model)));
   if (!executions)
     return executions.error();
+  if (options.constraints.schedule.name.empty()) // schedules that are searched take long to simulate
+    std::erase_if(*executions, [](const Choice &choice) {
+      return choice.schedule == ScheduleKind::ZeroBubble && choice.variant != ZeroBubbleVariant::H1;
+    });
   for (size_t i = 0; i < std::min(executions->size(), kMostDives); ++i) {
     auto cuts = byBound(space->cuts((*executions)[i]));
     if (!cuts)
