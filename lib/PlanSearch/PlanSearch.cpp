@@ -22,10 +22,9 @@ constexpr int64_t kWorkOfCandidate = 100; // beside bounding a choice
 // Where nothing fits: searches for the least memory that would do, and how close they come.
 constexpr int kLeastMemoryTries = 16;
 constexpr double kLeastMemoryPrecision = 1.01;
-// Plans to begin with: of meshes with so many of the ranks, with microbatches up to so many samples, for at most this
-// part of the budget.
+// Plans to begin with: of meshes with so many of the ranks, for at most one part in so many of the budget.
 constexpr double kMostRanks = 0.9;
-constexpr int64_t kSmallMicrobatch = 1, kSowingShare = 4;
+constexpr int64_t kSowingShare = 4;
 constexpr size_t kMostDives = 40; // executions of a layout that are tried until one fits
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -39,6 +38,13 @@ struct Open {
   }
 };
 
+double mostBytes(const Simulation &simulation) {
+  double most = 0;
+  for (const StageMemory &stage : simulation.memory)
+    most = std::max(most, stage.deviceBytes);
+  return most;
+}
+
 class Searching {
 public:
   enum class Until { Best, AnyFits };
@@ -47,6 +53,8 @@ public:
       : all(cluster), job(job), layouts(layouts), options(options), memoryLimit(memoryLimit), until(until) {}
 
   Result<FoundPlans> run();
+  /// Nothing was left to try.
+  bool exhausted() const { return queue.empty(); }
 
 private:
   Status open(std::vector<Choice> choices, double atLeast);
@@ -77,6 +85,7 @@ private:
   bool anyMade = false;         // some plan can
   int64_t work = 0;             // done, as PlanSearchOptions::workBudget counts it
   int64_t numbers = 0;
+  int64_t kept = 0; // plans that were among the best when they were found
   std::priority_queue<Open> queue;
   std::vector<std::vector<std::string>> modesOf; // recomputation by stage, that choices name by number
   std::map<std::vector<std::string>, int> numberOfModes;
@@ -271,12 +280,11 @@ Status Searching::dive(const Choice &layout) {
     auto plans = ready(cuts->front(), 0);
     if (!plans)
       return plans.error();
-    int64_t known = found.statistics.simulated;
-    double before = threshold();
+    int64_t before = kept;
     if (!plans->empty())
       if (Status status = judge(plans->front().choice); !status)
         return status;
-    if (found.statistics.simulated > known && threshold() < before)
+    if (kept > before)
       return ok();
   }
   return ok();
@@ -296,14 +304,10 @@ Status Searching::sow(std::vector<Choice> meshes) {
       return bound.error();
     if (*bound >= threshold())
       continue;
-    int64_t last = 0;
-    for (const Choice &layout : space->layouts(mesh)) {
-      if (layout.microbatch > kSmallMicrobatch || layout.microbatch == last)
-        continue;
-      last = layout.microbatch; // of its layouts the first, which is sequence parallel where that can be
-      if (Status status = dive(layout); !status)
+    // The first has the smallest microbatch, and is sequence parallel where that can be.
+    if (std::vector<Choice> layouts = space->layouts(mesh); !layouts.empty())
+      if (Status status = dive(layouts.front()); !status)
         return status;
-    }
   }
   return ok();
 }
@@ -320,10 +324,7 @@ Status Searching::judge(const Choice &choice) {
     return ok();
   ++found.statistics.simulated;
   work += kWorkOfCandidate + one.step.schedule.stages * one.step.schedule.microbatches * one.step.schedule.chunks;
-  double most = 0;
-  for (const StageMemory &stage : simulation->memory)
-    most = std::max(most, stage.deviceBytes);
-  simulation->fits = most <= memoryLimit;
+  simulation->fits = mostBytes(*simulation) <= memoryLimit;
   if (simulation->fits && simulation->stepSeconds < threshold())
     keep({std::move(one.completed.plan), std::move(*simulation)});
   return ok();
@@ -334,6 +335,7 @@ void Searching::keep(FoundPlan result) {
   auto kind = [](const Plan &plan) {
     return std::tuple(plan.meshSizes, plan.mesh(), plan.schedule.name, plan.schedule.chunks, plan.schedule.variant);
   };
+  ++kept;
   auto &plans = found.plans;
   auto same = std::find_if(plans.begin(), plans.end(),
                            [&](const FoundPlan &other) { return kind(other.plan) == kind(result.plan); });
@@ -359,6 +361,8 @@ Result<FoundPlans> Searching::run() {
     if (ways > 1 && planAxis(axis) < 0)
       return Error{fmt::format("{}: mesh.{} is {}; searched are {}, set it to 1", options.constraintsFile, axis, ways,
                                fmt::join(kPlanAxes, ", "))};
+  auto begin = std::chrono::steady_clock::now();
+  auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   Result<Bounds> made = Bounds::make(all, job, layouts, options, memoryLimit);
   if (!made)
     return made.error();
@@ -372,8 +376,6 @@ Result<FoundPlans> Searching::run() {
   if (Status status = sow(std::move(*meshes)); !status)
     return status.error();
 
-  auto begin = std::chrono::steady_clock::now();
-  auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   double told = 1;
   int64_t layoutsOpened = 0, nextDive = 1;
   while (!queue.empty()) {
@@ -398,7 +400,9 @@ Result<FoundPlans> Searching::run() {
         nextDive *= 2;
         status = dive(top.choice);
       }
-      if (auto model = bounds->workOf(bounds->keyOf(top.choice)); model && status)
+      if (auto model = bounds->workOf(bounds->keyOf(top.choice)); !model)
+        status = model.error();
+      else if (status)
         status = open(space->executions(top.choice, bounds->distinctOrders(top.choice, **model)), top.bound);
       break;
     case Choice::Level::Execution:
@@ -420,6 +424,11 @@ Result<FoundPlans> Searching::run() {
   }
   if (found.plans.empty() && refusal && !anyMade) // the constraints contradict each other
     return *refusal;
+  if (found.plans.empty() && !exhausted())
+    return Error{fmt::format("no plan for {} ranks of {} that fits into {:.0f} bytes a device was found within the "
+                             "budget; give a larger --budget, or pin a part of the plan",
+                             all.ranks(), all.name, memoryLimit),
+                 ExitStatus::Infeasible};
   if (found.plans.empty())
     return Error{
         fmt::format("no plan for {} ranks of {} fits into {:.0f} bytes a device", all.ranks(), all.name, memoryLimit),
@@ -441,24 +450,14 @@ Result<FoundPlans> Searching::run() {
 
 } // namespace
 
-namespace {
-
-double mostBytes(const FoundPlan &found) {
-  double most = 0;
-  for (const StageMemory &stage : found.simulation.memory)
-    most = std::max(most, stage.deviceBytes);
-  return most;
-}
-
-} // namespace
-
 Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                                const PlanSearchOptions &options) {
   auto limit = static_cast<double>(cluster.device.memoryBytes);
   if (options.memoryLimitBytes)
     limit = std::min(limit, static_cast<double>(*options.memoryLimitBytes));
-  auto found = Searching(cluster, job, layouts, options, limit).run();
-  if (found || found.error().status != ExitStatus::Infeasible)
+  Searching search(cluster, job, layouts, options, limit);
+  auto found = search.run();
+  if (found || found.error().status != ExitStatus::Infeasible || !search.exhausted())
     return found;
   // How much would do: twice as much until some plan fits, then halves of the way between.
   PlanSearchOptions quick = options;
@@ -469,7 +468,7 @@ Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, c
     double tried = std::isinf(enough) ? 2 * tooLittle : (tooLittle + enough) / 2;
     auto some = Searching(cluster, job, layouts, quick, tried, Searching::Until::AnyFits).run();
     if (some)
-      enough = std::min(tried, mostBytes(some->plans.front()));
+      enough = std::min(tried, mostBytes(some->plans.front().simulation));
     else
       tooLittle = tried;
   }

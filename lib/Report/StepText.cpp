@@ -96,10 +96,10 @@ std::string toText(const FoundPlans &found, const std::string &model, const Clus
   if (plan.meshSizes.at("model") > 1)
     line("sequence", plan.sequenceParallel.front() ? "parallel over model" : "whole on each rank");
   text += toText(best.simulation, ranks, cluster.name);
-  if (ranks < cluster.ranks())
-    text += fmt::format("  {} of {} ranks stay unused: no plan with them is faster\n", cluster.ranks() - ranks,
-                        cluster.ranks());
   double step = best.simulation.stepSeconds, bound = found.lowerBoundSeconds;
+  if (ranks < cluster.ranks())
+    text += fmt::format("  {} of {} ranks stay unused{}\n", cluster.ranks() - ranks, cluster.ranks(),
+                        bound >= step ? ": no plan with them is faster" : "");
   text += fmt::format("  bound        {}\n",
                       bound >= step ? "proven the best of the space searched (docs/search.md)"
                                     : fmt::format("no plan of the space searched takes less than {:.4g} s: at most "
