@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepSpeed: its JSON, and the arguments of Megatron-DeepSpeed, which has the model, tensor parallelism and pipelines.
+#include "Megatron.h"
+
+namespace kerf::exporting {
+
+namespace {
+
+/// DeepSpeed's pipelines take ZeRO 0 and 1 alone.
+int64_t zeroStage(const View &view) { return view.pipeline > 1 ? std::min<int64_t>(view.sharding, 1) : view.sharding; }
+
+void writeStageAxis(const View &view, Draft &out) {
+  out.argument("--pipeline-model-parallel-size", view.pipeline);
+  if (view.pipeline == 1)
+    out.argument("--no-pipeline-parallel");
+}
+
+void writeContext(const View &view, Draft &out) {
+  if (view.context == 1)
+    return out.idle("1");
+  out.argument("--ds-sequence-parallel-size", view.context);
+  if (view.pipeline > 1)
+    out.differs(
+        "the mesh of DeepSpeed's pipelines has the axes pipe, data and model alone: this plan does not run there");
+  if (view.sequenceParallel && view.tensor > 1)
+    out.differs("--ds-sequence-parallel-size can't be combined with --sequence-parallel, which is left out");
+}
+
+void writeExpert(const View &view, Draft &out) {
+  if (view.expert > 1 && !view.experts())
+    return out.expressed("the model has no experts: more data parallelism, from the number of ranks");
+  if (!view.experts())
+    return out.idle("1");
+  out.argument("--moe-expert-parallel-size", view.expert);
+  if (view.tensor > 1)
+    out.argument("--enable-expert-tensor-parallelism");
+}
+
+void writeOrder(const View &view, Draft &out) {
+  if (view.orderIs({"stage", "data", "expert", "context", "model"}))
+    return out.expressed("pipe, data, model (outermost first), the only order");
+  out.differs(
+      fmt::format("ranks lie as pipe, data, sequence, model (outermost first), not as {}: groups use other links "
+                  "than planned",
+                  orderText(view)));
+}
+
+void writeSchedule(const View &view, Draft &out) {
+  const SchedulePlan &schedule = view.plan.schedule;
+  if (view.pipeline == 1)
+    return out.idle("one stage");
+  if (schedule.name == "1f1b")
+    return out.expressed("1F1B, DeepSpeed's schedule");
+  bool h1 = schedule.name == "zero-bubble" && (schedule.variant.empty() || schedule.variant == "h1");
+  if (!h1)
+    return out.differs("1F1B runs instead: DeepSpeed has that one and zero-bubble h1");
+  out.argument("--enable-zbh1-pipeline");
+  if (view.sequenceParallel)
+    out.differs("Megatron-DeepSpeed refuses it together with --sequence-parallel, as untested");
+}
+
+void writeVariant(const View &view, Draft &out) {
+  if (view.pipeline == 1 || view.plan.schedule.variant == "h1")
+    return out.expressed("--enable-zbh1-pipeline is h1");
+  out.differs("there is no zero-bubble schedule but h1: 1F1B");
+}
+
+void writeChunks(const View &view, Draft &out) {
+  if (view.chunks == 1)
+    return out.idle("one chunk a stage");
+  out.differs("DeepSpeed's stages have one run of layers each: the bubble is larger and fewer activations are sent");
+}
+
+void writeStages(const View &view, Draft &out) {
+  if (view.pipeline == 1)
+    return out.idle("one stage");
+  if (view.evenCut && view.chunks == 1)
+    return out.expressed("partition_method type:transformer: as many layers in each stage");
+  out.differs("layers are divided evenly (partition_method type:transformer, which Megatron-DeepSpeed fixes)");
+}
+
+void writeRecompute(const View &view, Draft &out) {
+  noteMixedRecompute(view, out);
+  if (view.recompute == "none")
+    return out.expressed("no recomputation, the default");
+  out.argument("--recompute-granularity", view.recompute);
+  if (view.recompute == "full") {
+    out.argument("--recompute-method", "uniform");
+    out.argument("--recompute-num-layers", 1);
+  }
+}
+
+void writeSharding(const View &view, Draft &out) {
+  noteMixedSharding(view, out);
+  int64_t stage = zeroStage(view);
+  out.file("zero_optimization.stage", stage);
+  out.argument("--zero-stage", stage);
+  if (stage != view.sharding)
+    out.differs("ZeRO 2 and 3 are refused in pipelines: stage 1, gradients and parameters stay whole and take more "
+                "memory");
+}
+
+void writeSequenceParallel(const View &view, Draft &out) {
+  if (!view.sequenceParallel || view.tensor == 1)
+    return out.expressed("off, the default");
+  if (view.context > 1)
+    return out.differs("left out beside --ds-sequence-parallel-size, with which it can't be combined");
+  out.argument("--sequence-parallel");
+}
+
+void writeOverlap(const View &view, Draft &out) {
+  int64_t stage = zeroStage(view);
+  bool gradients = view.overlaps("gradients");
+  if (view.pipeline == 1 && stage >= 1)
+    out.file("zero_optimization.overlap_comm", gradients);
+  else if (gradients)
+    out.differs("gradients are reduced after the backward: ZeRO 0 and pipelines do not overlap");
+  if (stage == 3) {
+    if (view.overlaps("parameters"))
+      out.expressed("ZeRO 3 gathers ahead, zero_optimization.stage3_prefetch_bucket_size elements, the default");
+    else
+      out.file("zero_optimization.stage3_prefetch_bucket_size", 0);
+  } else if (stage >= 1 && view.overlaps("parameters")) {
+    out.differs("updated parameters are gathered at the end of a step, beside nothing");
+  }
+  bool scatters = view.sequenceParallel && view.context == 1;
+  if (view.tensor > 1 && view.overlaps("tensor") != scatters)
+    out.differs(scatters ? "with --sequence-parallel sums of input gradients always run beside the weights' gradients"
+                         : "sums of input gradients run beside nothing: DeepSpeed turns that off");
+  if (view.pipeline > 1 && view.overlaps("stage"))
+    out.differs("stages wait for their sends");
+  out.expressed("what is not listed is off");
+}
+
+const char *longType(const std::string &type) { return type == "bf16" ? "bf16" : type == "f16" ? "fp16" : "fp32"; }
+
+void writeGradientDtype(const View &view, Draft &out) {
+  out.file("data_types.grad_accum_dtype", longType(view.plan.gradientDtype));
+  out.file("communication_data_type", longType(view.plan.gradientDtype));
+}
+
+void writeContextStyle(const View &view, Draft &out) {
+  if (view.context == 1)
+    return out.idle("mesh.context is 1");
+  if (view.plan.contextStyle == "ulysses")
+    return out.expressed("--ds-sequence-parallel-size is Ulysses");
+  out.differs("Ulysses runs instead: all-to-alls cut heads, of which there must be enough");
+}
+
+void writeAccumulation(const View &view, Draft &out) {
+  out.argument("--no-gradient-accumulation-fusion"); // the sums lie in DeepSpeed's buffers, not in Megatron's
+  if (view.plan.gradientAccumulation == "fused")
+    out.differs("DeepSpeed adds gradients with a kernel of its own");
+}
+
+void writeGathers(const View &view, Draft &out) {
+  if (zeroStage(view) < 3)
+    return out.idle("parameters are whole on every rank");
+  if (view.plan.parameterGathers == "deepspeed-2021")
+    return out.expressed("ZeRO 3 gathers tensor by tensor");
+  out.differs("ZeRO 3 gathers tensor by tensor, not a layer at once");
+}
+
+void writeSends(const View &view, Draft &out) {
+  if (view.pipeline == 1 || view.tensor == 1)
+    return out.idle("no ranks of model that hold the same activations send to another stage");
+  bool scattered = view.plan.stageSends == "scattered";
+  out.file("pipeline.pipe_partitioned", scattered);
+  out.file("pipeline.grad_partitioned", scattered);
+}
+
+void writeDtype(const View &view, Draft &out) {
+  const std::string &dtype = view.in.job.dtype;
+  if (dtype == "f16") {
+    out.file("fp16.enabled", true);
+    return out.argument("--fp16");
+  }
+  if (dtype == "bf16" || dtype == "f8") {
+    out.file("bf16.enabled", true);
+    out.argument("--bf16");
+  }
+  if (dtype == "f8") {
+    out.argument("--fp8-hybrid");
+    return out.argument("--transformer-impl", "transformer_engine");
+  }
+  if (dtype == "f64")
+    return out.differs("there is no f64: f32");
+  if (dtype == "f32")
+    out.expressed("f32, the default");
+}
+
+Table optimizerTable() {
+  return {
+      {"optimizer.kind",
+       [](const View &v, Draft &out) {
+         out.file("optimizer.type", v.in.optimizer.kind == "adamw" ? "AdamW" : "SGD");
+         out.argument("--optimizer", v.in.optimizer.kind == "adamw" ? "adam" : "sgd");
+       }},
+      {"optimizer.beta1",
+       [](const View &v, Draft &out) {
+         const OptimizerSettings &o = v.in.optimizer;
+         out.file("optimizer.params.betas", {o.beta1, o.beta2});
+         out.argument("--adam-beta1", o.beta1);
+       }},
+      {"optimizer.epsilon",
+       [](const View &v, Draft &out) {
+         out.file("optimizer.params.eps", v.in.optimizer.epsilon);
+         out.argument("--adam-eps", v.in.optimizer.epsilon);
+       }},
+      {"optimizer.momentum",
+       [](const View &v, Draft &out) {
+         out.file("optimizer.params.momentum", v.in.optimizer.momentum);
+         out.argument("--sgd-momentum", v.in.optimizer.momentum);
+       }},
+      {"optimizer.weight_decay",
+       [](const View &v, Draft &out) {
+         out.file("optimizer.params.weight_decay", v.in.optimizer.weightDecay);
+         out.argument("--weight-decay", v.in.optimizer.weightDecay);
+         if (v.in.optimizer.weightDecay > 0)
+           out.differs("Megatron-DeepSpeed leaves biases and norms without decay, whatever the plan's optimizer does");
+       }},
+      {"optimizer.clip_norm",
+       [](const View &v, Draft &out) {
+         out.file("gradient_clipping", v.in.optimizer.clipNorm);
+         out.argument("--clip-grad", v.in.optimizer.clipNorm);
+       }},
+  };
+}
+
+Table executionTable() {
+  return {
+      {"mesh.stage", writeStageAxis},
+      {"mesh.data",
+       [](const View &v, Draft &out) {
+         out.expressed(fmt::format("{} ranks / (tp {} x sp {} x pp {})", v.ranks, v.tensor, v.context, v.pipeline));
+       }},
+      {"mesh.context", writeContext},
+      {"mesh.expert", writeExpert},
+      {"mesh.model",
+       [](const View &v, Draft &out) {
+         out.argument("--tensor-model-parallel-size", v.tensor);
+         if (v.tensor > 1)
+           out.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "1";
+       }},
+      {"order", writeOrder},
+      {"global_batch",
+       [](const View &v, Draft &out) {
+         out.file("train_batch_size", v.plan.globalBatch);
+         out.argument("--global-batch-size", v.plan.globalBatch);
+       }},
+      {"microbatch",
+       [](const View &v, Draft &out) {
+         out.file("train_micro_batch_size_per_gpu", v.plan.microbatch);
+         out.file("gradient_accumulation_steps", v.microbatches);
+         out.argument("--micro-batch-size", v.plan.microbatch);
+       }},
+      {"schedule.name", writeSchedule},
+      {"schedule.chunks", writeChunks},
+      {"schedule.variant", writeVariant},
+      {"stages", writeStages},
+      {"recompute", writeRecompute},
+      {"optimizer_sharding", writeSharding},
+      {"sequence_parallel", writeSequenceParallel},
+      {"overlap", writeOverlap},
+      {"gradient_dtype", writeGradientDtype},
+      {"attention",
+       [](const View &v, Draft &out) {
+         if (v.plan.attention == "fused")
+           return out.argument("--use-flash-attn-v2");
+         out.expressed("unfused, the default");
+       }},
+      {"context_style", writeContextStyle},
+      {"gradient_accumulation", writeAccumulation},
+      {"parameter_gathers", writeGathers},
+      {"stage_sends", writeSends},
+      {"dtype", writeDtype},
+  };
+}
+
+} // namespace
+
+const Table &deepSpeedTable() {
+  static const Table table = [] {
+    Table all = executionTable(); // the first row of a key counts
+    for (const Table &more : {optimizerTable(), megatronDeepSpeedModelTable(), megatronOptimizerTable()})
+      all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }();
+  return table;
+}
+
+} // namespace kerf::exporting

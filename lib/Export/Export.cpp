@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Export/Export.h"
+#include "View.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace kerf {
+
+using namespace exporting;
+
+namespace {
+
+struct Target {
+  ExportTarget target;
+  const char *name, *title;
+  const char *names; // where the names of arguments and keys were read
+  const char *missing;
+  const Table &(*table)();
+};
+
+const Target &about(ExportTarget target) {
+  static const Target table[] = {
+      {ExportTarget::Megatron, "megatron", "Megatron-LM",
+       "megatron/training/arguments.py of 2025 (commit 000c4ac24f61)",
+       "data and tokenizer (--data-path, --tokenizer-type, ... or --mock-data), learning rate (--lr, ...), "
+       "--train-iters",
+       megatronTable},
+      {ExportTarget::TorchTitan, "torchtitan", "TorchTitan",
+       "torchtitan/config/job_config.py of the 0.2 releases; later ones are configured in Python",
+       "model.hf_assets_path, training.dataset, training.steps, optimizer.lr, lr_scheduler", torchTitanTable},
+      {ExportTarget::DeepSpeed, "deepspeed", "DeepSpeed",
+       "DeepSpeed's page on its configuration JSON, and megatron/arguments.py of Megatron-DeepSpeed (commit "
+       "207b2d5aad1e)",
+       "data and tokenizer (--data-path, --tokenizer-type, ...), learning rate (--lr, ...; optimizer.params.lr where "
+       "DeepSpeed makes the optimizer), --train-iters",
+       deepSpeedTable},
+      {ExportTarget::NeMo, "nemo", "NeMo",
+       "examples/nlp/language_modeling/megatron_gpt_pretraining.py of NeMo 1 (framework 24.07) and its configurations; "
+       "NeMo 2 is configured in Python",
+       "exp_manager, model.tokenizer, model.data.data_prefix, model.optim.lr and model.optim.sched, trainer.max_steps",
+       nemoTable},
+  };
+  return *std::find_if(std::begin(table), std::end(table), [&](const Target &row) { return row.target == target; });
+}
+
+const Row *rowOf(const Table &table, const std::string &key) {
+  auto found = std::find_if(table.begin(), table.end(), [&](const Row &row) { return key == row.key; });
+  return found == table.end() ? nullptr : &*found;
+}
+
+std::string devicesOf(const Cluster &mixed) {
+  std::vector<std::string> groups;
+  for (const Cluster &group : mixed.groups)
+    groups.push_back(fmt::format("{} {}", group.ranks(), group.device.name));
+  return fmt::format("{}", fmt::join(groups, ", "));
+}
+
+std::vector<std::string> headOf(const Target &target, const View &view, const Draft &draft) {
+  std::vector<std::string> head = {
+      fmt::format("{} for {} on {} ranks of {}, by kerf export. Names are those of", target.title, view.in.job.model,
+                  view.ranks, view.in.completed.cluster.name),
+      fmt::format("{}.", target.names),
+      fmt::format("Not in a plan, to be added: {}.", target.missing),
+  };
+  bool any = false;
+  for (const ExportDecision &decision : draft.decisions)
+    if (decision.kind == ExportDecision::Kind::Differs) {
+      if (!any)
+        head.insert(head.end(), {"", "Not as planned:"});
+      any = true;
+      head.push_back(fmt::format("  {} = {}: {}", decision.key, decision.value, decision.text));
+    }
+  return head;
+}
+
+/// One line: variables, launcher with nodes and devices, program, arguments.
+std::string launchLine(const View &view, const Draft &draft, const std::string &launcher, const std::string &program) {
+  std::string line;
+  for (const auto &[name, value] : draft.environment)
+    line += fmt::format("{}={} ", name, value);
+  int64_t nodes = (view.ranks + view.devicesPerNode - 1) / view.devicesPerNode;
+  return line + fmt::format(fmt::runtime(launcher), nodes, view.devicesPerNode) + program;
+}
+
+} // namespace
+
+std::string_view toString(ExportTarget target) { return about(target).name; }
+
+std::optional<ExportTarget> exportTarget(std::string_view name) {
+  for (ExportTarget target :
+       {ExportTarget::Megatron, ExportTarget::TorchTitan, ExportTarget::DeepSpeed, ExportTarget::NeMo})
+    if (toString(target) == name)
+      return target;
+  return std::nullopt;
+}
+
+std::vector<std::string> exportKeys(ExportTarget target) {
+  std::vector<std::string> keys;
+  for (const Table *table : {&about(target).table(), &commonTable()})
+    for (const Row &row : *table)
+      keys.push_back(row.key);
+  return keys;
+}
+
+std::vector<std::string> notesOf(const Exported &exported) {
+  std::vector<std::string> notes;
+  for (const ExportDecision &decision : exported.decisions)
+    if (decision.kind == ExportDecision::Kind::Differs)
+      notes.push_back(fmt::format("{} = {}: {}", decision.key, decision.value, decision.text));
+  return notes;
+}
+
+Result<Exported> exportPlan(ExportTarget which, const ExportInput &input, const std::string &configName) {
+  const Target &target = about(which);
+  const CompletedPlan &completed = input.completed;
+  if (completed.cluster.mixed())
+    return Error{fmt::format(
+        "{} is a mixed cluster ({}): {} gives all ranks the same arguments and can't weigh stages by their devices; a "
+        "plan of at most {} ranks lies in the first group",
+        completed.cluster.name, devicesOf(completed.cluster), target.title, completed.cluster.groups.front().ranks())};
+  View view(input);
+  int64_t layers = input.model.layers + input.model.decoderLayers;
+  if (!input.model.known())
+    for (const StageLayers &run : completed.plan.stages)
+      layers = std::max(layers, run.layers ? run.layers->second + 1 : 0);
+  if (layers && view.pipeline > 1) {
+    auto cut = cutLayers(completed, input.job, layers);
+    if (!cut)
+      return cut.error();
+    view.cut = std::move(*cut);
+    std::vector<int64_t> counts = view.layersByPart();
+    view.evenCut = std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts.front(); });
+  }
+  Draft draft;
+  for (const auto &[key, value] : settings(view)) {
+    draft.key = key;
+    draft.value = value.dump();
+    const Row *row = rowOf(target.table(), key);
+    if (!row)
+      row = rowOf(commonTable(), key);
+    if (row)
+      row->write(view, draft);
+    else
+      draft.differs(fmt::format("{} is told nothing of it: kerf export does not know this key", target.title));
+  }
+  if (int64_t rest = view.ranks % view.devicesPerNode) {
+    draft.key = "mesh";
+    draft.value = fmt::format("{} ranks", view.ranks);
+    draft.differs(fmt::format("launchers start {} processes on every node, which are more: start {} on the last one by "
+                              "hand",
+                              view.devicesPerNode, rest));
+  }
+  std::vector<std::string> head = headOf(target, view, draft);
+  std::string torchrun = "torchrun --nnodes {} --nproc-per-node {} ";
+  Exported exported{"", "", std::move(draft.decisions)};
+  switch (which) {
+  case ExportTarget::Megatron:
+    exported.config = shellText(head, launchLine(view, draft, torchrun, "pretrain_gpt.py"), draft.arguments);
+    break;
+  case ExportTarget::TorchTitan:
+    exported.config = tomlText(head, draft.config);
+    exported.launch = launchLine(view, draft, torchrun, "-m torchtitan.train --job.config_file " + configName);
+    break;
+  case ExportTarget::DeepSpeed: {
+    exported.config = draft.config.dump(2) + "\n";
+    Json arguments = draft.arguments;
+    arguments["--deepspeed"] = true;
+    arguments["--deepspeed_config"] = configName;
+    exported.launch = launchLine(view, draft, "deepspeed --num_nodes {} --num_gpus {} ", "pretrain_gpt.py ") +
+                      fmt::format("{}", fmt::join(words(arguments), " "));
+    break;
+  }
+  case ExportTarget::NeMo: {
+    exported.config = yamlText(head, draft.config);
+    std::filesystem::path path(configName); // Hydra counts relative folders from the program's
+    std::string folder = path.is_absolute() ? path.parent_path().string() : "$PWD/" + path.parent_path().string();
+    exported.launch = launchLine(view, draft, torchrun,
+                                 fmt::format("examples/nlp/language_modeling/megatron_gpt_pretraining.py --config-path "
+                                             "\"{}\" --config-name {}",
+                                             folder, path.stem().string()));
+    break;
+  }
+  }
+  return exported;
+}
+
+} // namespace kerf

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// Megatron-LM: the arguments of pretrain_gpt.py that say how a step is executed.
+#include "Megatron.h"
+
+namespace kerf::exporting {
+
+namespace {
+
+/// Megatron FSDP takes tensor, context and expert parallelism, but no pipelines.
+bool fsdp(const View &view) { return view.sharding >= 2 && view.pipeline == 1; }
+
+void writeExpert(const View &view, Draft &out) {
+  if (view.expert == 1)
+    return out.idle("1");
+  if (!view.experts())
+    return out.expressed("the model has no experts: more data parallelism, from the number of ranks");
+  out.argument("--expert-model-parallel-size", view.expert);
+}
+
+/// Megatron's orders, outermost first: pp-dp-cp-tp, or dp-pp-cp-tp. Experts have groups of their own, next to tensor
+/// parallelism, which is a part of dp where no context parallelism lies between.
+void writeOrder(const View &view, Draft &out) {
+  bool both = view.expert > 1 && view.context > 1 && view.experts();
+  if (!both && view.orderIs({"stage", "data", "expert", "context", "model"}))
+    return out.expressed("tp-cp-ep-dp-pp, the default (innermost first)");
+  if (!both && (view.expert == 1 || !view.experts()) && view.orderIs({"data", "expert", "stage", "context", "model"}))
+    return out.argument("--use-tp-pp-dp-mapping");
+  out.differs(fmt::format("ranks lie as tp-cp-ep-dp-pp (innermost first), not as {} (outermost first){}: groups use "
+                          "other links than planned",
+                          orderText(view), both ? ", and groups of experts span those of context" : ""));
+}
+
+void writeSchedule(const View &view, Draft &out) {
+  const std::string &name = view.plan.schedule.name;
+  if (view.pipeline == 1)
+    return out.idle("one stage");
+  if (name == "1f1b")
+    return out.expressed("1F1B, what pipelines run without virtual stages");
+  if (name == "interleaved")
+    return out.expressed("interleaved 1F1B, what virtual stages run");
+  out.differs(fmt::format("1F1B runs instead{}", name == "gpipe"
+                                                     ? ", with less memory and the same bubble"
+                                                     : ": weight gradients are not put off into the bubble"));
+}
+
+void writeChunks(const View &view, Draft &out) {
+  if (view.chunks == 1)
+    return out.idle("one chunk a stage");
+  if (view.evenCut && !view.cut.empty())
+    return out.argument("--num-virtual-stages-per-pipeline-rank", view.chunks);
+  if (view.cut.empty()) {
+    out.argument("--num-virtual-stages-per-pipeline-rank", view.chunks);
+    return;
+  }
+  out.expressed("--pipeline-model-parallel-layout has a part for each chunk");
+}
+
+/// Only the first and the last stage differ, and the rest share evenly: two arguments say it.
+bool onlyEndsDiffer(const View &view, const std::vector<int64_t> &counts) {
+  for (size_t p = 1; p + 1 < counts.size(); ++p)
+    if (counts[p] != counts[1])
+      return false;
+  return view.chunks == 1 && counts.size() > 2 && counts.front() > 0 && counts.back() > 0;
+}
+
+/// "Ettt|ttt|ttL": E the embedding, t a layer, L the head and the loss.
+std::string layoutText(const std::vector<int64_t> &counts) {
+  std::string text = "E";
+  for (size_t p = 0; p < counts.size(); ++p) {
+    text += p ? "|" : "";
+    text += counts[p] > 1 ? fmt::format("t*{}", counts[p]) : counts[p] == 1 ? "t" : "";
+  }
+  return text + "L";
+}
+
+void writeStages(const View &view, Draft &out) {
+  if (view.pipeline == 1)
+    return out.idle("one stage");
+  if (view.evenCut)
+    return out.expressed("the same number of layers in each part, the default");
+  std::vector<int64_t> counts = view.layersByPart();
+  if (!onlyEndsDiffer(view, counts))
+    return out.argument("--pipeline-model-parallel-layout", layoutText(counts));
+  if (counts.front() != counts[1])
+    out.argument("--decoder-first-pipeline-num-layers", counts.front());
+  if (counts.back() != counts[1])
+    out.argument("--decoder-last-pipeline-num-layers", counts.back());
+}
+
+void writeRecompute(const View &view, Draft &out) {
+  noteMixedRecompute(view, out);
+  if (view.recompute == "none")
+    return out.expressed("no recomputation, the default");
+  out.argument("--recompute-granularity", view.recompute);
+  if (view.recompute == "selective")
+    return out.argument("--recompute-modules", "core_attn");
+  out.argument("--recompute-method", "uniform");
+  out.argument("--recompute-num-layers", 1);
+}
+
+void writeSharding(const View &view, Draft &out) {
+  noteMixedSharding(view, out);
+  if (view.sharding == 0)
+    return out.expressed("every rank has all states, the default");
+  out.argument("--use-distributed-optimizer");
+  if (view.sharding == 1)
+    return;
+  if (!fsdp(view))
+    return out.differs("Megatron FSDP has no pipelines: the distributed optimizer cuts the states alone, gradients and "
+                       "parameters stay whole and take more memory");
+  out.argument("--use-megatron-fsdp");
+  out.argument("--data-parallel-sharding-strategy", view.sharding == 2 ? "optim_grads" : "optim_grads_params");
+  out.argument("--ckpt-format", "fsdp_dtensor");
+}
+
+void writeSequenceParallel(const View &view, Draft &out) {
+  if (!view.sequenceParallel)
+    return out.expressed("off, the default");
+  if (view.tensor == 1)
+    return out.idle("mesh.model is 1");
+  out.argument("--sequence-parallel");
+}
+
+void writeOverlap(const View &view, Draft &out) {
+  bool gradients = view.overlaps("gradients"), shards = view.sharding >= 1;
+  if (gradients)
+    out.argument("--overlap-grad-reduce");
+  if (view.overlaps("parameters") && shards) {
+    if (gradients)
+      out.argument("--overlap-param-gather");
+    else
+      out.differs("gathers of parameters overlap only together with gradients (--overlap-grad-reduce): they do not");
+  }
+  if (view.tensor > 1 && !view.overlaps("tensor"))
+    out.differs(
+        "sums of input gradients always run beside the weights' gradients (without \"tensor\" in the plan too)");
+  if (view.pipeline == 1)
+    return out.expressed("what is not listed is off, the default");
+  if (view.chunks == 1) {
+    if (view.overlaps("stage"))
+      out.differs("sends between stages overlap with compute only under the interleaved schedule: here stages wait");
+  } else if (!view.overlaps("stage")) {
+    if (view.pipeline > 2)
+      out.argument("--no-overlap-p2p-communication");
+    else
+      out.differs("with two stages and chunks sends always overlap (without \"stage\" in the plan too)");
+  }
+  out.expressed("what is not listed is off, the default");
+}
+
+void writeGradientDtype(const View &view, Draft &out) {
+  const std::string &type = view.plan.gradientDtype, &dtype = view.in.job.dtype;
+  bool b16 = dtype == "bf16" || dtype == "f8";
+  if ((b16 || dtype == "f16") && type == "f32")
+    return out.argument("--accumulate-allreduce-grads-in-fp32");
+  if (b16 && type == "bf16")
+    return out.argument("--grad-reduce-in-bf16");
+  if ((dtype == "f16" && type == "f16") || (dtype == "f32" && type == "f32"))
+    return out.expressed("gradients have the parameters' type, the default");
+  out.differs(fmt::format("gradients of {} parameters are {}", dtype, b16 ? "f32 or bf16: f32" : "of their type"));
+}
+
+void writeAttention(const View &view, Draft &out) { out.argument("--attention-backend", view.plan.attention); }
+
+void writeContextStyle(const View &view, Draft &out) {
+  if (view.context == 1)
+    return out.idle("mesh.context is 1");
+  out.argument("--cp-comm-type", view.plan.contextStyle == "ring" ? "p2p" : "a2a");
+}
+
+void writeAccumulation(const View &view, Draft &out) {
+  if (fsdp(view))
+    out.argument("--no-gradient-accumulation-fusion");
+  if (view.plan.gradientAccumulation == "kernel")
+    return out.argument("--no-gradient-accumulation-fusion");
+  if (fsdp(view))
+    return out.differs("Megatron FSDP runs without the fusion: a pointwise kernel adds");
+  out.expressed("products add to the sum, the default");
+}
+
+void writeGathers(const View &view, Draft &out) {
+  if (view.sharding < 3 || !fsdp(view))
+    return out.idle("parameters are whole on every rank");
+  if (view.plan.parameterGathers == "layer")
+    return out.expressed("Megatron FSDP's units are transformer layers");
+  out.differs("Megatron FSDP gathers layer by layer, not tensor by tensor");
+}
+
+void writeSends(const View &view, Draft &out) {
+  if (view.pipeline == 1 || view.tensor == 1)
+    return out.idle("no ranks of model that hold the same activations send to another stage");
+  if (view.sequenceParallel)
+    return out.expressed("each rank of model sends its share of the sequence");
+  if (view.plan.stageSends == "whole")
+    return out.expressed("each rank of model sends the whole activations, the default");
+  out.differs("without sequence parallelism each rank of model sends the whole activations");
+}
+
+void writeDtype(const View &view, Draft &out) {
+  const std::string &dtype = view.in.job.dtype;
+  if (dtype == "bf16" || dtype == "f8")
+    out.argument("--bf16");
+  if (dtype == "f8")
+    return out.argument("--fp8-format", "hybrid");
+  if (dtype == "f16")
+    return out.argument("--fp16");
+  if (dtype == "f64")
+    return out.differs("there is no f64: f32");
+  if (dtype == "f32")
+    out.expressed("f32, the default");
+}
+
+Table executionTable() {
+  return {
+      {"mesh.stage", [](const View &v, Draft &out) { out.argument("--pipeline-model-parallel-size", v.pipeline); }},
+      {"mesh.data",
+       [](const View &v, Draft &out) {
+         out.expressed(fmt::format("{} ranks / (tp {} x cp {} x pp {})", v.ranks, v.tensor, v.context, v.pipeline));
+       }},
+      {"mesh.context", [](const View &v, Draft &out) { out.argument("--context-parallel-size", v.context); }},
+      {"mesh.expert", writeExpert},
+      {"mesh.model",
+       [](const View &v, Draft &out) {
+         out.argument("--tensor-model-parallel-size", v.tensor);
+         if ((v.tensor > 1 || v.context > 1) && !fsdp(v))
+           out.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"; // asked for before Blackwell; FSDP refuses it
+       }},
+      {"order", writeOrder},
+      {"global_batch", [](const View &v, Draft &out) { out.argument("--global-batch-size", v.plan.globalBatch); }},
+      {"microbatch", [](const View &v, Draft &out) { out.argument("--micro-batch-size", v.plan.microbatch); }},
+      {"schedule.name", writeSchedule},
+      {"schedule.chunks", writeChunks},
+      {"schedule.variant",
+       [](const View &v, Draft &out) {
+         v.pipeline == 1 ? out.idle("one stage") : out.differs("there are no zero-bubble schedules: 1F1B");
+       }},
+      {"stages", writeStages},
+      {"recompute", writeRecompute},
+      {"optimizer_sharding", writeSharding},
+      {"sequence_parallel", writeSequenceParallel},
+      {"overlap", writeOverlap},
+      {"gradient_dtype", writeGradientDtype},
+      {"attention", writeAttention},
+      {"context_style", writeContextStyle},
+      {"gradient_accumulation", writeAccumulation},
+      {"parameter_gathers", writeGathers},
+      {"stage_sends", writeSends},
+      {"dtype", writeDtype},
+  };
+}
+
+} // namespace
+
+const Table &megatronTable() {
+  static const Table table = [] {
+    Table all = executionTable();
+    for (const Table &more : {megatronModelTable(), megatronOptimizerTable()})
+      all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }();
+  return table;
+}
+
+} // namespace kerf::exporting

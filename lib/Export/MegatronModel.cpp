@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model's sizes and the optimizer as arguments of Megatron-LM and of Megatron-DeepSpeed, which have most in common.
+#include "Megatron.h"
+
+#include <cmath>
+
+namespace kerf::exporting {
+
+namespace {
+
+/// A row that is one argument with a member of the sizes.
+template <typename Value> Row size(const char *key, const char *name, Value ModelSizes::*member) {
+  return {key, [name, member](const View &view, Draft &out) { out.argument(name, view.model.*member); }};
+}
+
+/// A row of something that the program does not have.
+Row without(const char *key, const char *text) {
+  return {key, [text](const View &, Draft &out) { out.differs(text); }};
+}
+
+void writeKvHeads(const View &view, Draft &out) {
+  if (view.model.groups == view.model.heads)
+    return out.expressed("as many as heads, the default");
+  out.argument("--group-query-attention");
+  out.argument("--num-query-groups", view.model.groups);
+}
+
+void writePositions(const View &view, Draft &out) {
+  // The table of positions, or, without one, a limit that must hold the sequence.
+  out.argument("--max-position-embeddings", std::max(view.model.positions, view.model.sequence));
+}
+
+void writeVocabulary(const View &view, Draft &out) {
+  out.argument("--vocab-size", view.model.vocabulary);
+  out.argument("--make-vocab-size-divisible-by", 1); // pads to a multiple of the tensor ranks only, as Kerf does
+}
+
+void writeNorm(const View &view, Draft &out) {
+  out.argument("--normalization", view.model.norm == "layer" ? "LayerNorm" : "RMSNorm");
+  if (view.model.norm == "rms-plus-one")
+    out.argument("--apply-layernorm-1p");
+}
+
+/// A bias is fused with GELU in its tanh form, and GELU alone is the one by erf.
+void writeActivation(const View &view, Draft &out) {
+  const ModelSizes &m = view.model;
+  if (m.gated && m.activation == "silu")
+    return out.argument("--swiglu");
+  if (!m.gated && m.activation == "gelu")
+    return out.argument("--no-bias-gelu-fusion");
+  if (!m.gated && m.activation == "gelu-tanh" && m.mlpBias)
+    return out.expressed("GELU by tanh, fused with the bias, the default");
+  out.differs(fmt::format("there is no such activation: {}", m.gated ? "SwiGLU (--swiglu) is the nearest" : "GELU"));
+  if (m.gated)
+    out.argument("--swiglu");
+}
+
+void writePosition(const View &view, Draft &out) {
+  const std::string &kind = view.model.position;
+  if (kind == "learned")
+    return out.argument("--position-embedding-type", "learned_absolute");
+  if (kind == "rotary")
+    return out.argument("--position-embedding-type", "rope");
+  out.argument("--position-embedding-type", "none");
+  out.differs(fmt::format("there are no {} positions for this program: none", kind));
+}
+
+void writeRotaryScaling(const View &view, Draft &out) {
+  double factor = view.model.rotaryFactor;
+  if (view.model.rotaryScaling == "llama3") {
+    out.argument("--use-rope-scaling");
+    return out.argument("--rope-scaling-factor", factor);
+  }
+  if (view.model.rotaryScaling == "yarn") {
+    out.argument("--rope-type", "yarn");
+    out.argument("--rotary-scaling-factor", factor);
+    if (!view.model.keyValueLatent)
+      out.differs("YaRN is for latent attention: it is refused here");
+    return;
+  }
+  if (factor != std::floor(factor))
+    return out.differs(fmt::format("only whole factors: positions are not stretched by {}", factor));
+  out.argument("--rotary-seq-len-interpolation-factor", int64_t(factor));
+}
+
+void writeResidual(const View &view, Draft &out) {
+  if (view.model.residual == "pre")
+    return out.expressed("norms before attention and MLP, the default");
+  out.differs("norms stand before attention and MLP, one after the other");
+}
+
+void writeBiases(const View &view, Draft &out) {
+  const ModelSizes &m = view.model;
+  if (m.queryKeyValueBias && m.outputBias && m.mlpBias)
+    return out.expressed("all products have one, the default");
+  if (m.experts && m.queryKeyValueBias && m.outputBias)
+    return out.expressed("all products have one, the default");
+  out.argument("--disable-bias-linear");
+  if (m.queryKeyValueBias)
+    out.argument("--add-qkv-bias");
+  if (m.outputBias || m.mlpBias)
+    out.differs(
+        "biases are those of all products, of queries, keys and values, or none: those of the rest are left out");
+}
+
+void writeTied(const View &view, Draft &out) {
+  if (view.model.tiedEmbeddings)
+    return out.expressed("tied, the default");
+  out.argument("--untie-embeddings-and-output-weights");
+}
+
+void writeDropout(const View &view, Draft &out) {
+  if (view.model.dropout)
+    return out.differs("its probabilities are not taken over: 0.1 for attention and for hidden states, the default");
+  out.argument("--attention-dropout", 0.0);
+  out.argument("--hidden-dropout", 0.0);
+}
+
+void writeExperts(const View &view, Draft &out) {
+  out.argument("--num-experts", view.model.experts);
+  out.argument("--moe-token-dispatcher-type", "alltoall");
+  if (view.in.job.dtype == "bf16" || view.in.job.dtype == "f8")
+    out.argument("--moe-grouped-gemm"); // the products of all experts of a rank in one call; for bf16 only
+}
+
+void writeExpertWeights(const View &view, Draft &out) {
+  if (view.model.choicesAddToOne)
+    return out.expressed("softmax over the chosen experts, the default");
+  out.argument("--moe-router-pre-softmax");
+}
+
+void writeSharedExpert(const View &view, Draft &out) {
+  out.argument("--moe-shared-expert-intermediate-size", view.model.sharedInner);
+  if (view.model.sharedGate)
+    out.differs("the shared expert's result is added without the number that a token's gate multiplies it by");
+}
+
+/// Which layers have experts, as Python: ([0]*3+[1]*58).
+void writeDenseLayers(const View &view, Draft &out) {
+  int64_t dense = view.model.denseLayers;
+  out.argument("--moe-layer-freq", fmt::format("([0]*{}+[1]*{})", dense, view.model.layers - dense));
+}
+
+void writeRouter(const View &view, Draft &out) {
+  out.argument("--moe-router-score-function", "sigmoid");
+  out.argument("--moe-router-enable-expert-bias");
+}
+
+void writeExpertGroups(const View &view, Draft &out) {
+  out.argument("--moe-router-num-groups", view.model.expertGroups);
+  out.argument("--moe-router-group-topk", view.model.chosenGroups);
+}
+
+void writeLatent(const View &view, Draft &out) {
+  const ModelSizes &m = view.model;
+  out.argument("--multi-latent-attention");
+  out.argument("--qk-layernorm"); // of the latents
+  if (m.queryLatent)
+    out.argument("--q-lora-rank", m.queryLatent);
+  out.argument("--kv-lora-rank", m.keyValueLatent);
+  out.argument("--qk-head-dim", m.headSize - m.rotated);
+  out.argument("--qk-pos-emb-head-dim", m.rotated);
+  out.argument("--v-head-dim", m.valueSize);
+}
+
+void writeCapacity(const View &view, Draft &out) {
+  if (!view.in.expertCapacity || std::isinf(*view.in.expertCapacity))
+    return out.expressed("no token is dropped, the default");
+  out.argument("--moe-expert-capacity-factor", *view.in.expertCapacity);
+  out.argument("--moe-pad-expert-input-to-capacity");
+}
+
+void writeOptimizer(const View &view, Draft &out) {
+  out.argument("--optimizer", view.in.optimizer.kind == "adamw" ? "adam" : "sgd");
+  if (view.in.optimizer.kind == "sgd" && view.sharding > 0)
+    out.differs("the distributed optimizer is for Adam: SGD is refused there");
+}
+
+void writeWeightDecay(const View &view, Draft &out) {
+  out.argument("--weight-decay", view.in.optimizer.weightDecay);
+  if (view.in.optimizer.weightDecay > 0)
+    out.differs("biases and norms have no decay, whatever the plan's optimizer does");
+}
+
+Table sharedModelTable() {
+  return {
+      {"model.sizes",
+       [](const View &, Draft &out) {
+         out.differs("sizes are not known of an export: --num-layers, --hidden-size, --num-attention-heads, "
+                     "--seq-length, --max-position-embeddings and the model's forms are left out, add them");
+       }},
+      {"model.family", [](const View &, Draft &out) { out.idle("said by its sizes and forms"); }},
+      {"model.task", noteTask},
+      size("model.layers", "--num-layers", &ModelSizes::layers),
+      without("model.decoder_layers", "the program has no encoder beside a decoder: these layers are left out"),
+      size("model.hidden_size", "--hidden-size", &ModelSizes::hidden),
+      size("model.heads", "--num-attention-heads", &ModelSizes::heads),
+      size("model.head_size", "--kv-channels", &ModelSizes::headSize),
+      size("model.ffn_size", "--ffn-hidden-size", &ModelSizes::inner),
+      {"model.vocabulary", writeVocabulary},
+      {"model.positions", writePositions},
+      size("model.sequence", "--seq-length", &ModelSizes::sequence),
+      {"model.activation", writeActivation},
+      size("model.rotary_fraction", "--rotary-percent", &ModelSizes::rotaryFraction),
+      {"model.residual", writeResidual},
+      {"model.tied_embeddings", writeTied},
+      without("model.embedding_norm", "there is no norm after the embedding"),
+      without("model.scaled_embedding", "the embedding is not scaled by the square root of the hidden size"),
+      {"model.dropout", writeDropout},
+  };
+}
+
+} // namespace
+
+Table megatronModelTable() {
+  Table table = sharedModelTable();
+  Table core = {
+      {"model.kv_heads", writeKvHeads},
+      {"model.norm", writeNorm},
+      size("model.norm_epsilon", "--norm-epsilon", &ModelSizes::epsilon),
+      {"model.position", writePosition},
+      {"model.rotary_base",
+       [](const View &view, Draft &out) { out.argument("--rotary-base", int64_t(view.model.rotaryBase)); }},
+      {"model.rotary_scaling", writeRotaryScaling},
+      {"model.window",
+       [](const View &view, Draft &out) {
+         out.argument("--window-size", fmt::format("{},0", view.model.window - 1)); // before it, after it
+       }},
+      {"model.biases", writeBiases},
+      {"model.query_key_norm",
+       [](const View &view, Draft &out) {
+         out.argument("--qk-layernorm");
+         if (view.model.queryKeyNorm == "all-heads")
+           out.differs("queries and keys are normalized head by head, not over all heads together");
+       }},
+      {"model.latent_attention", writeLatent},
+      {"model.experts", writeExperts},
+      size("model.experts_per_token", "--moe-router-topk", &ModelSizes::choices),
+      size("model.expert_ffn_size", "--moe-ffn-hidden-size", &ModelSizes::expertInner),
+      {"model.expert_weights_add_to_one", writeExpertWeights},
+      {"model.shared_expert_ffn_size", writeSharedExpert},
+      {"model.dense_layers", writeDenseLayers},
+      {"model.router", writeRouter},
+      {"model.expert_groups", writeExpertGroups},
+      size("model.expert_weights_scale", "--moe-router-topk-scaling-factor", &ModelSizes::routedScale),
+      {"model.expert_capacity", writeCapacity},
+  };
+  table.insert(table.end(), core.begin(), core.end());
+  return table;
+}
+
+Table megatronDeepSpeedModelTable() {
+  Table table = sharedModelTable();
+  Table fork = {
+      size("model.kv_heads", "--num-key-value-heads", &ModelSizes::groups),
+      {"model.norm",
+       [](const View &view, Draft &out) {
+         out.argument("--normalization", view.model.norm == "layer" ? "layernorm" : "rmsnorm");
+         if (view.model.norm == "rms-plus-one")
+           out.differs("an RMS norm's scale is its weight, not 1 + weight");
+       }},
+      size("model.norm_epsilon", "--layernorm-epsilon", &ModelSizes::epsilon),
+      {"model.position",
+       [](const View &view, Draft &out) {
+         if (view.model.position == "learned")
+           return out.expressed("a table of positions, the default");
+         if (view.model.position == "rotary")
+           return out.argument("--use-rotary-position-embeddings");
+         out.argument("--no-position-embedding");
+         out.differs(fmt::format("there are no {} positions for this program: none", view.model.position));
+       }},
+      {"model.rotary_base",
+       [](const View &view, Draft &out) {
+         out.argument("--rotary-position-embeddings-theta", int64_t(view.model.rotaryBase));
+       }},
+      without("model.rotary_scaling", "rotary positions are not stretched"),
+      without("model.window", "a token sees all before it"),
+      {"model.biases",
+       [](const View &view, Draft &out) {
+         const ModelSizes &m = view.model;
+         if (m.queryKeyValueBias && m.outputBias && (m.mlpBias || m.experts))
+           return out.expressed("all products have one, the default");
+         out.argument("--disable-bias-linear");
+         if (m.queryKeyValueBias || m.outputBias || m.mlpBias)
+           out.differs("all products have a bias or none: none");
+       }},
+      without("model.query_key_norm", "queries and keys are not normalized"),
+      {"model.experts",
+       [](const View &view, Draft &out) {
+         out.argument("--num-experts", view.model.experts);
+         out.argument("--expert-interval", 1);
+         out.argument("--create-moe-param-group");
+         if (view.pipeline > 1)
+           out.differs("DeepSpeed's pipelines have no layers with experts: this plan does not run there");
+       }},
+      {"model.experts_per_token", [](const View &view, Draft &out) { out.argument("--topk", view.model.choices); }},
+      {"model.expert_ffn_size",
+       [](const View &view, Draft &out) { out.argument("--ffn-hidden-size", view.model.expertInner); }},
+      {"model.expert_weights_add_to_one",
+       [](const View &view, Draft &out) {
+         if (view.model.choicesAddToOne)
+           return out.expressed("the gate normalizes the weights of a token's choices");
+         out.differs("the gate normalizes the weights of a token's choices");
+       }},
+      without("model.latent_attention", "there is no latent attention: keys and values of all heads are stored whole"),
+      without("model.shared_expert_ffn_size", "no expert is shared by all tokens: it is left out"),
+      without("model.dense_layers", "every layer has experts"),
+      without("model.router", "experts are chosen and weighted by a softmax"),
+      without("model.expert_groups", "experts are chosen among all"),
+      without("model.expert_weights_scale", "weights of a token's choices are not scaled"),
+      {"model.expert_capacity",
+       [](const View &view, Draft &out) {
+         if (!view.in.expertCapacity || std::isinf(*view.in.expertCapacity))
+           return out.argument("--disable-moe-token-dropping");
+         out.argument("--moe-train-capacity-factor", *view.in.expertCapacity);
+       }},
+  };
+  table.insert(table.end(), fork.begin(), fork.end());
+  return table;
+}
+
+Table megatronOptimizerTable() {
+  return {
+      {"optimizer.kind", writeOptimizer},
+      {"optimizer.beta1", [](const View &v, Draft &out) { out.argument("--adam-beta1", v.in.optimizer.beta1); }},
+      {"optimizer.beta2", [](const View &v, Draft &out) { out.argument("--adam-beta2", v.in.optimizer.beta2); }},
+      {"optimizer.epsilon", [](const View &v, Draft &out) { out.argument("--adam-eps", v.in.optimizer.epsilon); }},
+      {"optimizer.momentum",
+       [](const View &v, Draft &out) { out.argument("--sgd-momentum", v.in.optimizer.momentum); }},
+      {"optimizer.weight_decay", writeWeightDecay},
+      without("optimizer.no_decay", "which parameters have no decay is the program's choice: biases and norms"),
+      {"optimizer.clip_norm", [](const View &v, Draft &out) { out.argument("--clip-grad", v.in.optimizer.clipNorm); }},
+  };
+}
+
+} // namespace kerf::exporting

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// TorchTitan: the TOML of a job. Models are not described there but registered in Python under a flavor.
+#include "View.h"
+
+namespace kerf::exporting {
+
+namespace {
+
+struct Flavor {
+  const char *name;
+  int64_t hidden, layers, heads, groups, inner;
+};
+/// torchtitan/models/llama3/__init__.py
+constexpr Flavor kLlama3[] = {
+    {"8B", 4096, 32, 32, 8, 14336}, {"70B", 8192, 80, 64, 8, 28672}, {"405B", 16384, 126, 128, 8, 53248}};
+
+const Flavor *flavorOf(const ModelSizes &m) {
+  if (m.family != "llama" || m.rotaryBase != 500000 || m.tiedEmbeddings || m.queryKeyValueBias || m.mlpBias)
+    return nullptr;
+  for (const Flavor &f : kLlama3)
+    if (m.hidden == f.hidden && m.layers == f.layers && m.heads == f.heads && m.groups == f.groups &&
+        m.inner == f.inner)
+      return &f;
+  return nullptr;
+}
+
+void writeFamily(const View &view, Draft &out) {
+  const ModelSizes &m = view.model;
+  if (const Flavor *flavor = flavorOf(m)) {
+    out.file("model.name", "llama3");
+    return out.file("model.flavor", flavor->name);
+  }
+  out.differs(fmt::format("no flavor of TorchTitan's has these sizes: register one in Python and name it in model.name "
+                          "and model.flavor (width {}, {} layers, {} heads, {} key/value heads, MLP {}{})",
+                          m.hidden, m.layers, m.heads, m.groups, m.experts ? m.expertInner : m.inner,
+                          m.experts ? fmt::format(", {} experts, {} of them for a token", m.experts, m.choices) : ""));
+}
+
+/// What is registered with the flavor.
+Row ofFlavor(const char *key) {
+  return {key, [](const View &view, Draft &out) {
+            flavorOf(view.model) ? out.expressed("of the flavor")
+                                 : out.idle("registered with the flavor: model.family");
+          }};
+}
+
+/// DDP stands alone: beside tensor, context, expert or pipeline parallelism parameters are sharded (FSDP).
+bool replicates(const View &view) {
+  return view.sharding == 0 && view.tensor == 1 && view.context == 1 && view.pipeline == 1 &&
+         (view.expert == 1 || !view.experts());
+}
+
+void writeData(const View &view, Draft &out) {
+  out.file("parallelism.data_parallel_replicate_degree", replicates(view) ? view.samplers() : 1);
+  out.file("parallelism.data_parallel_shard_degree", replicates(view) ? 1 : view.samplers());
+}
+
+void writeExpert(const View &view, Draft &out) {
+  if (view.expert == 1)
+    return out.idle("1");
+  if (!view.experts())
+    return out.expressed("the model has no experts: part of data_parallel_shard_degree");
+  if (view.expert % view.context != 0)
+    return out.differs(fmt::format("expert parallelism spans the {} ranks of context and must be a multiple of them: "
+                                   "off, every rank has all experts",
+                                   view.context));
+  out.file("parallelism.expert_parallel_degree", view.expert);
+  if (view.tensor > 1)
+    out.file("parallelism.expert_tensor_parallel_degree", view.tensor);
+  if (view.context > 1)
+    out.differs("groups of experts span the ranks of context: they use other links than planned");
+}
+
+void writeOrder(const View &view, Draft &out) {
+  if (view.orderIs({"stage", "data", "expert", "context", "model"}))
+    return out.expressed("pp, dp, cp, tp (outermost first), the only order");
+  out.differs(
+      fmt::format("ranks lie as pp, dp, cp, tp (outermost first), not as {}: groups use other links than planned",
+                  orderText(view)));
+}
+
+void writeMicrobatch(const View &view, Draft &out) {
+  if (view.pipeline == 1)
+    return out.file("training.local_batch_size", view.plan.microbatch);
+  out.file("training.local_batch_size", view.plan.globalBatch / view.samplers());
+  out.file("parallelism.pipeline_parallel_microbatch_size", view.plan.microbatch);
+}
+
+void writeSchedule(const View &view, Draft &out) {
+  if (view.pipeline == 1)
+    return out.idle("one stage");
+  const std::string &name = view.plan.schedule.name;
+  const char *theirs = name == "gpipe" ? "GPipe" : name == "interleaved" ? "Interleaved1F1B" : "1F1B";
+  out.file("parallelism.pipeline_parallel_schedule", theirs);
+  if (name == "zero-bubble")
+    out.differs("1F1B runs instead: PyTorch's zero-bubble schedules want two chunks or more a stage");
+}
+
+void writeStages(const View &view, Draft &out) {
+  if (view.pipeline == 1)
+    return out.idle("one stage");
+  if (view.cut.empty())
+    return out.differs("modules of the stages can't be listed without knowing the layers: TorchTitan divides them, one "
+                       "layer less in the first and in the last stage");
+  Json parts = Json::array();
+  for (size_t p = 0; p < view.cut.size(); ++p) {
+    Json modules = Json::array();
+    if (p == 0)
+      modules.push_back("tok_embeddings");
+    for (int64_t layer = view.cut[p].first; layer < view.cut[p].second; ++layer)
+      modules.push_back(fmt::format("layers.{}", layer));
+    if (p + 1 == view.cut.size())
+      for (const char *module : {"norm", "output"})
+        modules.push_back(module);
+    parts.push_back(modules);
+  }
+  out.file("parallelism.module_fqns_per_model_part", parts);
+}
+
+void writeRecompute(const View &view, Draft &out) {
+  noteMixedRecompute(view, out);
+  out.file("activation_checkpoint.mode", view.recompute);
+  if (view.recompute != "selective")
+    return;
+  out.file("activation_checkpoint.selective_ac_option", "op");
+  out.differs("attention's core is what is kept: results of attention and of every second product stay, all else is "
+              "recomputed");
+}
+
+void writeSharding(const View &view, Draft &out) {
+  noteMixedSharding(view, out);
+  if (replicates(view))
+    return out.expressed("data_parallel_replicate_degree: every rank has all states");
+  out.file("parallelism.fsdp_reshard_after_forward", view.sharding == 3 ? "always" : "never");
+  if (view.sharding == 0)
+    out.differs("DDP stands alone: beside other axes FSDP shards parameters, gradients and states, and gathers the "
+                "parameters once a forward");
+  if (view.sharding == 1 || view.sharding == 2)
+    out.differs("FSDP shards the parameters too and gathers them once a forward: less memory, a gather more");
+}
+
+void writeSequenceParallel(const View &view, Draft &out) {
+  if (view.tensor == 1)
+    return out.idle("mesh.model is 1");
+  if (view.sequenceParallel)
+    return out.expressed("a part of tensor parallelism, always");
+  out.differs("tensor parallelism always comes with sequence parallelism");
+}
+
+void writeOverlap(const View &view, Draft &out) {
+  bool fsdp = !replicates(view);
+  if (!view.overlaps("gradients"))
+    out.differs("reductions of gradients always run beside the backward (without \"gradients\" in the plan too)");
+  if (fsdp && !view.overlaps("parameters"))
+    out.differs("FSDP always gathers one layer ahead (without \"parameters\" in the plan too)");
+  if (view.tensor > 1 && view.overlaps("tensor")) {
+    out.file("parallelism.enable_async_tensor_parallel", true);
+    out.file("compile.enable", true); // asynchronous tensor parallelism works on compiled models
+    out.differs("asynchronous tensor parallelism overlaps the forward's collectives too");
+  }
+  if (view.pipeline > 1)
+    out.differs(fmt::format("whether sends overlap is the choice of PyTorch's schedules{}",
+                            view.overlaps("stage") ? "" : " (without \"stage\" in the plan too)"));
+  out.expressed("the rest is FSDP's behaviour");
+}
+
+void writeAccumulation(const View &view, Draft &out) {
+  if (view.plan.gradientAccumulation == "kernel")
+    return out.expressed("autograd adds with a kernel");
+  out.differs("autograd adds with a kernel, not the products");
+}
+
+void writeGathers(const View &view, Draft &out) {
+  if (replicates(view))
+    return out.idle("parameters are whole on every rank");
+  if (view.plan.parameterGathers == "layer")
+    return out.expressed("FSDP wraps transformer layers");
+  out.differs("FSDP gathers layer by layer, not tensor by tensor");
+}
+
+void writeSends(const View &view, Draft &out) {
+  if (view.pipeline == 1 || view.tensor == 1)
+    return out.idle("no ranks of model that hold the same activations send to another stage");
+  if (view.plan.stageSends == "scattered")
+    return out.expressed("each rank of model sends its share of the sequence");
+  out.differs("each rank of model sends its share of the sequence, not the whole");
+}
+
+void writeDtype(const View &view, Draft &out) {
+  const std::string &dtype = view.in.job.dtype;
+  bool whole = dtype == "f32" || dtype == "f64";
+  out.file("training.mixed_precision_param", whole ? "float32" : "bfloat16");
+  if (dtype == "f8")
+    out.file("model.converters", Json::array({"quantize.linear.float8"}));
+  if (dtype == "f16" || dtype == "f64")
+    out.differs(fmt::format("there is no {}: {}", dtype, whole ? "float32" : "bfloat16"));
+}
+
+void writeClipNorm(const View &view, Draft &out) {
+  double norm = view.in.optimizer.clipNorm;
+  out.file("training.max_norm", norm > 0 ? norm : 1e30); // gradients are always clipped: at a norm that none has
+}
+
+} // namespace
+
+const Table &torchTitanTable() {
+  static const Table table = {
+      {"model.sizes",
+       [](const View &, Draft &out) {
+         out.differs("model.name, model.flavor and training.seq_len are left out: sizes are not known of an export");
+       }},
+      {"model.family", writeFamily},
+      {"model.task", noteTask},
+      ofFlavor("model.layers"),
+      ofFlavor("model.decoder_layers"),
+      ofFlavor("model.hidden_size"),
+      ofFlavor("model.heads"),
+      ofFlavor("model.kv_heads"),
+      ofFlavor("model.head_size"),
+      ofFlavor("model.ffn_size"),
+      ofFlavor("model.vocabulary"),
+      ofFlavor("model.positions"),
+      {"model.sequence", [](const View &v, Draft &out) { out.file("training.seq_len", v.model.sequence); }},
+      ofFlavor("model.norm"),
+      ofFlavor("model.norm_epsilon"),
+      ofFlavor("model.activation"),
+      ofFlavor("model.position"),
+      ofFlavor("model.rotary_base"),
+      ofFlavor("model.rotary_fraction"),
+      ofFlavor("model.rotary_scaling"),
+      ofFlavor("model.window"),
+      ofFlavor("model.residual"),
+      ofFlavor("model.biases"),
+      ofFlavor("model.query_key_norm"),
+      ofFlavor("model.tied_embeddings"),
+      ofFlavor("model.embedding_norm"),
+      ofFlavor("model.scaled_embedding"),
+      ofFlavor("model.experts"),
+      ofFlavor("model.experts_per_token"),
+      ofFlavor("model.expert_ffn_size"),
+      ofFlavor("model.expert_weights_add_to_one"),
+      ofFlavor("model.shared_expert_ffn_size"),
+      ofFlavor("model.dense_layers"),
+      ofFlavor("model.router"),
+      ofFlavor("model.expert_groups"),
+      ofFlavor("model.expert_weights_scale"),
+      ofFlavor("model.latent_attention"),
+      {"model.expert_capacity",
+       [](const View &v, Draft &out) {
+         if (!v.in.expertCapacity || *v.in.expertCapacity > 1e300)
+           return out.expressed("no token is dropped, the only way");
+         out.differs("experts take all their tokens: none is dropped, and memory follows the routing");
+       }},
+      {"model.dropout",
+       [](const View &v, Draft &out) {
+         v.model.dropout ? out.differs("there is no dropout") : out.expressed("there is none");
+       }},
+      {"mesh.stage", [](const View &v, Draft &out) { out.file("parallelism.pipeline_parallel_degree", v.pipeline); }},
+      {"mesh.data", writeData},
+      {"mesh.context", [](const View &v, Draft &out) { out.file("parallelism.context_parallel_degree", v.context); }},
+      {"mesh.expert", writeExpert},
+      {"mesh.model", [](const View &v, Draft &out) { out.file("parallelism.tensor_parallel_degree", v.tensor); }},
+      {"order", writeOrder},
+      {"global_batch", [](const View &v, Draft &out) { out.file("training.global_batch_size", v.plan.globalBatch); }},
+      {"microbatch", writeMicrobatch},
+      {"schedule.name", writeSchedule},
+      {"schedule.chunks",
+       [](const View &v, Draft &out) {
+         if (v.chunks == 1)
+           return out.idle("one chunk a stage");
+         if (!v.cut.empty())
+           return out.expressed("parallelism.module_fqns_per_model_part has a part for each chunk");
+         out.differs("two chunks a stage, the default: parts can't be listed without knowing the layers");
+       }},
+      {"schedule.variant",
+       [](const View &v, Draft &out) {
+         v.pipeline == 1 ? out.idle("one stage") : out.differs("there is no such zero-bubble schedule: 1F1B");
+       }},
+      {"stages", writeStages},
+      {"recompute", writeRecompute},
+      {"optimizer_sharding", writeSharding},
+      {"sequence_parallel", writeSequenceParallel},
+      {"overlap", writeOverlap},
+      {"gradient_dtype",
+       [](const View &v, Draft &out) {
+         out.file("training.mixed_precision_reduce", "float32");
+         if (v.plan.gradientDtype != "f32")
+           out.differs("gradients are reduced in float32, the only type");
+       }},
+      {"attention",
+       [](const View &v, Draft &out) {
+         if (v.plan.attention == "fused")
+           return out.expressed("scaled_dot_product_attention, the only one");
+         out.differs("attention is fused (scaled_dot_product_attention): less memory than planned");
+       }},
+      {"context_style",
+       [](const View &v, Draft &out) {
+         if (v.context == 1)
+           return out.idle("mesh.context is 1");
+         out.file("parallelism.context_parallel_rotate_method", "alltoall");
+         if (v.plan.contextStyle == "ulysses")
+           out.differs("ring attention runs instead: keys and values pass round");
+       }},
+      {"gradient_accumulation", writeAccumulation},
+      {"parameter_gathers", writeGathers},
+      {"stage_sends", writeSends},
+      {"dtype", writeDtype},
+      {"optimizer.kind",
+       [](const View &v, Draft &out) {
+         out.file("optimizer.name", "AdamW");
+         if (v.in.optimizer.kind != "adamw")
+           out.differs("there is no SGD: AdamW, whose states take memory that the plan does not count");
+       }},
+      {"optimizer.beta1", [](const View &v, Draft &out) { out.file("optimizer.beta1", v.in.optimizer.beta1); }},
+      {"optimizer.beta2", [](const View &v, Draft &out) { out.file("optimizer.beta2", v.in.optimizer.beta2); }},
+      {"optimizer.epsilon", [](const View &v, Draft &out) { out.file("optimizer.eps", v.in.optimizer.epsilon); }},
+      {"optimizer.momentum", [](const View &, Draft &out) { out.differs("there is no SGD: AdamW's own decays"); }},
+      {"optimizer.weight_decay",
+       [](const View &v, Draft &out) { out.file("optimizer.weight_decay", v.in.optimizer.weightDecay); }},
+      {"optimizer.no_decay", [](const View &, Draft &out) { out.differs("all parameters have weight decay"); }},
+      {"optimizer.clip_norm", writeClipNorm},
+  };
+  return table;
+}
+
+} // namespace kerf::exporting

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nothing is dropped in silence: every key of a plan, of a model and of the training settings has a decision by a row
+// of its own in every target's table, on random complete plans; and the numbers in the files multiply to those of the
+// plan.
+#include "Inputs.h"
+
+#include <cstdlib>
+#include <random>
+#include <set>
+#include <sstream>
+
+using namespace kerf;
+using namespace kerf::test;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr ExportTarget kTargets[] = {ExportTarget::Megatron, ExportTarget::TorchTitan, ExportTarget::DeepSpeed,
+                                     ExportTarget::NeMo};
+
+/// The keys of the plan's file whose members are set. A new member of Plan does not compile here: give it its key, and
+/// each target a row.
+std::set<std::string> keysSet(const Plan &plan) {
+  const auto &[meshSizes, order, globalBatch, microbatch, schedule, stages, recompute, optimizerSharding,
+               sequenceParallel, optimizerShardingRanks, overlap, gradientDtype, attention, contextStyle,
+               gradientAccumulation, parameterGathers, stageSends, ops, arguments, predicted, modelHash, clusterHash,
+               others] = plan;
+  const auto &[name, chunks, variant] = schedule;
+  std::set<std::string> keys = {"kerf"};
+  auto add = [&](const char *key, bool set) {
+    if (set)
+      keys.insert(key);
+  };
+  for (const auto &[axis, size] : meshSizes)
+    keys.insert("mesh." + axis);
+  add("order", !order.empty());
+  add("global_batch", globalBatch);
+  add("microbatch", microbatch);
+  add("schedule.name", !name.empty());
+  add("schedule.chunks", chunks);
+  add("schedule.variant", !variant.empty());
+  add("stages", !stages.empty());
+  add("recompute", !recompute.empty());
+  add("optimizer_sharding", !optimizerSharding.empty());
+  add("sequence_parallel", !sequenceParallel.empty());
+  add("optimizer_sharding_ranks", optimizerShardingRanks);
+  add("overlap", overlap.has_value());
+  add("gradient_dtype", !gradientDtype.empty());
+  add("attention", !attention.empty());
+  add("context_style", !contextStyle.empty());
+  add("gradient_accumulation", !gradientAccumulation.empty());
+  add("parameter_gathers", !parameterGathers.empty());
+  add("stage_sends", !stageSends.empty());
+  add("ops", !ops.empty());
+  add("arguments", !arguments.empty());
+  add("predicted", predicted.has_value());
+  add("inputs", !modelHash.empty() || !clusterHash.empty());
+  for (const auto &[key, value] : others.items())
+    keys.insert(key);
+  return keys;
+}
+
+/// The same from the file's text, which knows no members.
+std::set<std::string> keysOfFile(const Plan &plan) {
+  std::set<std::string> keys;
+  Json root = Json::parse(toJson(plan));
+  for (const auto &[key, value] : root.items())
+    if (key == "mesh" || key == "schedule")
+      for (const auto &[inner, item] : value.items())
+        keys.insert(key + "." + inner);
+    else
+      keys.insert(key);
+  return keys;
+}
+
+/// A random plan of the whole schema, on up to 192 ranks.
+struct RandomPlans {
+  std::mt19937_64 random;
+  explicit RandomPlans(uint64_t seed) : random(seed) {}
+
+  int64_t below(int64_t n) { return int64_t(random() % uint64_t(n)); }
+  template <typename T> T oneOf(std::initializer_list<T> values) {
+    return values.begin()[below(int64_t(values.size()))];
+  }
+  bool coin() { return below(2); }
+
+  ModelSizes model() {
+    switch (below(5)) {
+    case 0:
+      return gpt3();
+    case 1:
+      return llama3();
+    case 2:
+      return {};
+    case 3: {
+      ModelSizes m = mixtral();
+      m.denseLayers = 2, m.inner = 1000, m.sharedInner = 500, m.keyValueLatent = 64, m.router = "corrected-sigmoid";
+      m.expertGroups = 4, m.chosenGroups = 2, m.routedScale = 2.5, m.choicesAddToOne = coin(), m.sharedGate = coin();
+      m.rotaryScaling = oneOf<const char *>({"linear", "llama3", "yarn"}), m.rotaryFactor = oneOf({2.0, 2.5});
+      m.queryKeyNorm = "all-heads", m.window = 128, m.scaledEmbedding = m.embeddingNorm = m.dropout = true;
+      return m;
+    }
+    default: {
+      ModelSizes m = gpt3();
+      m.task = "sequence-to-sequence", m.decoderLayers = 4, m.position = "relative", m.activation = "relu";
+      m.norm = "rms-plus-one", m.residual = "post", m.mlpBias = false;
+      return m;
+    }
+    }
+  }
+
+  template <typename T> std::vector<T> perStage(int64_t stages, std::initializer_list<T> values) {
+    std::vector<T> chosen(coin() ? 1 : stages);
+    for (T &value : chosen)
+      value = oneOf(values);
+    return chosen;
+  }
+
+  Plan plan(const ModelSizes &model, const std::string &dtype) {
+    Plan p;
+    int64_t stages = oneOf<int64_t>({1, 1, 2, 3, 4});
+    p.meshSizes = {{"stage", stages},
+                   {"data", oneOf<int64_t>({1, 2, 3})},
+                   {"context", oneOf<int64_t>({1, 1, 2})},
+                   {"expert", oneOf<int64_t>({1, 1, 2})},
+                   {"model", oneOf<int64_t>({1, 2, 4})}};
+    if (coin()) {
+      p.order.assign(std::begin(kPlanAxes), std::end(kPlanAxes));
+      std::shuffle(p.order.begin(), p.order.end(), random);
+    }
+    p.microbatch = oneOf<int64_t>({1, 2});
+    p.globalBatch = p.meshSizes["data"] * p.meshSizes["expert"] * p.microbatch * stages * (1 + below(3));
+    if (stages > 1)
+      p.schedule.name = oneOf<const char *>({"gpipe", "1f1b", "interleaved", "zero-bubble"});
+    if (p.schedule.name == "interleaved")
+      p.schedule.chunks = oneOf<int64_t>({2, 3});
+    if (p.schedule.name == "zero-bubble")
+      p.schedule.variant = oneOf<const char *>({"h1", "1p", "2p"});
+    int64_t layers = model.known() ? model.layers + model.decoderLayers : 24;
+    int64_t parts = stages * std::max<int64_t>(1, p.schedule.chunks);
+    if (stages > 1 && coin()) {
+      std::vector<int64_t> ends;
+      for (int64_t i = 0; i + 1 < parts; ++i)
+        ends.push_back(below(layers + 1));
+      std::sort(ends.begin(), ends.end());
+      ends.push_back(layers);
+      int64_t begin = 0;
+      for (int64_t i = 0; i < parts; begin = ends[i++]) {
+        StageLayers run{std::nullopt, i % stages, i / stages};
+        if (begin < ends[i])
+          run.layers = {begin, ends[i] - 1};
+        p.stages.push_back(run);
+      }
+    }
+    for (const char *word : perStage(stages, {"none", "selective", "full"}))
+      p.recompute.push_back(word);
+    p.optimizerSharding = perStage<int64_t>(stages, {0, 1, 2, 3});
+    p.sequenceParallel = {coin()};
+    if (coin())
+      p.optimizerShardingRanks = p.meshSizes["data"] * p.meshSizes["context"] * p.meshSizes["expert"];
+    p.overlap.emplace();
+    for (const char *what : kPlanOverlaps)
+      if (coin())
+        p.overlap->push_back(what);
+    p.gradientDtype = dtype == "f32" || dtype == "f64" ? "" : oneOf<const char *>({"f32", "bf16", "f16"});
+    p.attention = oneOf<const char *>({"fused", "unfused"});
+    p.contextStyle = oneOf<const char *>({"ring", "ulysses"});
+    p.gradientAccumulation = oneOf<const char *>({"fused", "kernel"});
+    p.parameterGathers = oneOf<const char *>({"layer", "deepspeed-2021"});
+    p.stageSends = oneOf<const char *>({"scattered", "whole"});
+    p.predicted = Prediction{1, 0.5, {1}, true};
+    p.modelHash = p.clusterHash = "ab";
+    p.others["report"] = {{"text", "x"}};
+    return p;
+  }
+};
+
+ExportInput randomInput(uint64_t seed) {
+  RandomPlans make(seed);
+  ModelSizes model = make.model();
+  std::string dtype = make.oneOf<const char *>({"f64", "f32", "bf16", "f16", "f8"});
+  ExportInput input = inputOf(toJson(make.plan(model, dtype)), model, dtype, /*nodes=*/32);
+  if (make.coin())
+    input.optimizer = {"sgd", 0.9, 0.9, 0.999, 1e-8, 0.01, 0, {"*.bias"}};
+  if (make.coin())
+    input.expertCapacity = 1.5;
+  if (make.coin()) {
+    input.completed.plan.ops = {{"*", {{"m0", {"data"}}}}};
+    input.completed.plan.arguments = {{"*", {{"model"}, {}}}};
+  }
+  return input;
+}
+
+/// KERF_SEED=n runs that one alone.
+std::vector<uint64_t> seeds() {
+  if (const char *one = std::getenv("KERF_SEED"))
+    return {std::strtoull(one, nullptr, 10)};
+  std::vector<uint64_t> all(1000);
+  for (size_t i = 0; i < all.size(); ++i)
+    all[i] = i;
+  return all;
+}
+
+TEST(EveryKey, PlansHaveTheKeysOfTheirMembers) {
+  std::set<std::string> seen;
+  for (uint64_t seed : seeds()) {
+    const Plan &plan = randomInput(seed).completed.plan;
+    EXPECT_EQ(keysSet(plan), keysOfFile(plan)) << "seed " << seed;
+    seen.merge(keysSet(plan));
+  }
+  if (seeds().size() == 1)
+    return;
+  for (const char *key : {"order", "stages", "schedule.variant", "optimizer_sharding_ranks", "context_style", "ops"})
+    EXPECT_TRUE(seen.contains(key)) << key;
+}
+
+TEST(EveryKey, HasADecisionInEveryTarget) {
+  for (uint64_t seed : seeds()) {
+    ExportInput input = randomInput(seed);
+    std::set<std::string> wanted = keysSet(input.completed.plan);
+    wanted.insert({"dtype", "optimizer.kind", "optimizer.weight_decay", "optimizer.clip_norm"});
+    if (!input.completed.mesh.axes.empty())
+      wanted.insert("order");
+    for (ExportTarget target : kTargets) {
+      auto exported = exportPlan(target, input, "file");
+      ASSERT_TRUE(exported) << "seed " << seed << ": " << exported.error().message;
+      std::vector<std::string> rows = exportKeys(target);
+      std::set<std::string> decided;
+      for (const ExportDecision &decision : exported->decisions) {
+        decided.insert(decision.key);
+        EXPECT_FALSE(decision.text.empty()) << decision.key;
+        bool known = decision.key == "mesh" || // of all axes: nodes that are part full
+                     std::find(rows.begin(), rows.end(), decision.key) != rows.end();
+        EXPECT_TRUE(known) << toString(target) << " has no row for " << decision.key << ", seed " << seed;
+      }
+      for (const std::string &key : wanted)
+        EXPECT_TRUE(decided.contains(key)) << toString(target) << " says nothing of " << key << ", seed " << seed;
+      // What differs stands in the file, where the format has comments, and in the list.
+      for (const std::string &note : notesOf(*exported)) {
+        bool told = target == ExportTarget::DeepSpeed || exported->config.find(note) != std::string::npos;
+        EXPECT_TRUE(told) << toString(target) << ": " << note;
+      }
+      EXPECT_EQ(exportPlan(target, input, "file")->config, exported->config);
+    }
+  }
+}
+
+/// NAME VALUE of a command line; 1 where it is not there.
+int64_t argument(const std::string &line, const std::string &name) {
+  std::istringstream words(line);
+  for (std::string word; words >> word;)
+    if (word == name && words >> word)
+      return std::stoll(word);
+  return 1;
+}
+
+/// "key: value" or "key = value" of a text.
+int64_t entry(const std::string &text, const std::string &key, const std::string &between) {
+  size_t at = text.find(key + between);
+  return at == std::string::npos ? 1 : std::stoll(text.substr(at + key.size() + between.size()));
+}
+
+TEST(EveryKey, NumbersMultiplyToThoseOfThePlan) {
+  for (uint64_t seed : seeds()) {
+    ExportInput input = randomInput(seed);
+    const Plan &plan = input.completed.plan;
+    int64_t ranks = 1;
+    for (const auto &[axis, size] : plan.meshSizes)
+      ranks *= size;
+    int64_t samplers = plan.meshSizes.at("data") * plan.meshSizes.at("expert");
+    auto expect = [&](const char *target, int64_t tensor, int64_t pipeline, int64_t context) {
+      EXPECT_EQ(tensor * pipeline * context * samplers, ranks) << target << ", seed " << seed;
+    };
+    std::string megatron = exportPlan(ExportTarget::Megatron, input, "")->config;
+    expect("megatron", argument(megatron, "--tensor-model-parallel-size"),
+           argument(megatron, "--pipeline-model-parallel-size"), argument(megatron, "--context-parallel-size"));
+    EXPECT_EQ(argument(megatron, "--global-batch-size") / (samplers * argument(megatron, "--micro-batch-size")),
+              input.completed.microbatches);
+    std::string nemo = exportPlan(ExportTarget::NeMo, input, "")->config;
+    expect("nemo", entry(nemo, "tensor_model_parallel_size", ": "), entry(nemo, " pipeline_model_parallel_size", ": "),
+           entry(nemo, "context_parallel_size", ": "));
+    std::string titan = exportPlan(ExportTarget::TorchTitan, input, "")->config;
+    EXPECT_EQ(entry(titan, "tensor_parallel_degree", " = ") * entry(titan, "pipeline_parallel_degree", " = ") *
+                  entry(titan, "context_parallel_degree", " = ") *
+                  entry(titan, "data_parallel_replicate_degree", " = ") *
+                  entry(titan, "data_parallel_shard_degree", " = "),
+              ranks)
+        << "seed " << seed;
+    auto deepspeed = exportPlan(ExportTarget::DeepSpeed, input, "");
+    Json json = Json::parse(deepspeed->config);
+    EXPECT_EQ(json["train_batch_size"].get<int64_t>(), json["train_micro_batch_size_per_gpu"].get<int64_t>() *
+                                                           json["gradient_accumulation_steps"].get<int64_t>() *
+                                                           samplers);
+    expect("deepspeed", argument(deepspeed->launch, "--tensor-model-parallel-size"),
+           argument(deepspeed->launch, "--pipeline-model-parallel-size"),
+           argument(deepspeed->launch, "--ds-sequence-parallel-size"));
+  }
+}
+
+} // namespace

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans beside what they are for each target, written by hand from the targets' own pages.
+#include "Inputs.h"
+
+#include <set>
+
+using namespace kerf;
+using namespace kerf::test;
+
+namespace {
+
+Exported exported(ExportTarget target, const ExportInput &input, const std::string &name = "file") {
+  auto made = exportPlan(target, input, name);
+  if (!made) {
+    ADD_FAILURE() << made.error().message;
+    return {};
+  }
+  return *made;
+}
+
+std::string withoutComments(const std::string &text) {
+  std::string kept;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = text.find('\n', at) + 1;
+    if (text[at] != '#')
+      kept += text.substr(at, end - at);
+    at = end;
+  }
+  return kept;
+}
+
+/// Keys that the target does otherwise.
+std::set<std::string> differing(const Exported &exported) {
+  std::set<std::string> keys;
+  for (const ExportDecision &decision : exported.decisions)
+    if (decision.kind == ExportDecision::Kind::Differs)
+      keys.insert(decision.key);
+  return keys;
+}
+
+void expectHas(const std::string &text, std::initializer_list<const char *> lines) {
+  for (const char *line : lines)
+    EXPECT_NE(text.find(line), std::string::npos) << line << " is not in\n" << text;
+}
+void expectHasNot(const std::string &text, std::initializer_list<const char *> lines) {
+  for (const char *line : lines)
+    EXPECT_EQ(text.find(line), std::string::npos) << line << " is in\n" << text;
+}
+
+using Keys = std::set<std::string>;
+
+const char *kInterleaved = R"({"kerf": 1, "mesh": {"stage": 8, "data": 2, "model": 8}, "global_batch": 64,
+  "microbatch": 1, "schedule": {"name": "interleaved", "chunks": 4}, "recompute": "selective", "optimizer_sharding": 1,
+  "sequence_parallel": true, "overlap": ["gradients", "parameters", "tensor", "stage"], "attention": "unfused"})";
+
+TEST(Export, MegatronInterleaved) {
+  Exported e = exported(ExportTarget::Megatron, inputOf(kInterleaved, gpt3()));
+  EXPECT_EQ(withoutComments(e.config),
+            R"(CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nnodes 16 --nproc-per-node 8 pretrain_gpt.py \
+  --num-layers 96 \
+  --hidden-size 12288 \
+  --num-attention-heads 96 \
+  --kv-channels 128 \
+  --ffn-hidden-size 49152 \
+  --vocab-size 51200 \
+  --make-vocab-size-divisible-by 1 \
+  --max-position-embeddings 2048 \
+  --seq-length 2048 \
+  --normalization LayerNorm \
+  --norm-epsilon 1.0e-05 \
+  --position-embedding-type learned_absolute \
+  --attention-dropout 0.0 \
+  --hidden-dropout 0.0 \
+  --pipeline-model-parallel-size 8 \
+  --tensor-model-parallel-size 8 \
+  --context-parallel-size 1 \
+  --global-batch-size 64 \
+  --micro-batch-size 1 \
+  --num-virtual-stages-per-pipeline-rank 4 \
+  --recompute-granularity selective \
+  --recompute-modules core_attn \
+  --use-distributed-optimizer \
+  --sequence-parallel \
+  --overlap-grad-reduce \
+  --overlap-param-gather \
+  --accumulate-allreduce-grads-in-fp32 \
+  --attention-backend unfused \
+  --bf16 \
+  --optimizer adam \
+  --adam-beta1 0.9 \
+  --adam-beta2 0.95 \
+  --adam-eps 1.0e-08 \
+  --weight-decay 0.1 \
+  --clip-grad 1.0
+)");
+  EXPECT_EQ(differing(e), Keys({"optimizer.weight_decay"}));
+  EXPECT_EQ(e.launch, "");
+}
+
+TEST(Export, NeMoInterleaved) {
+  Exported e = exported(ExportTarget::NeMo, inputOf(kInterleaved, gpt3()), "conf/big.yaml");
+  EXPECT_EQ(withoutComments(e.config), R"(model:
+  num_layers: 96
+  hidden_size: 12288
+  num_attention_heads: 96
+  num_query_groups: 96
+  kv_channels: 128
+  ffn_hidden_size: 49152
+  make_vocab_size_divisible_by: 1
+  max_position_embeddings: 2048
+  encoder_seq_length: 2048
+  normalization: "layernorm"
+  layernorm_epsilon: 1.0e-05
+  activation: "gelu"
+  bias_activation_fusion: true
+  position_embedding_type: "learned_absolute"
+  transformer_block_type: "pre_ln"
+  bias: true
+  share_embeddings_and_output_weights: true
+  hidden_dropout: 0.0
+  attention_dropout: 0.0
+  ffn_dropout: 0.0
+  pipeline_model_parallel_size: 8
+  mcore_gpt: true
+  transformer_engine: true
+  tensor_model_parallel_size: 8
+  context_parallel_size: 1
+  expert_model_parallel_size: 1
+  global_batch_size: 64
+  micro_batch_size: 1
+  virtual_pipeline_model_parallel_size: 4
+  activations_checkpoint_granularity: "selective"
+  sequence_parallel: true
+  optim:
+    overlap_grad_sync: true
+    overlap_param_sync: true
+    grad_sync_dtype: "fp32"
+    name: "distributed_fused_adam"
+    betas: [0.9, 0.95]
+    eps: 1.0e-08
+    weight_decay: 0.1
+  overlap_p2p_comm: true
+  batch_p2p_comm: false
+  use_flash_attention: false
+  gradient_accumulation_fusion: true
+  megatron_amp_O2: true
+trainer:
+  num_nodes: 16
+  devices: 8
+  accelerator: "gpu"
+  precision: "bf16"
+  gradient_clip_val: 1.0
+)");
+  EXPECT_EQ(differing(e), Keys({"optimizer.weight_decay"}));
+  EXPECT_EQ(e.launch, "CUDA_DEVICE_MAX_CONNECTIONS=1 NVTE_FLASH_ATTN=0 NVTE_FUSED_ATTN=0 torchrun --nnodes 16 "
+                      "--nproc-per-node 8 examples/nlp/language_modeling/megatron_gpt_pretraining.py --config-path "
+                      "\"$PWD/conf\" --config-name big");
+}
+
+TEST(Export, TorchTitanInterleaved) {
+  ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 2, "data": 4, "model": 2}, "global_batch": 32,
+    "microbatch": 2, "schedule": {"name": "interleaved", "chunks": 2}, "recompute": "full", "optimizer_sharding": 3,
+    "sequence_parallel": true, "gradient_accumulation": "kernel"})",
+                              [] {
+                                ModelSizes m = llama3();
+                                m.layers = 6;
+                                return m;
+                              }());
+  Exported e = exported(ExportTarget::TorchTitan, input, "job.toml");
+  EXPECT_EQ(withoutComments(e.config), R"(
+[training]
+seq_len = 8192
+global_batch_size = 32
+local_batch_size = 8
+mixed_precision_reduce = "float32"
+mixed_precision_param = "bfloat16"
+max_norm = 1.0
+
+[parallelism]
+pipeline_parallel_degree = 2
+data_parallel_replicate_degree = 1
+data_parallel_shard_degree = 4
+tensor_parallel_degree = 2
+context_parallel_degree = 1
+pipeline_parallel_microbatch_size = 2
+pipeline_parallel_schedule = "Interleaved1F1B"
+module_fqns_per_model_part = [
+  ["tok_embeddings", "layers.0", "layers.1"],
+  ["layers.2", "layers.3"],
+  ["layers.4"],
+  ["layers.5", "norm", "output"],
+]
+fsdp_reshard_after_forward = "always"
+
+[activation_checkpoint]
+mode = "full"
+
+[optimizer]
+name = "AdamW"
+beta1 = 0.9
+beta2 = 0.95
+eps = 1.0e-08
+weight_decay = 0.1
+)");
+  EXPECT_EQ(differing(e), Keys({"model.family", "overlap"})); // six layers are no flavor; whether sends overlap
+  EXPECT_EQ(e.launch, "torchrun --nnodes 2 --nproc-per-node 8 -m torchtitan.train --job.config_file job.toml");
+}
+
+TEST(Export, DeepSpeedZeRO3) {
+  ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"data": 16}, "global_batch": 64, "microbatch": 2,
+    "recompute": "full", "optimizer_sharding": 3, "parameter_gathers": "deepspeed-2021", "gradient_dtype": "bf16",
+    "gradient_accumulation": "kernel"})",
+                              llama3());
+  Exported e = exported(ExportTarget::DeepSpeed, input, "ds.json");
+  EXPECT_EQ(e.config, R"({
+  "train_batch_size": 64,
+  "train_micro_batch_size_per_gpu": 2,
+  "gradient_accumulation_steps": 2,
+  "zero_optimization": {
+    "stage": 3,
+    "overlap_comm": true
+  },
+  "data_types": {
+    "grad_accum_dtype": "bf16"
+  },
+  "communication_data_type": "bf16",
+  "bf16": {
+    "enabled": true
+  },
+  "optimizer": {
+    "type": "AdamW",
+    "params": {
+      "betas": [
+        0.9,
+        0.95
+      ],
+      "eps": 1e-08,
+      "weight_decay": 0.1
+    }
+  },
+  "gradient_clipping": 1.0
+}
+)");
+  EXPECT_EQ(differing(e), Keys({"optimizer.weight_decay"}));
+  EXPECT_EQ(e.launch,
+            "deepspeed --num_nodes 2 --num_gpus 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
+            "--num-attention-heads 32 --num-key-value-heads 8 --kv-channels 128 --ffn-hidden-size 14336 --vocab-size "
+            "128256 --make-vocab-size-divisible-by 1 --max-position-embeddings 8192 --seq-length 8192 --normalization "
+            "rmsnorm --layernorm-epsilon 1.0e-05 --swiglu --use-rotary-position-embeddings "
+            "--rotary-position-embeddings-theta 500000 --rotary-percent 1.0 --disable-bias-linear "
+            "--untie-embeddings-and-output-weights --attention-dropout 0.0 --hidden-dropout 0.0 "
+            "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 --no-pipeline-parallel "
+            "--global-batch-size 64 --micro-batch-size 2 --recompute-granularity full --recompute-method uniform "
+            "--recompute-num-layers 1 --zero-stage 3 --use-flash-attn-v2 --no-gradient-accumulation-fusion --bf16 "
+            "--optimizer adam --adam-beta1 0.9 --adam-beta2 0.95 --adam-eps 1.0e-08 --weight-decay 0.1 --clip-grad "
+            "1.0 --deepspeed --deepspeed_config ds.json");
+}
+
+TEST(Export, ZeRO3Elsewhere) {
+  ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"data": 16}, "global_batch": 64, "microbatch": 2,
+    "optimizer_sharding": 3})",
+                              llama3());
+  Exported megatron = exported(ExportTarget::Megatron, input);
+  expectHas(megatron.config, {"--use-distributed-optimizer", "--use-megatron-fsdp",
+                              "--data-parallel-sharding-strategy optim_grads_params", "--ckpt-format fsdp_dtensor",
+                              "--no-gradient-accumulation-fusion", "--overlap-grad-reduce", "--overlap-param-gather"});
+  EXPECT_EQ(differing(megatron), Keys({"gradient_accumulation", "optimizer.weight_decay"}));
+  Exported titan = exported(ExportTarget::TorchTitan, input);
+  expectHas(titan.config, {"data_parallel_shard_degree = 16", "fsdp_reshard_after_forward = \"always\"",
+                           "name = \"llama3\"", "flavor = \"8B\"", "local_batch_size = 2", "global_batch_size = 64"});
+  EXPECT_EQ(differing(titan), Keys({"gradient_accumulation"}));
+  Exported nemo = exported(ExportTarget::NeMo, input);
+  expectHas(nemo.config, {"  fsdp: true\n", "  fsdp_sharding_strategy: \"full\"\n", "    name: \"fused_adam\"\n"});
+}
+
+/// In a pipeline none but TorchTitan cuts parameters.
+TEST(Export, ZeRO3InAPipeline) {
+  ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 4, "data": 4}, "global_batch": 64, "microbatch": 2,
+    "optimizer_sharding": 3})",
+                              llama3());
+  for (ExportTarget target : {ExportTarget::Megatron, ExportTarget::DeepSpeed, ExportTarget::NeMo})
+    EXPECT_TRUE(differing(exported(target, input)).contains("optimizer_sharding")) << toString(target);
+  EXPECT_FALSE(differing(exported(ExportTarget::TorchTitan, input)).contains("optimizer_sharding"));
+  expectHas(exported(ExportTarget::DeepSpeed, input).config, {"\"stage\": 1"});
+  expectHasNot(exported(ExportTarget::Megatron, input).config, {"fsdp_dtensor"});
+}
+
+TEST(Export, UnevenStages) {
+  auto with = [](const char *stages) {
+    return inputOf(fmt::format(R"({{"kerf": 1, "mesh": {{"stage": 4}}, "global_batch": 512, "stages": {}}})", stages),
+                   llama3());
+  };
+  ExportInput ends = with(R"([{"layers": [0, 6]}, {"layers": [7, 15]}, {"layers": [16, 24]}, {"layers": [25, 31]}])");
+  expectHas(exported(ExportTarget::Megatron, ends).config,
+            {"--decoder-first-pipeline-num-layers 7 ", "--decoder-last-pipeline-num-layers 7 "});
+  ExportInput any = with(R"([{"layers": []}, {"layers": [0, 12]}, {"layers": [13, 30]}, {"layers": [31, 31]}])");
+  expectHas(exported(ExportTarget::Megatron, any).config, {"--pipeline-model-parallel-layout 'E|t*13|t*18|tL' "});
+  expectHas(exported(ExportTarget::TorchTitan, any).config,
+            {"  [\"tok_embeddings\"],\n", "[\"layers.31\", \"norm\", \"output\"],\n"});
+  for (ExportTarget target : {ExportTarget::DeepSpeed, ExportTarget::NeMo})
+    EXPECT_TRUE(differing(exported(target, any)).contains("stages")) << toString(target);
+  // Default: evenly, the first ones one more: 32 layers on 3 stages are 11, 11, 10.
+  ExportInput three = inputOf(R"({"kerf": 1, "mesh": {"stage": 3, "data": 1}, "global_batch": 6})", llama3());
+  expectHas(exported(ExportTarget::Megatron, three).config, {"--decoder-last-pipeline-num-layers 10 "});
+  // With chunks the layout has a part for each: part 4 c + s is chunk c of stage s.
+  ExportInput chunks = inputOf(R"({"kerf": 1, "mesh": {"stage": 4}, "global_batch": 512, "schedule": {"name":
+    "interleaved", "chunks": 2}, "stages": [{"layers": [0, 2]}, {"layers": [3, 6]}, {"layers": [7, 11]},
+    {"layers": [12, 15]}, {"layers": [16, 19]}, {"layers": [20, 23]}, {"layers": [24, 27]}, {"layers": [28, 31]}]})",
+                               llama3());
+  std::string text = exported(ExportTarget::Megatron, chunks).config;
+  expectHas(text, {"--pipeline-model-parallel-layout 'Et*3|t*4|t*5|t*4|t*4|t*4|t*4|t*4L' "});
+  expectHasNot(text, {"--num-virtual-stages-per-pipeline-rank"});
+}
+
+TEST(Export, Experts) {
+  ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 2, "data": 2, "expert": 4, "model": 2},
+    "global_batch": 64, "microbatch": 1, "optimizer_sharding": 1, "sequence_parallel": true})",
+                              mixtral());
+  input.expertCapacity = 1.25;
+  std::string megatron = exported(ExportTarget::Megatron, input).config;
+  expectHas(megatron, {"--expert-model-parallel-size 4 ", "--num-experts 8 ", "--moe-router-topk 2 ",
+                       "--moe-ffn-hidden-size 14336 ", "--moe-token-dispatcher-type alltoall ", "--moe-grouped-gemm ",
+                       "--moe-expert-capacity-factor 1.25 ", "--moe-pad-expert-input-to-capacity "});
+  expectHasNot(megatron, {"--moe-router-pre-softmax", "  --ffn-hidden-size"});
+  expectHas(exported(ExportTarget::TorchTitan, input).config,
+            {"data_parallel_shard_degree = 8", "expert_parallel_degree = 4", "expert_tensor_parallel_degree = 2"});
+  Exported deepspeed = exported(ExportTarget::DeepSpeed, input);
+  expectHas(deepspeed.launch, {"--moe-expert-parallel-size 4", "--enable-expert-tensor-parallelism", "--num-experts 8",
+                               "--topk 2", "--moe-train-capacity-factor 1.25"});
+  EXPECT_TRUE(differing(deepspeed).contains("model.experts")); // no pipelines of experts
+  expectHas(exported(ExportTarget::NeMo, input).config,
+            {"  expert_model_parallel_size: 4\n", "  num_moe_experts: 8\n", "  moe_router_topk: 2\n"});
+  // Without experts the axis is more data.
+  ExportInput dense = inputOf(R"({"kerf": 1, "mesh": {"data": 4, "expert": 4}, "global_batch": 16})", llama3());
+  expectHasNot(exported(ExportTarget::Megatron, dense).config, {"expert-model"});
+  expectHas(exported(ExportTarget::TorchTitan, dense).config, {"data_parallel_replicate_degree = 16"});
+}
+
+TEST(Export, RecomputationThatDiffersFromStageToStage) {
+  ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 4}, "global_batch": 512,
+    "recompute": ["selective", "selective", "none", "none"]})",
+                              llama3());
+  Exported megatron = exported(ExportTarget::Megatron, input);
+  expectHas(
+      megatron.config,
+      {"--recompute-granularity selective ",
+       "#   recompute = [\"selective\",\"selective\",\"none\",\"none\"]: one value for all stages: \"selective\""});
+  for (ExportTarget target :
+       {ExportTarget::Megatron, ExportTarget::TorchTitan, ExportTarget::DeepSpeed, ExportTarget::NeMo})
+    EXPECT_TRUE(differing(exported(target, input)).contains("recompute")) << toString(target);
+  expectHas(exported(ExportTarget::TorchTitan, input).config, {"mode = \"selective\"", "selective_ac_option = \"op\""});
+}
+
+/// Zero bubbles, another order of the axes, Ulysses beside experts, pins.
+TEST(Export, WhatCannotBeSaid) {
+  ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 4, "data": 2, "model": 2},
+    "order": ["model", "data", "stage"], "global_batch": 64, "microbatch": 1,
+    "schedule": {"name": "zero-bubble", "variant": "2p"}, "parameter_gathers": "deepspeed-2021",
+    "optimizer_sharding": 3, "ops": {"*": {"strategy": {"m0": ["data"]}}}, "arguments": {"*": [["data"], []]},
+    "something": 5})",
+                              llama3());
+  for (ExportTarget target :
+       {ExportTarget::Megatron, ExportTarget::TorchTitan, ExportTarget::DeepSpeed, ExportTarget::NeMo}) {
+    Keys keys = differing(exported(target, input));
+    for (const char *key : {"order", "schedule.name", "schedule.variant", "ops", "arguments", "something"})
+      EXPECT_TRUE(keys.contains(key)) << toString(target) << " " << key;
+  }
+  EXPECT_TRUE(differing(exported(ExportTarget::TorchTitan, input)).contains("parameter_gathers"));
+  ExportInput h1 = inputOf(R"({"kerf": 1, "mesh": {"stage": 4, "data": 2}, "global_batch": 64,
+    "schedule": {"name": "zero-bubble", "variant": "h1"}})",
+                           llama3());
+  Exported deepspeed = exported(ExportTarget::DeepSpeed, h1);
+  expectHas(deepspeed.launch, {"--enable-zbh1-pipeline"});
+  EXPECT_FALSE(differing(deepspeed).contains("schedule.name"));
+}
+
+TEST(Export, OrderOfTheRanks) {
+  auto with = [](const char *order, const ModelSizes &model) {
+    return inputOf(fmt::format(R"({{"kerf": 1, "mesh": {{"stage": 2, "data": 2, "context": 2, "model": 2}},
+      "order": {}, "global_batch": 16}})",
+                               order),
+                   model);
+  };
+  ExportInput usual = with(R"(["stage", "data", "context", "model"])", llama3());
+  ExportInput other = with(R"(["data", "stage", "context", "model"])", llama3());
+  expectHasNot(exported(ExportTarget::Megatron, usual).config, {"--use-tp-pp-dp-mapping"});
+  expectHas(exported(ExportTarget::Megatron, other).config, {"--use-tp-pp-dp-mapping ", "--cp-comm-type p2p "});
+  EXPECT_FALSE(differing(exported(ExportTarget::Megatron, other)).contains("order"));
+  EXPECT_TRUE(differing(exported(ExportTarget::NeMo, other)).contains("order"));
+  // Experts and context at once: Megatron's groups of experts span those of context.
+  ExportInput both =
+      inputOf(R"({"kerf": 1, "mesh": {"data": 2, "context": 2, "expert": 2}, "global_batch": 16})", mixtral());
+  EXPECT_TRUE(differing(exported(ExportTarget::Megatron, both)).contains("order"));
+}
+
+TEST(Export, ModelForms) {
+  const char *plan = R"({"kerf": 1, "mesh": {"data": 8}, "global_batch": 8})";
+  ModelSizes m = llama3();
+  m.rotaryScaling = "llama3";
+  m.rotaryFactor = 8;
+  m.queryKeyValueBias = true;
+  m.queryKeyNorm = "each-head";
+  m.window = 4096;
+  std::string text = exported(ExportTarget::Megatron, inputOf(plan, m)).config;
+  expectHas(text, {"--swiglu ", "--group-query-attention ", "--num-query-groups 8 ", "--rotary-base 500000 ",
+                   "--use-rope-scaling ", "--rope-scaling-factor 8.0 ", "--disable-bias-linear ", "--add-qkv-bias ",
+                   "--qk-layernorm ", "--window-size 4095,0 ", "--untie-embeddings-and-output-weights ",
+                   "--normalization RMSNorm "});
+  ModelSizes strange = gpt3();
+  strange.family = "bloom";
+  strange.position = "alibi";
+  strange.embeddingNorm = true;
+  strange.residual = "parallel";
+  strange.activation = "relu";
+  Keys keys = differing(exported(ExportTarget::Megatron, inputOf(plan, strange)));
+  for (const char *key : {"model.position", "model.embedding_norm", "model.residual", "model.activation"})
+    EXPECT_TRUE(keys.contains(key)) << key;
+  ModelSizes deepseek = mixtral();
+  deepseek.layers = 61;
+  deepseek.denseLayers = 3;
+  deepseek.inner = 18432;
+  deepseek.expertInner = deepseek.sharedInner = 2048;
+  deepseek.keyValueLatent = 512;
+  deepseek.queryLatent = 1536;
+  deepseek.headSize = 192;
+  deepseek.rotated = 64;
+  deepseek.valueSize = 128;
+  deepseek.router = "corrected-sigmoid";
+  deepseek.expertGroups = 8;
+  deepseek.chosenGroups = 4;
+  deepseek.routedScale = 2.5;
+  expectHas(exported(ExportTarget::Megatron, inputOf(plan, deepseek)).config,
+            {"--multi-latent-attention ", "--q-lora-rank 1536 ", "--kv-lora-rank 512 ", "--qk-head-dim 128 ",
+             "--qk-pos-emb-head-dim 64 ", "--v-head-dim 128 ", "--moe-layer-freq '([0]*3+[1]*58)' ",
+             "--moe-shared-expert-intermediate-size 2048 ", "--moe-router-score-function sigmoid ",
+             "--moe-router-num-groups 8 ", "--moe-router-group-topk 4 ", "--moe-router-topk-scaling-factor 2.5 "});
+}
+
+TEST(Export, SizesOfAnExportAreNotKnown) {
+  ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 2, "data": 2}, "global_batch": 8})", {});
+  for (ExportTarget target :
+       {ExportTarget::Megatron, ExportTarget::TorchTitan, ExportTarget::DeepSpeed, ExportTarget::NeMo})
+    EXPECT_TRUE(differing(exported(target, input)).contains("model.sizes")) << toString(target);
+  expectHasNot(exported(ExportTarget::Megatron, input).config, {"  --num-layers"});
+}
+
+TEST(Export, NodesThatArePartFull) {
+  ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"data": 12}, "global_batch": 12})", llama3());
+  EXPECT_TRUE(differing(exported(ExportTarget::Megatron, input)).contains("mesh"));
+}
+
+TEST(Export, Refused) {
+  ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 2, "data": 2}, "global_batch": 8,
+    "stages": [{"layers": [0, 3]}, {"layers": [4, 6]}]})",
+                              llama3());
+  auto wrong = exportPlan(ExportTarget::Megatron, input, "");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().message, "plan.json: stages: they hold 7 layers, config.json has 32");
+  Cluster mixed = nodesOfEight(2);
+  mixed.groups = {nodesOfEight(1), nodesOfEight(1)};
+  input.completed.cluster = mixed;
+  auto refused = exportPlan(ExportTarget::NeMo, input, "");
+  ASSERT_FALSE(refused);
+  expectHas(refused.error().message, {"test nodes is a mixed cluster (", "8 A100", "NeMo", "at most 8 ranks"});
+}
+
+} // namespace
