@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The families of models that a config.json may name, one row each: the choices and names of the family, the keys of
 // its sizes with the defaults of Hugging Face's configuration class (Transformers 5), and what else its configuration
-// decides.
+// decides. Those with experts are in MixtureFamilies.cpp.
 #include "TransformerFamilies.h"
 
 #include <fmt/format.h>
 
 namespace kerf::frontend {
 
-namespace {
-
-/// As LLaMA has them.
 ModuleNames decoderNames() {
   ModuleNames n;
   n.tokens = "model.embed_tokens";
@@ -30,7 +27,6 @@ ModuleNames decoderNames() {
   return n;
 }
 
-/// LLaMA and its many descendants: RMS norms, rotary positions, a gated MLP, no biases.
 Family llamaLike(const char *modelType, const char *architecture) {
   Family f;
   f.modelType = modelType;
@@ -52,6 +48,8 @@ Family llamaLike(const char *modelType, const char *architecture) {
   f.model.gated = true;
   return f;
 }
+
+namespace {
 
 Family gpt2() {
   Family f;
@@ -130,7 +128,7 @@ Family qwen3() {
   f.modelType = "qwen3";
   f.architecture = "Qwen3ForCausalLM";
   f.keys.headSize.otherwise = 128;
-  f.model.queryKeyNorm = true;
+  f.model.queryKeyNorm = HeadNorm::EachHead;
   f.model.names.queryNorm = "self_attn.q_norm";
   f.model.names.keyNorm = "self_attn.k_norm";
   f.refine = [](ConfigReader &config, TransformerModel &m, const StepSize &step) {
@@ -138,84 +136,6 @@ Family qwen3() {
     readRotary(config, m, step, {});
     if (config.flag("use_sliding_window", false))
       readWindow(config, m, step, {4096, 28});
-  };
-  return f;
-}
-
-Family mixtral() {
-  Family f = llamaLike("mixtral", "MixtralForCausalLM");
-  f.keys.groups.otherwise = 8;
-  f.keys.inner.otherwise = 14336;
-  f.keys.maxPositions.otherwise = 131072;
-  f.keys.epsilon.otherwise = 1e-5;
-  f.fixed = {{"output_router_logits", false}, {"router_jitter_noise", 0}};
-  f.model.choicesAddToOne = true;
-  ModuleNames &n = f.model.names;
-  n.router = "block_sparse_moe.gate";
-  n.experts = "block_sparse_moe.experts";
-  n.expertGate = "w1";
-  n.expertUp = "w3";
-  n.expertDown = "w2";
-  f.refine = [](ConfigReader &config, TransformerModel &m, const StepSize &step) {
-    readRotary(config, m, step, {.baseOtherwise = 1e6});
-    readWindow(config, m, step, {std::nullopt, 0});
-    readExperts(config, m, step, {{"num_local_experts|num_experts", 8}, {"", m.inner}, {"num_experts_per_tok", 2}});
-  };
-  return f;
-}
-
-/// What both mixtures of Qwen have in common: every layer has experts.
-Family qwenMixture(const char *modelType, const char *architecture) {
-  Family f = llamaLike(modelType, architecture);
-  f.keys.layers.otherwise = 24;
-  f.keys.hidden.otherwise = 2048;
-  f.keys.vocabulary.otherwise = 151936;
-  f.keys.maxPositions.otherwise = 32768;
-  f.fixed = {{"output_router_logits", false},
-             {"decoder_sparse_step", 1},
-             {"mlp_only_layers", nlohmann::json::array()},
-             {"use_sliding_window", false}};
-  ModuleNames &n = f.model.names;
-  n.router = "mlp.gate";
-  n.experts = "mlp.experts";
-  n.expertGate = "gate_proj";
-  n.expertUp = "up_proj";
-  n.expertDown = "down_proj";
-  return f;
-}
-
-Family qwen2Moe() {
-  Family f = qwenMixture("qwen2_moe", "Qwen2MoeForCausalLM");
-  f.keys.heads.otherwise = 16;
-  f.keys.groups.otherwise = 16;
-  f.keys.inner = {"shared_expert_intermediate_size", 5632};
-  f.model.sharedExpert = true;
-  ModuleNames &n = f.model.names;
-  n.gate = "mlp.shared_expert.gate_proj";
-  n.up = "mlp.shared_expert.up_proj";
-  n.down = "mlp.shared_expert.down_proj";
-  n.sharedGate = "mlp.shared_expert_gate";
-  f.refine = [](ConfigReader &config, TransformerModel &m, const StepSize &step) {
-    m.queryKeyValueBias = config.flag("qkv_bias", true);
-    m.choicesAddToOne = config.flag("norm_topk_prob", false);
-    readRotary(config, m, step, {});
-    readExperts(config, m, step, {{"num_experts", 60}, {"moe_intermediate_size", 1408}, {"num_experts_per_tok", 4}});
-  };
-  return f;
-}
-
-Family qwen3Moe() {
-  Family f = qwenMixture("qwen3_moe", "Qwen3MoeForCausalLM");
-  f.keys.groups.otherwise = 4;
-  f.keys.inner = {"moe_intermediate_size", 768};
-  f.model.queryKeyNorm = true;
-  f.model.names.queryNorm = "self_attn.q_norm";
-  f.model.names.keyNorm = "self_attn.k_norm";
-  f.refine = [](ConfigReader &config, TransformerModel &m, const StepSize &step) {
-    m.queryKeyValueBias = m.outputBias = config.flag("attention_bias", false);
-    m.choicesAddToOne = config.flag("norm_topk_prob", false);
-    readRotary(config, m, step, {});
-    readExperts(config, m, step, {{"num_experts|num_local_experts", 128}, {"", m.inner}, {"num_experts_per_tok", 8}});
   };
   return f;
 }
@@ -564,18 +484,18 @@ Family t5() {
 } // namespace
 
 const std::vector<Family> &families() {
-  static const std::vector<Family> table = {gpt2(), llama(),   mistral(),  qwen2(),   qwen3(), gptNeox(),
-                                            opt(),  bert(),    falcon(),   bloom(),   gemma(), vit(),
-                                            t5(),   mixtral(), qwen2Moe(), qwen3Moe()};
+  static const std::vector<Family> table = [] {
+    std::vector<Family> all = {gpt2(), llama(),  mistral(), qwen2(), qwen3(), gptNeox(), opt(),
+                               bert(), falcon(), bloom(),   gemma(), vit(),   t5()};
+    std::vector<Family> mixtures = mixtureFamilies();
+    all.insert(all.end(), mixtures.begin(), mixtures.end());
+    return all;
+  }();
   return table;
 }
 
 const std::vector<RefusedFamily> &refusedFamilies() {
-  constexpr const char *kLatent = "multi-head latent attention, and layers of two kinds: the first without experts";
   static const std::vector<RefusedFamily> table = {
-      {"deepseek_v2", kLatent},
-      {"deepseek_v3", kLatent},
-      {"olmoe", "norms of queries and keys over all heads together"},
       {"gemma2", "layers of two kinds: windows in every second one, and scores that are capped by tanh"},
       {"gemma3_text", "layers of two kinds: windows in five of six"},
       {"gpt_neo", "layers of two kinds: windows in every second one"},

@@ -8,6 +8,7 @@ namespace kerf::frontend {
 
 inline constexpr int64_t kMostSize = int64_t(1) << 30; // of a width, a vocabulary
 inline constexpr int64_t kMostLayers = 1024;
+inline constexpr int64_t kMostExperts = 1 << 14, kMostHeadSize = 2048;
 
 struct Family {
   const char *modelType = "";    // as config.json has it
@@ -51,6 +52,13 @@ const std::vector<Family> &families();
 /// Families that many will ask for, and what is missing for them.
 const std::vector<RefusedFamily> &refusedFamilies();
 
+/// Those of the table whose layers have experts (MixtureFamilies.cpp).
+std::vector<Family> mixtureFamilies();
+/// The names of LLaMA's modules.
+ModuleNames decoderNames();
+/// LLaMA and its many descendants: RMS norms, rotary positions, a gated MLP, no biases.
+Family llamaLike(const char *modelType, const char *architecture);
+
 /// The activation of that name, which `key` has.
 void setActivation(ConfigReader &config, TransformerModel &model, const std::string &key, const std::string &name);
 
@@ -60,6 +68,8 @@ struct RotaryKeys {
 };
 /// Rotary positions: rope_parameters (Transformers 5), or rope_scaling and the keys beside it.
 void readRotary(ConfigReader &config, TransformerModel &model, const StepSize &step, const RotaryKeys &keys);
+/// YaRN's scale of what positions turn, where they are stretched by `factor` (Peng et al. 2023, section 3.4).
+double yarnScale(double factor, double weight);
 
 /// Defaults of sliding_window (nothing: none) and of max_window_layers, the first layer that has it.
 struct WindowKeys {

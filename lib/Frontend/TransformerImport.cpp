@@ -60,7 +60,13 @@ public:
       shared.mask = windowMask(w, m.window, sequence);
     else if (m.position == PositionKind::RelativeBias)
       shared.bias = relativeBias(w, m, n.relativeBias, sequence, Sees::All);
-    x = layers(x, shared, n, m.layers, m.decoderLayers ? "encoder_layer" : "layer");
+    if (m.denseLayers > 0) {
+      TransformerModel dense = m;
+      dense.experts = 0;
+      x = layers(x, shared, dense, n, {0, m.denseLayers}, "dense_layer");
+    }
+    if (m.denseLayers < m.layers)
+      x = layers(x, shared, m, n, {m.denseLayers, m.layers}, m.decoderLayers ? "encoder_layer" : "layer");
     if (m.decoderLayers)
       x = decoder(x, shared.mask, labels);
     KERF_TRY(loss, lossOf(head(x), labels));
@@ -111,27 +117,32 @@ private:
     return emit.add(x, emit.broadcast(positions, ir::shapeOf(x), {1, 2}));
   }
 
-  /// `count` calls of one function; the first layer tells what it is.
-  Value layers(Value x, const SharedValues &shared, const ModuleNames &names, int64_t count, const char *name) {
+  struct Layers {
+    int64_t begin, end;
+  };
+
+  /// Calls of one function; the first layer tells what it is.
+  Value layers(Value x, const SharedValues &shared, const TransformerModel &kind, const ModuleNames &names,
+               Layers range, const char *name) {
     auto scopeOf = [&](int64_t k) { return w.opBuilder().getStringAttr(fmt::format("{}.{}", names.layers, k)); };
-    mlir::func::FuncOp layer = emptyFunction(*module, name, mlir::NameLoc::get(scopeOf(0)));
+    mlir::func::FuncOp layer = emptyFunction(*module, name, mlir::NameLoc::get(scopeOf(range.begin)));
     layer->moveBefore(main);
     layer.setPrivate();
-    FunctionWriter body(layer, element, names.layers + ".0.");
+    FunctionWriter body(layer, element, scopeOf(range.begin).str() + ".");
     body.marksDropout = structureOnly;
-    writeLayer(body, m, names, x, shared);
+    writeLayer(body, kind, names, x, shared);
     llvm::SmallVector<Value> common = given(shared);
     llvm::ArrayRef<TransformerArgument> parameters = llvm::ArrayRef(body.arguments()).drop_front(1 + common.size());
     auto types = layer.getArgumentTypes().drop_front(1 + common.size());
-    for (int64_t k = 0; k < (structureOnly ? 1 : count); ++k) {
+    for (int64_t k = range.begin; k < (structureOnly ? range.begin + 1 : range.end); ++k) {
       llvm::SmallVector<Value> operands = {x};
       operands.append(common);
       for (auto [parameter, type] : llvm::zip(parameters, types))
-        operands.push_back(w.parameter(scopeOf(k).str() + "." + parameter.name, parameter.exported, ir::shapeOf(type)));
+        operands.push_back(w.parameter(parameter, scopeOf(k).str() + "." + parameter.name, ir::shapeOf(type)));
       auto call = ir::CallOp::create(w.opBuilder(), mlir::NameLoc::get(scopeOf(k)), layer.getResultTypes(),
                                      layer.getSymName(), operands);
       if (structureOnly)
-        call->setAttr(ir::KerfDialect::kRepeatAttr, w.opBuilder().getI64IntegerAttr(count));
+        call->setAttr(ir::KerfDialect::kRepeatAttr, w.opBuilder().getI64IntegerAttr(range.end - range.begin));
       x = call.getResult(0);
     }
     return x;
@@ -153,7 +164,7 @@ private:
     shared.memoryMask = mask;
     Value x = embedding(n.tokens, m.vocabulary, lateLabels(labels));
     shared.bias = relativeBias(w, m, m.decoder.relativeBias, sequence, Sees::Earlier);
-    return layers(x, shared, m.decoder, m.decoderLayers, "decoder_layer");
+    return layers(x, shared, m, m.decoder, {0, m.decoderLayers}, "decoder_layer");
   }
 
   Value head(Value x) {
@@ -196,7 +207,7 @@ private:
       llvm::SmallVector<mlir::NamedAttribute> named{
           b.getNamedAttr(ir::KerfDialect::kKindAttr, b.getStringAttr(argument.kind)),
           b.getNamedAttr(ir::KerfDialect::kNameAttr, b.getStringAttr(argument.name))};
-      if (argument.kind == "parameter")
+      if (argument.kind == "parameter" && argument.trained)
         named.push_back(b.getNamedAttr(ir::KerfDialect::kTrainableAttr, b.getUnitAttr()));
       if (argument.exported != ir::shapeOf(value))
         named.push_back(b.getNamedAttr(ir::KerfDialect::kExportedShapeAttr, b.getDenseI64ArrayAttr(argument.exported)));

@@ -29,6 +29,14 @@ Value FunctionWriter::parameter(const std::string &name, const Shape &exported, 
   return argument({name, "parameter", exported}, type(viewed));
 }
 
+Value FunctionWriter::frozen(const std::string &name, const Shape &shape) {
+  return argument({name, "parameter", shape, /*trained=*/false}, type(shape));
+}
+
+Value FunctionWriter::parameter(const TransformerArgument &like, const std::string &name, const Shape &viewed) {
+  return argument({name, like.kind, like.exported, like.trained}, type(viewed));
+}
+
 Value FunctionWriter::input(const std::string &name, mlir::Type element, const Shape &shape) {
   return argument({name, "input", shape}, mlir::RankedTensorType::get(shape, element));
 }
@@ -102,14 +110,15 @@ Value FunctionWriter::dropping(Value result, bool drops) {
   return result;
 }
 
-Value FunctionWriter::slice(Value x, int64_t dim, int64_t from, int64_t to) {
+Value FunctionWriter::slice(Value x, int64_t dim, int64_t from, int64_t to, int64_t stride) {
   Shape shape = ir::shapeOf(x), start(shape.size(), 0), strides(shape.size(), 1);
-  if (from == 0 && to == shape[dim])
+  if (from == 0 && to == shape[dim] && stride == 1)
     return x;
   start[dim] = from;
   shape[dim] = to;
+  strides[dim] = stride;
   Shape size = shape;
-  size[dim] = to - from;
+  size[dim] = (to - from + stride - 1) / stride;
   auto sliced = mlir::RankedTensorType::get(size, ir::tensorType(x).getElementType());
   return ir::SliceOp::create(builder, emit.loc, sliced, x, start, shape, strides);
 }
@@ -146,21 +155,21 @@ public:
       Value y = add(x, attention(norm(x, n.attentionNorm)));
       if (shared.memory)
         y = add(y, crossAttention(norm(y, n.crossNorm)));
-      return add(y, feedForward(norm(y, n.mlpNorm)));
+      return add(y, mlp(norm(y, n.mlpNorm)));
     }
     case ResidualForm::PostNorm: {
       Value y = norm(add(x, attention(x)), n.attentionNorm);
-      return norm(add(y, feedForward(y)), n.mlpNorm);
+      return norm(add(y, mlp(y)), n.mlpNorm);
     }
     case ResidualForm::Parallel: {
       Value attended = attention(norm(x, n.attentionNorm));
-      Value inner = feedForward(norm(x, n.mlpNorm));
+      Value inner = mlp(norm(x, n.mlpNorm));
       return add(add(x, attended), inner);
     }
     case ResidualForm::ParallelSharedNorm: {
       Value normed = norm(x, n.attentionNorm);
       Value attended = attention(normed);
-      return add(add(x, attended), feedForward(normed));
+      return add(add(x, attended), mlp(normed));
     }
     }
     return x;
@@ -172,6 +181,8 @@ private:
   };
 
   Value norm(Value x, const std::string &module) { return w.norm(x, m.norm, m.epsilon, module); }
+
+  Value mlp(Value x) { return feedForward(w, m, n, x); }
 
   Value add(Value x, Value y) {
     w.at("", "residual");
@@ -206,6 +217,8 @@ private:
       Value query = stacked(all, 0), key = stacked(all, 1);
       return {query, key, stacked(all, 2)};
     }
+    case ProjectionForm::Latent:
+      return latentHeads(x);
     case ProjectionForm::Grouped: {
       int64_t queries = m.heads / m.groups;
       Shape out = {m.groups, queries + 2, m.headSize};
@@ -217,6 +230,46 @@ private:
     }
     }
     return {};
+  }
+
+  /// Queries, keys and values from latents. The last elements of a head are rotated; those of keys are one for all
+  /// heads.
+  Heads latentHeads(Value x) {
+    constexpr double kEpsilon = 1e-6; // of the latents' norms, whatever the configuration's (modeling_deepseek_v2.py)
+    auto latentNorm = [&](Value latent, const std::string &module) { return w.norm(latent, m.norm, kEpsilon, module); };
+    const int64_t turning = int64_t(m.rotaryFrequencies.size()) * 2, still = m.headSize - turning;
+    Value from = x;
+    if (m.queryRank)
+      from = latentNorm(w.linear(x, 1, {m.queryRank}, n.queryLatent, m.layout, m.queryKeyValueBias), n.queryNorm);
+    Value query = w.linear(from, 1, {m.heads, m.headSize}, n.query, m.layout, /*hasBias=*/false);
+    Value latents =
+        w.linear(x, 1, {m.keyValueRank + turning}, n.keyValueLatent, m.layout, m.queryKeyValueBias); // [B, S, .]
+    Value latent = latentNorm(w.slice(latents, 2, 0, m.keyValueRank), n.keyNorm);
+    Value made = w.linear(latent, 1, {m.heads, still + m.valueSize}, n.key, m.layout, /*hasBias=*/false);
+    w.at(n.attention, "rotary");
+    auto [first, second] = turned(w.slice(query, 3, still, m.headSize));
+    Value wholeQuery = w.concatenate({w.slice(query, 3, 0, still), first, second}, 3);
+    auto [keyFirst, keySecond] = turned(w.slice(latents, 2, m.keyValueRank, m.keyValueRank + turning));
+    Shape shape = ir::shapeOf(query);
+    shape[3] = turning / 2;
+    Value wholeKey = w.concatenate({w.slice(made, 3, 0, still), emit.broadcast(keyFirst, shape, {0, 1, 3}),
+                                    emit.broadcast(keySecond, shape, {0, 1, 3})},
+                                   3);
+    return {wholeQuery, wholeKey, w.slice(made, 3, still, still + m.valueSize)};
+  }
+
+  /// The first and the second elements of all pairs, rotated: a cos - b sin, b cos + a sin. Queries and keys alike may
+  /// have their pairs in any order.
+  std::pair<Value, Value> turned(Value x) {
+    const int64_t last = int64_t(ir::shapeOf(x).size()) - 1, count = ir::shapeOf(x)[last];
+    Value a = m.rotaryPairs ? w.slice(x, last, 0, count, 2) : w.slice(x, last, 0, count / 2);
+    Value b = m.rotaryPairs ? w.slice(x, last, 1, count, 2) : w.slice(x, last, count / 2, count);
+    auto table = [&](Value values) {
+      return emit.broadcast(w.slice(values, 1, 0, count / 2), ir::shapeOf(a), {1, last});
+    };
+    Value cosine = table(shared.cosine), sine = table(shared.sine);
+    Value first = emit.subtract(emit.multiply(a, cosine), emit.multiply(b, sine));
+    return {first, emit.add(emit.multiply(b, cosine), emit.multiply(a, sine))};
   }
 
   /// x cos + turned(x) sin over the rotated elements; turned: the second half, negated, before the first.
@@ -232,14 +285,21 @@ private:
     return count == m.headSize ? result : w.concatenate({result, w.slice(x, 3, count, m.headSize)}, 3);
   }
 
+  Value headNorm(Value x, const std::string &module) {
+    if (m.queryKeyNorm == HeadNorm::EachHead)
+      return norm(x, module);
+    Shape shape = ir::shapeOf(x);
+    return emit.reshape(norm(emit.reshape(x, {shape[0], shape[1], shape[2] * shape[3]}), module), shape);
+  }
+
   Value attention(Value x) {
     Heads h = heads(x);
-    if (m.queryKeyNorm) {
-      h.query = norm(h.query, n.queryNorm);
-      h.key = norm(h.key, n.keyNorm);
+    if (m.queryKeyNorm != HeadNorm::None) {
+      h.query = headNorm(h.query, n.queryNorm);
+      h.key = headNorm(h.key, n.keyNorm);
     }
     w.at(n.attention, "rotary");
-    if (m.position == PositionKind::Rotary) {
+    if (m.position == PositionKind::Rotary && m.projection != ProjectionForm::Latent) {
       h.query = rotated(h.query);
       h.key = rotated(h.key);
     }
@@ -255,12 +315,13 @@ private:
     return w.linear(fusedAttention(h, shared.memoryMask), 2, {m.hidden}, n.crossOutput, m.layout, m.outputBias);
   }
 
-  double scale() const { return m.scaledAttention ? 1 / std::sqrt(double(m.headSize)) : 1; }
+  double scale() const { return m.scoreScale * (m.scaledAttention ? 1 / std::sqrt(double(m.headSize)) : 1); }
 
   Value fusedAttention(const Heads &h, Value mask) {
     Shape shape = ir::shapeOf(h.query);
     mlir::UnitAttr causal = m.task == Task::CausalLm ? w.opBuilder().getUnitAttr() : mlir::UnitAttr();
-    llvm::SmallVector<mlir::Type> types = {h.query.getType(), w.type({shape[0], shape[2], shape[1]})};
+    llvm::SmallVector<mlir::Type> types = {w.type({shape[0], shape[1], shape[2], m.valueSize}),
+                                           w.type({shape[0], shape[2], shape[1]})};
     Value attended = ir::AttentionOp::create(w.opBuilder(), w.location(), types, h.query, h.key, h.value, mask,
                                              w.opBuilder().getF64FloatAttr(scale()), causal)
                          .getResult();
@@ -281,69 +342,6 @@ private:
     Value shares = ir::SoftmaxOp::create(w.opBuilder(), w.location(), scores.getType(), scores,
                                          w.opBuilder().getI64IntegerAttr(3));
     return emit.transpose(emit.dot(shares, h.value, {0, 1}, {0, 2}, {3}, {1}), {0, 2, 1, 3});
-  }
-
-  Value feedForward(Value x) { return m.experts ? mixture(x) : mlp(x); }
-
-  /// Copies of each token to the slots of its experts [E, B, slots, hidden], their MLPs, and their sum. The router's
-  /// probability of a copy multiplies its activations, not its result: the same number, and results are not kept.
-  Value mixture(Value x) {
-    Value scores = w.linear(x, 1, {m.experts}, n.router, m.layout, /*hasBias=*/false);
-    w.at(n.router, "top_k");
-    Shape shape = ir::shapeOf(scores);
-    Value shares = ir::SoftmaxOp::create(w.opBuilder(), w.location(), scores.getType(), scores,
-                                         w.opBuilder().getI64IntegerAttr(2));
-    shape.back() = m.choices;
-    llvm::SmallVector<mlir::Type> types = {w.type(shape),
-                                           mlir::RankedTensorType::get(shape, w.opBuilder().getI64Type())};
-    auto picked = ir::TopKOp::create(w.opBuilder(), w.location(), types, shares);
-    Value weights = picked.getValues(), choices = picked.getIndices();
-    if (m.choicesAddToOne)
-      weights = emit.divide(weights, emit.broadcastAlong(emit.sum(weights, {2}), weights, 2));
-    w.at(n.experts, "dispatch");
-    mlir::IntegerAttr experts = w.opBuilder().getI64IntegerAttr(m.experts);
-    const Shape slots = {m.experts, shape[0], m.slots};
-    auto dispatch = [&](Value tokens, Value each) -> Value {
-      mlir::Type type = w.type({slots[0], slots[1], slots[2], ir::shapeOf(tokens)[2]});
-      return ir::DispatchOp::create(w.opBuilder(), w.location(), type, tokens, choices, each, Value(), experts);
-    };
-    Value ones = emit.splat(1.0, weights), copies = dispatch(x, ones);
-    Value one = emit.broadcast(w.constant({1.0}), {shape[0], shape[1], 1}, {2});
-    Value ofSlots = emit.reshape(dispatch(one, weights), slots);
-    w.at(n.experts, "linear");
-    Value first = w.parameter(n.experts + ".gate_up_proj", {m.experts, 2 * m.expertInner, m.hidden},
-                              {m.experts, 2, m.expertInner, m.hidden});
-    Value both = emit.dot(copies, first, {0}, {0}, {3}, {3}); // [E, B, slots, 2, inner]
-    const Shape activations = {slots[0], slots[1], slots[2], m.expertInner};
-    auto half = [&](int64_t at) { return emit.reshape(w.slice(both, 3, at, at + 1), activations); };
-    w.at(n.experts, "activation");
-    Value gated = emit.multiply(w.activation(half(0), m.activation), half(1));
-    gated = emit.multiply(gated, emit.broadcast(ofSlots, activations, {0, 1, 2}));
-    w.at(n.experts, "linear");
-    Value second = w.parameter(n.experts + ".down_proj", {m.experts, m.hidden, m.expertInner});
-    Value made = emit.dot(gated, second, {0}, {0}, {3}, {2});
-    w.at(n.experts, "combine");
-    Value y = ir::CombineOp::create(w.opBuilder(), w.location(), x.getType(), made, choices, ones, Value(), experts);
-    if (!m.sharedExpert)
-      return y;
-    Value all = mlp(x), gate = w.linear(x, 1, {1}, n.sharedGate, m.layout, /*hasBias=*/false);
-    w.at(n.sharedGate, "logistic");
-    gate = ir::LogisticOp::create(w.opBuilder(), w.location(), gate.getType(), gate);
-    gate = emit.broadcast(emit.reshape(gate, {shape[0], shape[1]}), ir::shapeOf(all), {0, 1});
-    return emit.add(y, emit.multiply(gate, all));
-  }
-
-  Value mlp(Value x) {
-    auto activated = [&](const std::string &module) {
-      Value y = w.linear(x, 1, {m.inner}, module, m.layout, m.mlpBias);
-      w.at(module, "activation");
-      return w.activation(y, m.activation);
-    };
-    if (!m.gated)
-      return w.linear(activated(n.up), 1, {m.hidden}, n.down, m.layout, m.mlpBias);
-    Value gate = activated(n.gate), up = w.linear(x, 1, {m.inner}, n.up, m.layout, m.mlpBias);
-    w.at(n.up, "gated");
-    return w.linear(emit.multiply(gate, up), 1, {m.hidden}, n.down, m.layout, m.mlpBias);
   }
 
   FunctionWriter &w;

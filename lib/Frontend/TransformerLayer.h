@@ -16,6 +16,7 @@ struct TransformerArgument {
   std::string name; // in a layer: within it
   std::string kind; // "parameter", "input"; in a layer also "": handed over by @main
   Shape exported;   // its shape in a checkpoint; the function may see another shape of the same elements
+  bool trained = true;
 };
 
 /// Appends ops and arguments to the one block of a function.
@@ -28,6 +29,10 @@ public:
   void at(const std::string &module, const char *node);
   mlir::Value parameter(const std::string &name, const Shape &exported, const Shape &viewed);
   mlir::Value parameter(const std::string &name, const Shape &shape) { return parameter(name, shape, shape); }
+  /// A parameter that gradients do not train.
+  mlir::Value frozen(const std::string &name, const Shape &shape);
+  /// What `like`, an argument of a layer, is in @main under its full name.
+  mlir::Value parameter(const TransformerArgument &like, const std::string &name, const Shape &viewed);
   mlir::Value input(const std::string &name, mlir::Type element, const Shape &shape);
   /// What @main hands over to a layer; null stays null.
   mlir::Value received(mlir::Value given);
@@ -42,8 +47,8 @@ public:
   /// Marks the op of `result` as one that training drops elements for, where marks are asked for.
   mlir::Value dropping(mlir::Value result, bool drops);
   bool marksDropout = false;
-  /// Elements [from, to) of one dimension.
-  mlir::Value slice(mlir::Value x, int64_t dim, int64_t from, int64_t to);
+  /// Elements from, from + stride, ... below `to` of one dimension.
+  mlir::Value slice(mlir::Value x, int64_t dim, int64_t from, int64_t to, int64_t stride = 1);
   mlir::Value concatenate(mlir::ValueRange parts, int64_t dim);
   mlir::Value constant(llvm::ArrayRef<double> values);
   mlir::RankedTensorType type(const Shape &shape) const { return mlir::RankedTensorType::get(shape, floatType); }
@@ -82,6 +87,9 @@ llvm::SmallVector<mlir::Value> given(const SharedValues &shared);
 /// parameters.
 void writeLayer(FunctionWriter &writer, const TransformerModel &model, const ModuleNames &names, mlir::Value stream,
                 const SharedValues &shared);
+
+/// What a layer's MLP or its experts make of the stream (TransformerExperts.cpp).
+mlir::Value feedForward(FunctionWriter &writer, const TransformerModel &model, const ModuleNames &names, mlir::Value x);
 
 // What the positions of S tokens become (TransformerPositions.cpp).
 

@@ -9,13 +9,12 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <numbers>
 
 namespace kerf::frontend {
 
 namespace {
 
-constexpr int64_t kMostExperts = 1 << 14, kMostHeads = 1024, kMostHeadSize = 2048, kMostStep = int64_t(1) << 24;
+constexpr int64_t kMostHeads = 1024, kMostStep = int64_t(1) << 24;
 constexpr double kMostElements =
     17592186044416.0; // 2^44 of one tensor: a batch of 2^24 tokens over a vocabulary of 2^20
 constexpr int64_t kDefaultBatch = 1, kDefaultSequence = 2048;
@@ -42,7 +41,7 @@ void readSizes(ConfigReader &config, const Family &family, TransformerModel &m) 
   auto headSize = read(config, keys.headSize, kMostHeadSize);
   if (!headSize && m.hidden % m.heads != 0)
     config.fail(fmt::format("{} heads do not divide the hidden size {}", m.heads, m.hidden));
-  m.headSize = headSize.value_or(m.hidden / m.heads);
+  m.headSize = m.valueSize = headSize.value_or(m.hidden / m.heads);
   if (m.headSize < 1 || m.headSize > kMostHeadSize)
     config.fail(fmt::format("a head has {} elements ({} over {} heads), 1 to {} are supported", m.headSize, m.hidden,
                             m.heads, kMostHeadSize));
@@ -56,7 +55,8 @@ void readSizes(ConfigReader &config, const Family &family, TransformerModel &m) 
 void checkFixed(ConfigReader &config, const Family &family) {
   for (const auto &[key, only] : family.fixed)
     if (config.has(key) && config.value(key) != only)
-      config.fail(fmt::format("{} other than {} is not supported for '{}'", key, only.dump(), family.modelType));
+      config.fail(fmt::format("{} is {}: other than {} it is not supported for '{}'; export the model to ONNX", key,
+                              config.value(key).dump(), only.dump(), family.modelType));
 }
 
 /// Sizes of a step: asked for, or by default; they fit the model's table of positions.
@@ -98,17 +98,22 @@ void checkElements(ConfigReader &config, const TransformerModel &m, const StepSi
       config.fail(fmt::format("{} of shape {} would have {:.3g} elements, at most {:.3g} are supported", what,
                               shapeText(Shape(shape)), elements, kMostElements));
   };
-  int64_t projected = (m.heads + 2 * m.groups) * m.headSize;
+  int64_t projected = m.heads * m.headSize + m.groups * (m.headSize + m.valueSize),
+          latent = std::max(m.queryRank, m.keyValueRank + m.headSize), inner = std::max(m.inner, m.sharedInner);
   check("the logits", {step.batch, step.sequence, std::max(m.vocabulary, m.classes)});
-  check("the MLP's activations", {step.batch, step.sequence, m.inner});
+  check("the MLP's activations", {step.batch, step.sequence, inner});
   check("the activations", {step.batch, step.sequence, std::max(m.hidden, projected)});
   check("the picture", {step.batch, m.channels, m.imageSize, m.imageSize});
   check("the attention's sums", {step.batch, m.heads, step.sequence});
   check("the embedding", {std::max({m.vocabulary, m.maxPositions, m.tokenTypes, m.classes}), m.hidden});
-  check("the MLP's weight", {m.inner, m.hidden});
+  check("the MLP's weight", {inner, m.hidden});
   check("the experts' slots", {m.experts, step.batch, m.slots, std::max(m.hidden, 2 * m.expertInner)});
   check("the experts' weight", {m.experts, 2 * m.expertInner, m.hidden});
   check("the projections' weight", {projected, m.hidden});
+  if (m.projection == ProjectionForm::Latent) {
+    check("the latents", {step.batch, step.sequence, latent});
+    check("the latents' weight", {latent, std::max(m.hidden, projected)});
+  }
   if (m.position == PositionKind::RelativeBias)
     check("the attention's scores", {step.batch, m.heads, step.sequence, step.sequence});
   if (m.position == PositionKind::Alibi)
@@ -159,55 +164,6 @@ void setActivation(ConfigReader &config, TransformerModel &m, const std::string 
       fmt::format("the activation '{}' ({}) is not supported, these are: {}", name, key, fmt::join(names, ", ")));
 }
 
-void readRotary(ConfigReader &config, TransformerModel &m, const StepSize &step, const RotaryKeys &keys) {
-  std::optional<ConfigReader> section = config.section("rope_parameters|rope_scaling");
-  // Older configurations have the base and the fraction beside the section.
-  double base = config.number(keys.base, keys.baseOtherwise, 0),
-         fraction = config.number(keys.fraction, keys.fractionOtherwise, 0);
-  std::string type = "default";
-  if (section) {
-    base = section->number("rope_theta", base, 0);
-    fraction = section->number("partial_rotary_factor", fraction, 0);
-    type = section->text("rope_type|type", "default");
-  }
-  if (fraction > 1)
-    return config.fail(fmt::format("{} is {}: at most the whole head (1) is rotated", keys.fraction, fraction));
-  int64_t rotated = int64_t(double(m.headSize) * fraction);
-  if (rotated < 2 || rotated % 2 != 0)
-    return config.fail(
-        fmt::format("{} of a head's {} elements are rotated: an even number is needed", rotated, m.headSize));
-  for (int64_t i = 0; i < rotated; i += 2)
-    m.rotaryFrequencies.push_back(std::pow(base, -double(i) / double(rotated)));
-  if (type == "linear") {
-    double factor = section->number("factor", 1, 0);
-    for (double &frequency : m.rotaryFrequencies)
-      frequency /= factor;
-  } else if (type == "llama3") {
-    // Llama 3.1: long waves are stretched by `factor`, short ones kept, between them a blend (modeling_rope_utils.py of
-    // Transformers).
-    double factor = section->number("factor", 8, 0), low = section->number("low_freq_factor", 1, 0),
-           high = section->number("high_freq_factor", 4, 0);
-    double original = section->number("original_max_position_embeddings", 8192, 0);
-    if (high <= low)
-      return config.fail(
-          fmt::format("rope_parameters: high_freq_factor {} is not above low_freq_factor {}", high, low));
-    for (double &frequency : m.rotaryFrequencies) {
-      double wave = 2 * std::numbers::pi / frequency;
-      double kept = std::clamp((original / wave - low) / (high - low), 0.0, 1.0);
-      frequency = (1 - kept) * frequency / factor + kept * frequency;
-    }
-  } else if (type == "dynamic" && step.sequence > m.maxPositions) {
-    return config.fail(
-        fmt::format("rope_type 'dynamic' is supported up to max_position_embeddings, {}; --sequence is {}",
-                    m.maxPositions, step.sequence));
-  } else if (type != "default" && type != "dynamic") {
-    return config.fail(
-        fmt::format("rope_type '{}' is not supported, these are: default, linear, dynamic, llama3", type));
-  }
-  for (double &frequency : m.rotaryFrequencies)
-    frequency = float(frequency); // as Transformers keeps them, whatever the model's type
-}
-
 void readWindow(ConfigReader &config, TransformerModel &m, const StepSize &step, const WindowKeys &keys) {
   std::optional<int64_t> window = config.integer("sliding_window", keys.window, 1, kMostSize);
   if (!window || step.sequence <= *window)
@@ -256,7 +212,8 @@ static void readDropout(ConfigReader &config, const std::string &type, Transform
       {{"vit"}, {"attention_probs_dropout_prob", 0}, {"hidden_dropout_prob", 0}, {"hidden_dropout_prob", 0}},
       {{"t5"}, {"dropout_rate", 0.1}, {"dropout_rate", 0.1}, {"dropout_rate", 0.1}},
       {{"gpt_neox", "bloom", "falcon"}, {"attention_dropout", 0}, {"hidden_dropout", 0}, {"hidden_dropout", 0}},
-      {{"llama", "mistral", "qwen2", "qwen3", "gemma", "mixtral", "qwen2_moe", "qwen3_moe"},
+      {{"llama", "mistral", "qwen2", "qwen3", "gemma", "mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "deepseek_v2",
+        "deepseek_v3"},
        {"attention_dropout", 0},
        {},
        {}},

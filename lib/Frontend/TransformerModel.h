@@ -38,6 +38,16 @@ enum class ProjectionForm {
   Separate, // [H, D], [G, D], [G, D]
   Stacked,  // one of [3, H, D]; G = H
   Grouped,  // one of [G, H / G + 2, D]: after the queries of each group, its key and its value
+  Latent,   // two products, with a norm of the latent between them: one for keys and values of all heads, beside which
+            // lies the rotated part of the key, one for all heads; and one for queries, or [H, D]
+};
+/// What the norms of queries and keys are over.
+enum class HeadNorm { None, EachHead, AllHeads };
+/// What a token's experts are chosen by, and the weights of their results.
+enum class Router {
+  Softmax,
+  CorrectedSigmoid, // chosen by the sigmoid and a number of each expert that is not trained by gradients (Wang et al.
+                    // 2024); weighted by the sigmoid
 };
 enum class Activation { Gelu, GeluTanh, Relu, Silu };
 enum class WeightLayout {
@@ -50,9 +60,10 @@ struct ModuleNames {
   std::string tokens, positions, tokenTypes, embeddingNorm;
   std::string layers; // layer k is "LAYERS.k"
   std::string attention, fused, query, key, value, queryNorm, keyNorm, output, attentionNorm, mlpNorm;
-  std::string gate, up, down; // where there are experts: of the one that all tokens take
-  std::string router, experts, sharedGate;
-  std::string expertGate, expertUp, expertDown; // in a checkpoint, after the expert's number
+  std::string queryLatent, keyValueLatent; // the products before the norms; `query` and `key` come after them
+  std::string gate, up, down;
+  std::string router, experts, sharedExpert, sharedGate; // no name of the gate: what the shared expert makes is added
+  std::string expertGate, expertUp, expertDown; // in a checkpoint, after the expert's number or the shared expert
   std::string crossNorm, crossAttention, crossQuery, crossKey, crossValue, crossOutput; // on the encoder's result
   std::string relativeBias;                                                             // of the model, not of a layer
   std::string finalNorm, head;
@@ -74,11 +85,17 @@ struct TransformerModel {
   NormKind norm = NormKind::Layer;
   double epsilon = 0;
   bool dropsAttention = false, dropsResidual = false, dropsEmbedding = false; // in training, with some probability
-  bool finalNorm = true, embeddingNorm = false, queryKeyNorm = false;
+  bool finalNorm = true, embeddingNorm = false;
+  HeadNorm queryKeyNorm = HeadNorm::None;
+
+  int64_t valueSize = 0;                   // elements of a head's value; headSize: of its query and its key
+  int64_t queryRank = 0, keyValueRank = 0; // elements of the latents; 0: queries have none
 
   PositionKind position = PositionKind::Learned;
   int64_t positionOffset = 0;            // rows of the table of positions before the first
   std::vector<double> rotaryFrequencies; // radians a position, for each pair of rotated elements
+  double rotaryScale = 1;                // of cosines and sines
+  bool rotaryPairs = false;              // pairs lie side by side, not in two halves
   int64_t window = 0;                    // a token sees itself and the window - 1 before it; 0: all before it
 
   int64_t buckets = 0, farthest = 0; // relative bias: buckets, and the distance from which on all are in the last
@@ -92,13 +109,18 @@ struct TransformerModel {
   /// 0: one MLP for all tokens. Else each token takes `choices` of the experts, gated MLPs of width `expertInner`, and
   /// an expert has `slots` for each sample.
   int64_t experts = 0, choices = 0, expertInner = 0, slots = 0;
-  bool choicesAddToOne = false;             // the weights of a token's choices
-  bool sharedExpert = false;                // an MLP of width `inner` for all tokens, times a number of each
-  bool scaledEmbedding = false;             // by the square root of the hidden size
-  bool tiedHead = false;                    // the head's weight is the table of tokens
-  bool scaledHead = false;                  // what the head takes, by 1 / the square root of the hidden size
-  bool scaledAttention = true;              // scores, by 1 / the square root of a head's size
-  int64_t startToken = 0, paddingToken = 0; // of what the decoder reads
+  int64_t denseLayers = 0; // the first ones, which have an MLP of width `inner` in the place of experts
+  Router router = Router::Softmax;
+  int64_t expertGroups = 1, chosenGroups = 1; // a token's experts are of so many groups
+  double routedScale = 1;                     // of the weights of a token's choices
+  bool choicesAddToOne = false;               // before they are scaled
+  int64_t sharedInner = 0;                    // 0: none. The width of an MLP for all tokens beside the experts
+  bool scaledEmbedding = false;               // by the square root of the hidden size
+  bool tiedHead = false;                      // the head's weight is the table of tokens
+  bool scaledHead = false;                    // what the head takes, by 1 / the square root of the hidden size
+  bool scaledAttention = true;                // scores, by 1 / the square root of a head's size
+  double scoreScale = 1;                      // of scores besides
+  int64_t startToken = 0, paddingToken = 0;   // of what the decoder reads
 };
 
 /// The size of one step, as asked for.

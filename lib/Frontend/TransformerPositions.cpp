@@ -23,8 +23,11 @@ void addRotaryTables(FunctionWriter &w, const TransformerModel &m, int64_t seque
   Value frequencies = emit.broadcast(w.constant(m.rotaryFrequencies), shape, {1});
   Value half = emit.multiply(at, frequencies);
   Value angles = w.concatenate({half, half}, 1);
-  shared.cosine = ir::CosineOp::create(w.opBuilder(), w.location(), angles.getType(), angles);
-  shared.sine = ir::SineOp::create(w.opBuilder(), w.location(), angles.getType(), angles);
+  auto scaled = [&](Value table) {
+    return m.rotaryScale == 1 ? table : emit.multiply(table, emit.splat(m.rotaryScale, table));
+  };
+  shared.cosine = scaled(ir::CosineOp::create(w.opBuilder(), w.location(), angles.getType(), angles));
+  shared.sine = scaled(ir::SineOp::create(w.opBuilder(), w.location(), angles.getType(), angles));
 }
 
 /// Press, Smith and Lewis, Train Short, Test Long (2022): head h adds slope_h times the key's position. With a number

@@ -92,7 +92,7 @@ class Configuration(KerfTest):
 
     def test_families_that_are_not_there(self):
         self.refuse_config(["unheard", "gpt2", "llama", "ONNX"], {"model_type": "unheard"})
-        self.refuse_config(["deepseek_v3", "latent"], {"model_type": "deepseek_v3"})
+        self.refuse_config(["gemma2", "two kinds"], {"model_type": "gemma2"})
 
     def test_wrong_sizes(self):
         self.refuse_config(["n_layer", "-1"], {"model_type": "gpt2", "n_layer": -1})

@@ -20,6 +20,9 @@ LR = {"sgd": 0.05, "adamw": 0.002}
 SMALL = {"vocab_size": VOCABULARY, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "bos_token_id": 0,
          "eos_token_id": 0, "pad_token_id": None}
 LLAMA = {**SMALL, "intermediate_size": 24, "num_key_value_heads": 2, "max_position_embeddings": 32}
+YARN = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 2.0, "beta_slow": 0.5}
+LATENT = {**LLAMA, "num_key_value_heads": 4, "kv_lora_rank": 10, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 5,
+          "num_hidden_layers": 3, "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 12}
 T5 = {"vocab_size": VOCABULARY, "d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 3, "decoder_start_token_id": 0,
       "relative_attention_num_buckets": 8, "relative_attention_max_distance": 10}
 
@@ -30,6 +33,7 @@ MODELS = {
     "llama-scaled": ("llama", {**LLAMA, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True, "head_dim": 6,
                                "rope_parameters": {"rope_type": "llama3", "rope_theta": 100.0, "factor": 4.0, "low_freq_factor": 1.0,
                                                    "high_freq_factor": 4.0, "original_max_position_embeddings": 16}}),
+    "llama-yarn": ("llama", {**LLAMA, "head_dim": 12, "rope_parameters": {**YARN, "truncate": False}}),
     "mistral": ("mistral", {**LLAMA, "sliding_window": 5}),
     "qwen2": ("qwen2", {**LLAMA, "rope_parameters": {"rope_type": "linear", "rope_theta": 1000.0, "factor": 2.0}}),
     "qwen3": ("qwen3", {**LLAMA, "head_dim": 8}),
@@ -39,6 +43,15 @@ MODELS = {
                                 "shared_expert_intermediate_size": 20}),
     "qwen3-moe": ("qwen3_moe", {**LLAMA, "head_dim": 8, "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 12,
                                 "norm_topk_prob": True}),
+    "olmoe": ("olmoe", {**LLAMA, "num_experts": 8, "num_experts_per_tok": 3, "intermediate_size": 12}),
+    "deepseek-v2": ("deepseek_v2", {**LATENT, "q_lora_rank": None, "first_k_dense_replace": 1, "n_shared_experts": 2}),
+    "deepseek-v2-groups": ("deepseek_v2", {**LATENT, "q_lora_rank": 7, "topk_method": "group_limited_greedy", "n_group": 4, "topk_group": 2,
+                                           "n_shared_experts": 1, "routed_scaling_factor": 2.5, "attention_bias": True, "mlp_bias": True,
+                                           "rope_parameters": {**YARN, "mscale": 0.7, "mscale_all_dim": 0.4}}),
+    "deepseek-v3": ("deepseek_v3", {**LATENT, "q_lora_rank": 7, "first_k_dense_replace": 2, "num_hidden_layers": 4, "n_group": 4,
+                                    "topk_group": 2, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}),
+    "deepseek-v3-halves": ("deepseek_v3", {**LATENT, "q_lora_rank": None, "first_k_dense_replace": 0, "n_group": 1, "topk_group": 1,
+                                           "rope_interleave": False, "norm_topk_prob": False, "num_hidden_layers": 2}),
     "gpt-neox": ("gpt_neox", {**SMALL, "intermediate_size": 40, "max_position_embeddings": 32, "num_attention_heads": 2}),
     "gpt-neox-serial": ("gpt_neox", {**SMALL, "intermediate_size": 40, "max_position_embeddings": 32, "use_parallel_residual": False,
                                      "num_attention_heads": 2, "attention_bias": False,
@@ -121,6 +134,9 @@ def make(folder, family, changes):
     with torch.no_grad():  # norms that are not all ones, biases that are not all zeros, weights that matter
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape) * 0.1)
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                buffer.add_(torch.randn(buffer.shape) * 0.1)
     os.makedirs(folder, exist_ok=True)
     model.save_pretrained(folder, safe_serialization=True)
     if os.path.exists(extra := os.path.join(folder, "generation_config.json")):
