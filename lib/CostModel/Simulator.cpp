@@ -176,15 +176,21 @@ Ending endingOf(Timeline &timeline, int64_t stage) {
 }
 
 void addEvents(Simulation &result, const Schedule &schedule, const ScheduleTimes &times, Timeline &timeline) {
-  for (int64_t s = 0; s < schedule.stages; ++s)
+  for (int64_t s = 0; s < schedule.stages; ++s) {
+    std::vector<TaskBytes> bytes =
+        deviceBytesByTask(timeline.work, timeline.plan, schedule, timeline.pipeline.device(s), s);
     for (size_t i = 0; i < schedule.order[s].size(); ++i) {
       const Task &task = schedule.order[s][i];
       const TaskTime &time = times.tasks[s][i];
-      result.trace.push_back({s, false, toString(task, schedule.chunks), time.start, time.end - time.start});
+      const TaskCost &cost = timeline.cost(s, task);
+      double seconds = time.end - time.start;
+      result.trace.push_back({s, false, toString(task, schedule.chunks), time.start, seconds, task, cost.recompute,
+                              std::max(0.0, seconds - cost.compute()), bytes[i].during, bytes[i].after});
       if (timeline.plan.overlap.stage && timeline.leaves(schedule, s, task))
         result.trace.push_back(
             {s, true, "send " + toString(task, schedule.chunks), time.end, timeline.sendSeconds(s, task)});
     }
+  }
 }
 
 } // namespace

@@ -132,6 +132,31 @@ struct Peak {
   std::vector<int64_t> inFlight;
 };
 
+/// Follows what the stage's microbatches in flight hold: `visit(task, held, extra, after)` with what is held while the
+/// task runs, what it needs beside that, and what is held when it is done. A backward holds its microbatch until its
+/// end.
+template <typename Visit>
+void walkHeld(const StepWork &work, const StepPlan &plan, const Schedule &schedule, int64_t stage, Visit visit) {
+  std::vector<HeldBytes> held;
+  for (int part : work.part[stage])
+    held.push_back(heldBy(work.parts[part], plan.recomputeAt(stage)));
+  double now = 0;
+  for (const Task &task : schedule.order[stage]) {
+    const HeldBytes &part = held[task.chunk];
+    bool forward = task.kind == TaskKind::Forward;
+    if (forward)
+      now += part.all;
+    double during = now;
+    if (task.kind == TaskKind::Backward)
+      now -= part.all;
+    if (task.kind == TaskKind::InputGradient)
+      now -= part.all - part.forWeights;
+    if (task.kind == TaskKind::WeightGradient)
+      now -= part.forWeights;
+    visit(task, during, forward || task.kind == TaskKind::WeightGradient ? part.workspace : part.recomputing, now);
+  }
+}
+
 Peak peakOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device, int64_t stage) {
   Peak found;
   StageMemory &memory = found.memory;
@@ -140,21 +165,11 @@ Peak peakOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule
   memory.gradients = fixed.gradients;
   memory.states = fixed.states;
 
-  std::vector<HeldBytes> held;
-  for (int part : work.part[stage])
-    held.push_back(heldBy(work.parts[part], plan.recomputeAt(stage)));
-  // Walk the order; a backward holds its microbatch until its end.
-  double now = 0, peak = -1, peakHeld = 0, peakExtra = 0;
+  double peak = -1, peakHeld = 0, peakExtra = 0;
   std::vector<int64_t> inFlight(schedule.chunks, 0);
   found.inFlight = inFlight;
-  for (const Task &task : schedule.order[stage]) {
-    const HeldBytes &part = held[task.chunk];
-    bool forward = task.kind == TaskKind::Forward;
-    if (forward) {
-      now += part.all;
-      ++inFlight[task.chunk];
-    }
-    double extra = forward || task.kind == TaskKind::WeightGradient ? part.workspace : part.recomputing;
+  walkHeld(work, plan, schedule, stage, [&](const Task &task, double now, double extra, double) {
+    inFlight[task.chunk] += task.kind == TaskKind::Forward;
     if (now + extra > peak) {
       peak = now + extra;
       peakHeld = now;
@@ -162,14 +177,8 @@ Peak peakOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule
       found.inFlight = inFlight;
       found.moment = &task;
     }
-    if (task.kind == TaskKind::Backward)
-      now -= part.all;
-    if (task.kind == TaskKind::InputGradient)
-      now -= part.all - part.forWeights;
-    if (task.kind == TaskKind::WeightGradient)
-      now -= part.forWeights;
     inFlight[task.chunk] -= task.kind == TaskKind::Backward || task.kind == TaskKind::WeightGradient;
-  }
+  });
   memory.activations = peakHeld;
   memory.workspace = peakExtra + fixed.gathered;
   memory.peakBytes = memory.weights + memory.gradients + memory.states + memory.activations + memory.workspace;
@@ -181,6 +190,17 @@ Peak peakOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule
 }
 
 } // namespace
+
+std::vector<TaskBytes> kerf::deviceBytesByTask(const StepWork &work, const StepPlan &plan, const Schedule &schedule,
+                                               const Device &device, int64_t stage) {
+  Fixed fixed = fixedBytes(work, plan, stage);
+  double always = fixed.weights + fixed.gradients + fixed.states;
+  std::vector<TaskBytes> bytes;
+  walkHeld(work, plan, schedule, stage, [&](const Task &, double held, double extra, double after) {
+    bytes.push_back({deviceBytes(always + held + extra + fixed.gathered, device), deviceBytes(always + after, device)});
+  });
+  return bytes;
+}
 
 double kerf::deviceBytesOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
                            int64_t stage) {

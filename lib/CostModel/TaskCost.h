@@ -38,6 +38,11 @@ public:
   /// Optimizer of a part: bytes through memory.
   double optimizer(int part) const;
 
+  /// Adds a microbatch's gradients to those before, where no product does.
+  double accumulation(const Segment &segment) const;
+  /// Of a collective of the group's parameters or gradients, those of one layer.
+  double groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const;
+
   std::string axisNames(const std::vector<AxisRef> &axes) const;
   /// Ranks over which a group's states are cut.
   double shards(const ParameterGroup &group) const {
@@ -58,9 +63,6 @@ private:
   Pass priced(const PassWork &pass, bool onlySelective) const;
   /// Runs the independent collectives of both beside their kernels; what does not fit is exposed.
   Pass both(Pass input, const Pass &weights) const;
-  /// Adds a microbatch's gradients to those before, where no product does.
-  double accumulation(const Segment &segment) const;
-  double groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const;
 
   const StepWork &work;
   const StepPlan &plan;

@@ -59,9 +59,11 @@ public:
     for (size_t i = 0; i < placement.nodes.size(); ++i) {
       const PlacementNode &node = placement.nodes[i];
       const OpSharding &sharding = node.shardings[choice[i]];
-      if (node.op)
+      if (node.op) {
         ofOp[node.op] = &sharding;
-      else if (node.argument)
+        cutsOf[node.op] = {&node.rule, &node.strategies[choice[i]]};
+      }
+      if (node.argument)
         ofArgument[node.argument] = &sharding;
     }
   }
@@ -108,6 +110,7 @@ private:
                       : localShape(shapeOf(op->getOperand(i)), sharding.operands[i]);
     };
   }
+  CutsOf cuts() const;
   void addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops, PassWork &pass, PassWork *weights,
               bool inBackward);
   void dropouts(Operation *op, Segment &segment) const;
@@ -122,6 +125,7 @@ private:
   func::FuncOp main;
   KernelTypes types;
   DenseMap<Operation *, const OpSharding *> ofOp;
+  DenseMap<Operation *, std::pair<const Rule *, const Strategy *>> cutsOf;
   DenseMap<BlockArgument, const OpSharding *> ofArgument;
   DenseMap<Value, std::vector<Sharding>> versions; // besides the one that its producer leaves
   llvm::SmallPtrSet<Operation *, 32> forWeights;   // ops of weight gradients

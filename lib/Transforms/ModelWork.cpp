@@ -123,6 +123,19 @@ std::optional<std::vector<AxisRef>> Bridge::planAxes(ArrayRef<AxisRef> axes) con
   return mergeParts(real);
 }
 
+CutsOf Bridge::cuts() const {
+  return [this](Operation *op) {
+    auto [rule, strategy] = cutsOf.lookup(op);
+    if (!rule)
+      return std::string();
+    Strategy ofRanks = *strategy;
+    for (size_t axis = 0; axis < options.axes.size(); ++axis)
+      if (!options.axes[axis]) // microbatches
+        ofRanks.factorOfAxis[axis] = -1;
+    return strategyText(placement.mesh, *rule, ofRanks);
+  };
+}
+
 std::vector<AxisRef> Bridge::ringOf(Operation *attention) const {
   std::optional<std::vector<AxisRef>> axes = planAxes(ofOp.lookup(attention)->operands[1].dims[1].axes);
   return axes.value_or(std::vector<AxisRef>());
@@ -278,7 +291,7 @@ void Bridge::placeMainOps() {
 }
 
 void Bridge::forwardOfMain() {
-  KernelBuilder kernels(types, localShapes());
+  KernelBuilder kernels(types, localShapes(), cuts());
   for (size_t l = 0; l <= runs.size(); ++l) {
     std::vector<Operation *> ops;
     Segment &segment = work.chain[2 * l].segment;
@@ -311,7 +324,7 @@ static void split(ArrayRef<Operation *> ops, llvm::function_ref<bool(OpOperand &
 }
 
 void Bridge::backwardOfMain() {
-  KernelBuilder kernels(types, localShapes());
+  KernelBuilder kernels(types, localShapes(), cuts());
   for (size_t l = runs.size() + 1; l-- > 0;) {
     Segment &segment = work.chain[2 * l].segment;
     std::vector<Operation *> ops, input, weight;
@@ -374,7 +387,7 @@ void Bridge::layer(Run &run, ChainLink &link) {
     forward.push_back(&op);
   for (Operation &op : run.layerBackward.front().without_terminator())
     backward.push_back(&op);
-  KernelBuilder forwardKernels(types, localShapes()), kernels(types, localShapes());
+  KernelBuilder forwardKernels(types, localShapes(), cuts()), kernels(types, localShapes(), cuts());
   std::vector<Handed> all = handed(run);
   llvm::DenseSet<Value> again = madeAgain(all);
   forwardKernels.setMadeAgain(again);

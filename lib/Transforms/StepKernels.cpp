@@ -161,6 +161,7 @@ void KernelBuilder::addPointwise(Operation *op) {
 Kernel KernelBuilder::kernel(Operation *op, const char *what, KernelClass kernelClass, double bytes) const {
   Kernel kernel;
   kernel.name = nameOf(op) + what;
+  kernel.cuts = cutsOf(op);
   kernel.work.kernelClass = kernelClass;
   kernel.work.bytes = bytes;
   kernel.work.flops = bytes / types.bytes; // about one an element: bytes decide
@@ -171,6 +172,7 @@ Kernel KernelBuilder::kernel(Operation *op, const char *what, KernelClass kernel
 Kernel KernelBuilder::product(Operation *op, const char *what, double m, double n, double k, double batch) const {
   Kernel kernel;
   kernel.name = nameOf(op) + what;
+  kernel.cuts = cutsOf(op);
   kernel.work = {KernelClass::Product,
                  2 * batch * m * n * k,
                  types.bytes * batch * (m * k + k * n + m * n),

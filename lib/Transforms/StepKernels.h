@@ -24,10 +24,13 @@ double elementBytes(mlir::Value value, const KernelTypes &types);
 
 /// The local shape of an operand or a result.
 using LocalShape = std::function<Shape(mlir::Operation *op, bool isResult, unsigned index)>;
+/// How an op is cut, as Kernel::cuts says it.
+using CutsOf = std::function<std::string(mlir::Operation *op)>;
 
 class KernelBuilder {
 public:
-  KernelBuilder(const KernelTypes &types, LocalShape localShape) : types(types), localShape(std::move(localShape)) {}
+  KernelBuilder(const KernelTypes &types, LocalShape localShape, CutsOf cutsOf)
+      : types(types), localShape(std::move(localShape)), cutsOf(std::move(cutsOf)) {}
 
   /// Values that no kernel writes for the backward, and the arguments by which the backward knows them: its kernels
   /// compute them again.
@@ -67,6 +70,7 @@ private:
 
   KernelTypes types;
   LocalShape localShape;
+  CutsOf cutsOf;
   llvm::DenseSet<mlir::Value> madeAgain;
   std::vector<Slot> slots;
   size_t passBegin = 0;

@@ -19,7 +19,9 @@ struct Simulated {
   Simulation simulation;
   StepWork work;
   Mesh mesh;
-  Plan plan; // with everything filled in that was free
+  Plan plan;       // with everything filled in that was free
+  StepPlan step;   // what the simulator made of it
+  Cluster cluster; // the ranks that are used
   std::vector<std::string> warnings;
 };
 

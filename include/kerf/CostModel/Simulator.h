@@ -7,6 +7,7 @@
 #include "kerf/CostModel/StepWork.h"
 #include "kerf/Schedule/Schedule.h"
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,10 @@ struct TraceEvent {
   bool communication = false; // stream
   std::string name;
   double start = 0, seconds = 0;
+  // Of the compute stream's tasks of a microbatch:
+  std::optional<Task> task = {};
+  double recompute = 0, waiting = 0;      // of its seconds: computing again; no kernel running
+  double bytesDuring = 0, bytesAfter = 0; // that the device must have at most while it runs, and when it is done
 };
 
 struct Simulation {

@@ -25,6 +25,12 @@ void describeActivations(const StepWork &work, const StepPlan &plan, ScheduleOpt
 /// Walks the stage's order; a backward holds its microbatch until its end.
 StageMemory memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
                      int64_t stage);
+/// What the device must have while each task of the stage's order runs, and when it is done. The most is deviceBytesOf.
+struct TaskBytes {
+  double during = 0, after = 0;
+};
+std::vector<TaskBytes> deviceBytesByTask(const StepWork &work, const StepPlan &plan, const Schedule &schedule,
+                                         const Device &device, int64_t stage);
 /// Its deviceBytes alone.
 double deviceBytesOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
                      int64_t stage);

@@ -27,6 +27,7 @@ struct Kernel {
   std::string name;
   Work work;
   Kept kept = Kept::Always;
+  std::string cuts = {}; // "model: n": the factors that the ranks of a microbatch share; "" where each does the same
 };
 
 /// A collective of a pass (tensor, sequence, context or expert parallelism).

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts what TaskCost.cpp prices: the same passes, gathers and reductions, one by one instead of in sum.
+#include "kerf/CostModel/StepParts.h"
+#include "TaskCost.h"
+#include "kerf/CostModel/Compute.h"
+
+#include <fmt/format.h>
+
+using namespace kerf;
+using namespace kerf::cost;
+
+namespace {
+
+enum class Some { All, Selective };
+
+class Counter {
+public:
+  Counter(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline, int64_t stage)
+      : work(work), plan(plan), pipeline(pipeline), collectives(pipeline.collectives(stage)),
+        pricer(work, plan, collectives), stage(stage), microbatches(plan.schedule.microbatches) {}
+
+  PartsOfStep run() {
+    for (int part : work.part[stage]) {
+      for (const Segment &segment : work.parts[part].segments) {
+        passes(segment);
+        parameters(segment);
+      }
+      afterwards(part);
+    }
+    messages();
+    tied();
+    return std::move(parts);
+  }
+
+private:
+  void add(Collective kind, const std::vector<AxisRef> &axes, std::string cause, const char *pass, int64_t calls,
+           double bytes, double secondsEach) {
+    if (calls > 0 && secondsEach > 0)
+      parts.collectives.push_back({std::string(toString(kind)), pricer.axisNames(axes), std::move(cause), pass, calls,
+                                   bytes, static_cast<double>(calls) * secondsEach});
+  }
+
+  void pass(const Segment &segment, const PassWork &its, const char *name, Some some) {
+    int64_t runs = microbatches * segment.repeat;
+    for (const Kernel &kernel : its.kernels)
+      if (some == Some::All || kernel.kept == Kept::Selective)
+        parts.kernels.push_back(
+            {segment.name, kernel.name, kernel.cuts, name, runs,
+             static_cast<double>(runs) * computeSeconds(collectives.cluster().device, kernel.work)});
+    for (const PassCollective &one : its.collectives)
+      if (some == Some::All || one.kept == Kept::Selective)
+        add(one.kind, one.axes, one.name, name, runs * one.hops, one.bytes,
+            collectives.seconds(one.kind, one.axes, one.bytes));
+  }
+
+  bool recomputes(const Segment &segment) const {
+    return segment.recomputable && plan.recomputeAt(stage) != Recompute::None;
+  }
+
+  void passes(const Segment &segment) {
+    pass(segment, segment.forward, "forward", Some::All);
+    if (recomputes(segment))
+      pass(segment, segment.forward, "recomputed",
+           plan.recomputeAt(stage) == Recompute::Full ? Some::All : Some::Selective);
+    pass(segment, segment.inputGradient, "backward", Some::All);
+    pass(segment, segment.weightGradient, "weight gradients", Some::All);
+    if (double seconds = pricer.accumulation(segment); seconds > 0) {
+      int64_t runs = microbatches * segment.repeat;
+      parts.kernels.push_back({segment.name, "accumulation of gradients", "", "weight gradients", runs,
+                               static_cast<double>(runs) * seconds});
+    }
+  }
+
+  /// Collectives layer by layer; those of whole parts are in afterwards().
+  void parameters(const Segment &segment) {
+    bool everyTime = plan.optimizerSharding >= 2;
+    Collective reduction = plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce;
+    // Nothing that takes time is computed again in a segment without kernels.
+    bool again = recomputes(segment) && plan.gathers == GatherStyle::DeepSpeed2021 && runsAgain(segment);
+    for (const ParameterGroup &group : segment.parameters) {
+      if (group.reduceAxes.empty())
+        continue;
+      std::string of = group.name == segment.name ? segment.name : segment.name + "/" + group.name;
+      if (plan.optimizerSharding >= 3) {
+        double each = pricer.groupSeconds(Collective::AllGather, group, plan.bytes.weight);
+        double bytes = group.elements * plan.bytes.weight;
+        int64_t runs = microbatches * segment.repeat;
+        add(Collective::AllGather, group.reduceAxes, "parameters of " + of, "forward", runs, bytes, each);
+        add(Collective::AllGather, group.reduceAxes, "parameters of " + of, "backward", runs * (again ? 2 : 1), bytes,
+            each);
+      }
+      if (everyTime || plan.overlap.gradients) {
+        double width = everyTime ? plan.bytes.weight : plan.bytes.gradient;
+        add(reduction, group.reduceAxes, "gradients of " + of, "weight gradients",
+            (everyTime ? microbatches : 1) * segment.repeat, group.elements * width,
+            pricer.groupSeconds(reduction, group, width));
+      }
+    }
+    for (const ParameterGroup &group : segment.copied) {
+      double bytes = group.elements * static_cast<double>(segment.repeat) * plan.bytes.gradient;
+      add(Collective::AllReduce, group.reduceAxes, "gradients of copies of " + segment.name + "/" + group.name,
+          "optimizer", 1, bytes, collectives.seconds(Collective::AllReduce, group.reduceAxes, bytes));
+    }
+  }
+
+  bool runsAgain(const Segment &segment) const {
+    for (const Kernel &kernel : segment.forward.kernels)
+      if (kernel.work.kernelClass != KernelClass::Nothing &&
+          (plan.recomputeAt(stage) == Recompute::Full || kernel.kept == Kept::Selective))
+        return true;
+    return false;
+  }
+
+  void afterwards(int part) {
+    std::map<std::vector<AxisRef>, double> elements;
+    for (const Segment &segment : work.parts[part].segments)
+      for (const ParameterGroup &group : segment.parameters)
+        if (!group.reduceAxes.empty())
+          elements[group.reduceAxes] += group.elements * static_cast<double>(segment.repeat);
+    for (const auto &[axes, count] : elements) {
+      if (!plan.overlap.gradients && plan.optimizerSharding < 2) {
+        Collective kind = plan.optimizerSharding == 1 ? Collective::ReduceScatter : Collective::AllReduce;
+        double bytes = count * plan.bytes.gradient;
+        add(kind, axes, "gradients of all parameters", "optimizer", 1, bytes, collectives.seconds(kind, axes, bytes));
+      }
+      if (plan.optimizerSharding == 1 || plan.optimizerSharding == 2) {
+        double bytes = count * plan.bytes.weight;
+        add(Collective::AllGather, axes, "parameters after the update", "optimizer", 1, bytes,
+            collectives.seconds(Collective::AllGather, axes, bytes));
+      }
+    }
+  }
+
+  /// As the schedule's last and first parts have nobody to send to: forwards leave every part but the last, gradients
+  /// every part but the first.
+  void messages() {
+    int64_t stages = plan.schedule.stages, chunks = plan.schedule.chunks;
+    if (stages == 1)
+      return;
+    bool isFirst = stage == 0, isLast = stage == stages - 1;
+    int64_t next = (stage + 1) % stages, previous = (stage + stages - 1) % stages;
+    message(next, "activations for the next stage", "forward", microbatches * (chunks - (isLast ? 1 : 0)));
+    message(previous, "gradients for the stage before", "backward", microbatches * (chunks - (isFirst ? 1 : 0)));
+  }
+
+  void message(int64_t to, const char *cause, const char *pass, int64_t calls) {
+    add(Collective::Send, work.stageAxes, cause, pass, calls, work.sendBytes,
+        pipeline.sendSeconds(stage, to, work.stageAxes, work.sendBytes));
+    for (const PassCollective &after : work.afterReceive)
+      add(after.kind, after.axes, after.name + " by the receiver", pass, calls, after.bytes,
+          pipeline.collectives(to).seconds(after.kind, after.axes, after.bytes));
+  }
+
+  void tied() {
+    int64_t stages = plan.schedule.stages;
+    if (work.tiedElements <= 0 || stages == 1 || (stage != 0 && stage != stages - 1))
+      return;
+    double bytes = work.tiedElements * plan.bytes.gradient;
+    add(Collective::Send, work.stageAxes, "gradients of tied embeddings, exchanged with the other end", "optimizer", 1,
+        bytes, pipeline.sendSeconds(0, stages - 1, work.stageAxes, bytes));
+  }
+
+  const StepWork &work;
+  const StepPlan &plan;
+  const PipelineModel &pipeline;
+  const CollectiveModel &collectives;
+  TaskPricer pricer;
+  int64_t stage, microbatches;
+  PartsOfStep parts;
+};
+
+} // namespace
+
+PartsOfStep kerf::partsOfStep(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline,
+                              int64_t stage) {
+  StepPlan its = plan; // as the stage has it
+  its.optimizerSharding = plan.optimizerShardingAt(stage);
+  return Counter(work, its, pipeline, stage).run();
+}
