@@ -77,12 +77,9 @@ std::string planText(const Plan &plan) {
   return text;
 }
 
-std::string toText(const FoundPlans &found, const std::string &model, const Cluster &cluster) {
-  const FoundPlan &best = found.plans.front();
-  const Plan &plan = best.plan;
-  int64_t ranks = plan.mesh().ranks();
-  std::string text = fmt::format("plan for {}\n", model);
-  auto line = [&](const char *what, const std::string &value) { text += fmt::format("  {:<12} {}\n", what, value); };
+std::vector<std::pair<std::string, std::string>> decisions(const Plan &plan) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  auto line = [&](const char *what, std::string value) { lines.emplace_back(what, std::move(value)); };
   line("mesh", meshText(plan.mesh()) + " (outermost first)");
   line("batch",
        fmt::format("{} samples, microbatches of {}, {} a data group", plan.globalBatch, plan.microbatch,
@@ -95,16 +92,38 @@ std::string toText(const FoundPlans &found, const std::string &model, const Clus
   line("optimizer", fmt::format("sharding {}", valuesText(plan.optimizerSharding)));
   if (plan.meshSizes.at("model") > 1)
     line("sequence", plan.sequenceParallel.front() ? "parallel over model" : "whole on each rank");
+  return lines;
+}
+
+double gapOf(double stepSeconds, double lowerBoundSeconds) {
+  return std::max(0.0, 1 - lowerBoundSeconds / stepSeconds);
+}
+
+std::string boundText(double step, double bound) {
+  return bound >= step ? "proven the best of the space searched (docs/search.md)"
+                       : fmt::format("no plan of the space searched takes less than {:.4g} s: at most {:.2f} % better",
+                                     bound, 100 * gapOf(step, bound));
+}
+
+std::string unusedText(int64_t ranks, const Cluster &cluster, bool proven) {
+  if (ranks >= cluster.ranks())
+    return "";
+  return fmt::format("{} of {} ranks stay unused{}", cluster.ranks() - ranks, cluster.ranks(),
+                     proven ? ": no plan with them is faster" : "");
+}
+
+std::string toText(const FoundPlans &found, const std::string &model, const Cluster &cluster) {
+  const FoundPlan &best = found.plans.front();
+  const Plan &plan = best.plan;
+  int64_t ranks = plan.mesh().ranks();
+  std::string text = fmt::format("plan for {}\n", model);
+  for (const auto &[what, value] : decisions(plan))
+    text += fmt::format("  {:<12} {}\n", what, value);
   text += toText(best.simulation, ranks, cluster.name);
   double step = best.simulation.stepSeconds, bound = found.lowerBoundSeconds;
-  if (ranks < cluster.ranks())
-    text += fmt::format("  {} of {} ranks stay unused{}\n", cluster.ranks() - ranks, cluster.ranks(),
-                        bound >= step ? ": no plan with them is faster" : "");
-  text += fmt::format("  bound        {}\n",
-                      bound >= step ? "proven the best of the space searched (docs/search.md)"
-                                    : fmt::format("no plan of the space searched takes less than {:.4g} s: at most "
-                                                  "{:.2f} % better",
-                                                  bound, 100 * (1 - bound / step)));
+  if (std::string unused = unusedText(ranks, cluster, bound >= step); !unused.empty())
+    text += fmt::format("  {}\n", unused);
+  text += fmt::format("  bound        {}\n", boundText(step, bound));
   text += fmt::format("  search       {} choices, {} plans simulated, {} layouts of the model\n",
                       found.statistics.choices, found.statistics.simulated, found.statistics.layouts);
   if (found.plans.size() > 1)

@@ -12,6 +12,15 @@ std::string toText(const Simulation &simulation, int64_t ranks, const std::strin
 /// The best plan's decisions, its step, how far from the best it can be, and the plans behind it.
 std::string toText(const FoundPlans &found, const std::string &model, const Cluster &cluster);
 
+/// What a complete plan decides, for people: {"mesh", "stage 8 x data 8 (outermost first)"}, ...
+std::vector<std::pair<std::string, std::string>> decisions(const Plan &plan);
+
+/// By which share no plan of the space searched is faster. 0: proven the best.
+double gapOf(double stepSeconds, double lowerBoundSeconds);
+std::string boundText(double stepSeconds, double lowerBoundSeconds);
+/// "8 of 64 ranks stay unused"; "" where none do.
+std::string unusedText(int64_t ranks, const Cluster &cluster, bool proven);
+
 /// "stage 8 x data 16 x model 8, 1f1b, full recomputation": a plan in a line.
 std::string planText(const Plan &plan);
 

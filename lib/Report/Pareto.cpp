@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Pareto.h"
+#include "Html.h"
+#include "kerf/Report/Report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+
+namespace kerf {
+
+using namespace html;
+
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+constexpr double kLeft = 90, kWidth = 1000, kTop = 10, kHeight = 300;
+
+/// Values with a margin on both sides -> pixels; logarithmic where they span decades.
+struct Scale {
+  double low = std::numeric_limits<double>::infinity(), high = 0;
+  void add(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  bool logarithmic() const { return low > 0 && high / low > 20; }
+  double of(double value) const {
+    constexpr double kMargin = 0.05;
+    double share = high <= low     ? 0.5
+                   : logarithmic() ? std::log(value / low) / std::log(high / low)
+                                   : (value - low) / (high - low);
+    return kMargin + (1 - 2 * kMargin) * share;
+  }
+  double at(double share) const {
+    return logarithmic() ? low * std::pow(high / low, share) : low + (high - low) * share;
+  }
+};
+
+} // namespace
+
+std::string paretoHtml(const std::vector<ParetoPoint> &points) {
+  constexpr int kTicks = 4;
+  Scale seconds, bytes;
+  for (const ParetoPoint &point : points) {
+    seconds.add(point.stepSeconds);
+    bytes.add(point.deviceBytes);
+  }
+  auto x = [&](double value) { return kLeft + kWidth * seconds.of(value); };
+  auto y = [&](double value) { return kTop + kHeight * (1 - bytes.of(value)); };
+  std::string body = fmt::format("<path class=\"axis\" d=\"M{0} {1}V{2}H{3}\"/>\n", number(kLeft), number(kTop),
+                                 number(kTop + kHeight), number(kLeft + kWidth));
+  for (int i = 0; i <= kTicks; ++i) {
+    double time = seconds.at(static_cast<double>(i) / kTicks), memory = bytes.at(static_cast<double>(i) / kTicks);
+    body += fmt::format("<text class=\"soft middle\" x=\"{}\" y=\"{}\">{}</text><text class=\"soft end\" x=\"{}\" "
+                        "y=\"{}\">{:.1f} GiB</text>\n",
+                        number(x(time)), number(kTop + kHeight + 16), secondsText(time), number(kLeft - 6),
+                        number(y(memory) + 4), memory / kGiB);
+  }
+  Table table({{"Plan"}, {"Ranks", true}, {"Step", true}, {"GiB", true}});
+  for (const ParetoPoint &point : points) {
+    body += fmt::format("<g><title>{0}: {1}, {2:.2f} GiB</title><circle class=\"backward\" cx=\"{3}\" cy=\"{4}\" "
+                        "r=\"4\"/><text x=\"{5}\" y=\"{6}\">{7}</text></g>\n",
+                        escaped(point.plan), secondsText(point.stepSeconds), point.deviceBytes / kGiB,
+                        number(x(point.stepSeconds)), number(y(point.deviceBytes)), number(x(point.stepSeconds) + 7),
+                        number(y(point.deviceBytes) + 4), point.ranks);
+    table.row({point.plan, fmt::format("{}", point.ranks), secondsText(point.stepSeconds),
+               fmt::format("{:.2f}", point.deviceBytes / kGiB)});
+  }
+  return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"step time against memory of {} "
+                     "plans\">\n{}</svg>\n",
+                     number(kLeft + kWidth + 40), number(kTop + kHeight + 26), points.size(), body) +
+         note("Across: seconds of a step; up: what the fullest device must have; the number is the plan's ranks. "
+              "Nothing "
+              "beats a plan here in all three.") +
+         table.text();
+}
+
+} // namespace kerf

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Rows.h"
+#include "kerf/Report/Report.h"
+#include "kerf/Report/StepReport.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace kerf {
+
+std::string stagesText(const std::vector<int64_t> &stages, int64_t count) {
+  if (static_cast<int64_t>(stages.size()) == count)
+    return "all";
+  std::vector<std::string> runs;
+  for (size_t first = 0; first < stages.size();) {
+    size_t last = first;
+    while (last + 1 < stages.size() && stages[last + 1] == stages[last] + 1)
+      ++last;
+    runs.push_back(last == first ? fmt::format("{}", stages[first])
+                                 : fmt::format("{}-{}", stages[first], stages[last]));
+    first = last + 1;
+  }
+  return fmt::format("{}", fmt::join(runs, ", "));
+}
+
+double mostBytes(const Simulation &simulation) {
+  double most = 0;
+  for (const StageMemory &memory : simulation.memory)
+    most = std::max(most, memory.deviceBytes);
+  return most;
+}
+
+std::string lossText(const Simulation &other, const Simulation &best) {
+  constexpr double kWorthSaying = 1e-3; // of a step
+  constexpr size_t kMost = 3;           // each way
+  std::vector<std::string> loses, wins;
+  for (const auto &[part, seconds] : differences(other.breakdown, best.breakdown)) {
+    if (std::abs(seconds) < kWorthSaying * best.stepSeconds)
+      continue;
+    std::vector<std::string> &side = seconds > 0 ? loses : wins;
+    if (side.size() < kMost)
+      side.push_back(fmt::format("{} {}", part, secondsText(std::abs(seconds))));
+  }
+  std::string text;
+  if (!loses.empty())
+    text = fmt::format("loses: {}", fmt::join(loses, ", "));
+  if (!wins.empty())
+    text += fmt::format("{}wins: {}", text.empty() ? "" : "; ", fmt::join(wins, ", "));
+  return text.empty() ? "no part differs by more than 0.1 %" : text;
+}
+
+} // namespace kerf

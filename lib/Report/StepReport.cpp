@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Report/StepReport.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace kerf {
+
+namespace {
+
+std::string keyOf(const KernelOfStep &kernel) {
+  return fmt::format("{}\n{}\n{}\n{}", kernel.segment, kernel.pass, kernel.name, kernel.cuts);
+}
+std::string keyOf(const CollectiveOfStep &one) {
+  return fmt::format("{}\n{}\n{}\n{}\n{}", one.kind, one.axes, one.pass, one.cause, one.bytes);
+}
+
+/// What a stage does several times (on several chunks) added up; of what several stages do the one that it takes
+/// longest on: a pipeline of 64 stages is told once.
+template <typename Row, typename Part> std::vector<Row> rowsOf(const std::vector<std::vector<Part>> &byStage) {
+  std::vector<Row> rows;
+  std::map<std::string, size_t> index;
+  for (size_t stage = 0; stage < byStage.size(); ++stage) {
+    std::vector<Row> here;
+    std::map<std::string, size_t> hereIndex;
+    for (const Part &part : byStage[stage]) {
+      auto [it, isNew] = hereIndex.try_emplace(keyOf(part), here.size());
+      if (isNew) {
+        here.push_back(Row{part, {static_cast<int64_t>(stage)}});
+        continue;
+      }
+      here[it->second].calls += part.calls;
+      here[it->second].seconds += part.seconds;
+    }
+    for (Row &row : here) {
+      auto [it, isNew] = index.try_emplace(keyOf(row), rows.size());
+      if (isNew) {
+        rows.push_back(std::move(row));
+        continue;
+      }
+      Row &all = rows[it->second];
+      all.stages.push_back(static_cast<int64_t>(stage));
+      if (row.seconds > all.seconds) {
+        all.calls = row.calls;
+        all.seconds = row.seconds;
+      }
+    }
+  }
+  return rows;
+}
+
+/// Segments in the order of the model: chunk by chunk, stage by stage.
+std::vector<std::pair<std::string, int64_t>> segmentsOf(const StepWork &work) {
+  std::vector<std::pair<std::string, int64_t>> segments;
+  for (size_t chunk = 0; chunk < work.part.front().size(); ++chunk)
+    for (const std::vector<int> &parts : work.part)
+      for (const Segment &segment : work.parts[parts[chunk]].segments) {
+        auto same = std::find_if(segments.begin(), segments.end(),
+                                 [&](const auto &known) { return known.first == segment.name; });
+        if (same == segments.end())
+          segments.emplace_back(segment.name, segment.repeat);
+        else
+          same->second += segment.repeat;
+      }
+  return segments;
+}
+
+} // namespace
+
+StepReport stepReport(std::string model, const Cluster &cluster, Plan plan, const StepWork &work, const StepPlan &step,
+                      const PipelineModel &pipeline, Simulation simulation) {
+  StepReport report;
+  report.model = std::move(model);
+  report.cluster = cluster;
+  report.plan = std::move(plan);
+  report.mesh = pipeline.mesh();
+  report.microbatches = step.schedule.microbatches;
+  report.modelFlops = work.modelFlops;
+  report.simulation = std::move(simulation);
+  report.segments = segmentsOf(work);
+  std::vector<std::vector<KernelOfStep>> kernels;
+  std::vector<std::vector<CollectiveOfStep>> collectives;
+  for (int64_t stage = 0; stage < step.schedule.stages; ++stage) {
+    PartsOfStep parts = partsOfStep(work, step, pipeline, stage);
+    kernels.push_back(std::move(parts.kernels));
+    collectives.push_back(std::move(parts.collectives));
+  }
+  report.kernels = rowsOf<KernelRow>(kernels);
+  report.collectives = rowsOf<CollectiveRow>(collectives);
+  std::stable_sort(report.collectives.begin(), report.collectives.end(),
+                   [](const auto &a, const auto &b) { return a.seconds > b.seconds; });
+  return report;
+}
+
+std::vector<std::pair<std::string, double>> differences(const Breakdown &one, const Breakdown &than) {
+  std::vector<std::pair<std::string, double>> all = {{"forward", one.forward - than.forward},
+                                                     {"backward", one.backward - than.backward},
+                                                     {"recomputation", one.recompute - than.recompute},
+                                                     {"optimizer", one.optimizer - than.optimizer},
+                                                     {"bubble", one.bubble - than.bubble}};
+  std::map<std::string, double> exposed = one.exposed;
+  for (const auto &[axis, seconds] : than.exposed)
+    exposed[axis] -= seconds;
+  for (const auto &[axis, seconds] : exposed)
+    all.emplace_back("waiting for " + axis, seconds);
+  std::erase_if(all, [](const auto &part) { return part.second == 0; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto &a, const auto &b) { return std::abs(a.second) > std::abs(b.second); });
+  return all;
+}
+
+} // namespace kerf
