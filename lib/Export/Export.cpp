@@ -58,10 +58,10 @@ std::string devicesOf(const Cluster &mixed) {
 
 std::vector<std::string> headOf(const Target &target, const View &view, const Draft &draft) {
   std::vector<std::string> head = {
-      fmt::format("{} for {} on {} ranks of {}, by kerf export. Names are those of", target.title, view.in.job.model,
-                  view.ranks, view.in.completed.cluster.name),
-      fmt::format("{}.", target.names),
-      fmt::format("Not in a plan, to be added: {}.", target.missing),
+      fmt::format("{} for {} on {} ranks of {}, by kerf export.", target.title, view.in.job.model, view.ranks,
+                  view.in.completed.cluster.name),
+      fmt::format("Names are those of {}.", target.names),
+      fmt::format("Not in a plan, to be added: {}; on several nodes the launcher's rendezvous.", target.missing),
   };
   bool any = false;
   for (const ExportDecision &decision : draft.decisions)

@@ -9,10 +9,10 @@ namespace kerf::exporting {
 View::View(const ExportInput &input)
     : in(input), plan(input.completed.plan), model(input.model), tensor(plan.meshSizes.at("model")),
       data(plan.meshSizes.at("data")), pipeline(plan.meshSizes.at("stage")), context(plan.meshSizes.at("context")),
-      expert(plan.meshSizes.at("expert")), chunks(plan.schedule.chunks), ranks(tensor * data * pipeline * context),
-      microbatches(input.completed.microbatches), sequenceParallel(plan.sequenceParallel.front()),
+      expert(plan.meshSizes.at("expert")), chunks(plan.schedule.chunks),
+      ranks(tensor * data * pipeline * context * expert), microbatches(input.completed.microbatches),
+      sequenceParallel(plan.sequenceParallel.front()),
       sharding(*std::max_element(plan.optimizerSharding.begin(), plan.optimizerSharding.end())), recompute("none") {
-  ranks *= expert;
   const std::vector<Level> &levels = input.completed.cluster.levels;
   devicesPerNode = levels.empty() ? ranks : std::min(levels.front().size, ranks);
   auto has = [&](const char *what) {

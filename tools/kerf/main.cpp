@@ -20,6 +20,7 @@ int main(int argc, char **argv) {
   kerf::tool::addSolve(app, status);
   kerf::tool::addSimulate(app, status);
   kerf::tool::addProfile(app, status);
+  kerf::tool::addExport(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

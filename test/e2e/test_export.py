@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""kerf export through the command line: files parse in their formats, numbers are the plan's, notes name what differs, bad input is refused."""
+import json
+import os
+import shlex
+import subprocess
+import tomllib
+
+from support import CLUSTERS, KerfTest, file_of, kerf, main
+
+try:
+    import yaml
+except ImportError:
+    yaml = None
+
+TARGETS = ("megatron", "torchtitan", "deepspeed", "nemo")
+A100 = os.path.join(CLUSTERS, "dgx-a100.json")
+MIXED = os.path.join(CLUSTERS, "a100-v100.json")
+LLAMA = {"model_type": "llama", "num_hidden_layers": 16, "hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 8,
+         "intermediate_size": 5504, "vocab_size": 32000, "max_position_embeddings": 4096, "rope_theta": 500000}
+MIXTRAL = {"model_type": "mixtral", "num_hidden_layers": 8, "hidden_size": 1024, "num_attention_heads": 16, "num_key_value_heads": 8,
+           "intermediate_size": 3584, "vocab_size": 32000, "num_local_experts": 8}
+PLAN = {"kerf": 1, "mesh": {"stage": 4, "data": 4, "context": 2, "model": 2}, "global_batch": 64, "microbatch": 2,
+        "schedule": {"name": "interleaved", "chunks": 2}, "recompute": ["full", "full", "none", "none"], "optimizer_sharding": 1,
+        "sequence_parallel": True}
+
+
+def words_of(script):
+    """As a shell reads them. shlex keeps the end of a line behind a backslash, which a shell drops."""
+    return shlex.split(script.replace("\\\n", " "), comments=True)
+
+
+def arguments(script):
+    """name -> value of what follows the program; flags without a value: True."""
+    words = words_of(script)
+    words = words[words.index("pretrain_gpt.py") + 1:]
+    given, at = {}, 0
+    while at < len(words):
+        assert words[at].startswith("--"), words[at]
+        assert words[at] not in given, f"{words[at]} is given twice"
+        value = at + 1 < len(words) and not words[at + 1].startswith("--")
+        given[words[at]] = words[at + 1] if value else True
+        at += 2 if value else 1
+    return given
+
+
+class Export(KerfTest):
+    def export(self, target, plan=PLAN, config=LLAMA, *more, cluster=A100):
+        return self.succeed("export", config if isinstance(config, str) else self.write("config.json", config), "--plan",
+                            self.write("plan.json", plan), "--cluster", cluster, "--dtype", "bf16", "--optimizer", "adamw", "--to", target, *more)
+
+    def test_megatron(self):
+        done = self.export("megatron")
+        given = arguments(done.stdout)
+        number = lambda name: int(given[name])
+        self.assertEqual(number("--tensor-model-parallel-size"), 2)
+        self.assertEqual(number("--pipeline-model-parallel-size"), 4)
+        self.assertEqual(number("--context-parallel-size"), 2)
+        words = words_of(done.stdout)
+        ranks = int(words[words.index("--nnodes") + 1]) * int(words[words.index("--nproc-per-node") + 1])
+        self.assertEqual(ranks, 64)
+        data = ranks // (number("--tensor-model-parallel-size") * number("--pipeline-model-parallel-size") * number("--context-parallel-size"))
+        self.assertEqual(data, 4)
+        self.assertEqual(number("--global-batch-size") // (data * number("--micro-batch-size")), 8)
+        self.assertEqual((number("--num-layers"), number("--hidden-size"), number("--num-query-groups"), number("--seq-length")),
+                         (16, 2048, 8, 2048))
+        self.assertEqual(number("--rotary-base"), 500000)
+        self.assertEqual(number("--num-virtual-stages-per-pipeline-rank"), 2)
+        for flag in ("--bf16", "--swiglu", "--sequence-parallel", "--use-distributed-optimizer", "--untie-embeddings-and-output-weights"):
+            self.assertIs(given[flag], True)
+        for text in (done.stdout, done.stderr):
+            self.assertIn('recompute = ["full","full","none","none"]: one value for all stages', text)
+        # The shell reads what shlex does: the command itself is another's, so a function stands for it.
+        path = self.write("run.sh", "torchrun() { printf '%s\\n' \"$@\"; }\n" + done.stdout)
+        shell = subprocess.run(["sh", path], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+        self.assertEqual(shell, [word for word in words if word not in ("torchrun", "CUDA_DEVICE_MAX_CONNECTIONS=1")])
+
+    def test_forms_of_models(self):
+        """What config.json says, and what it leaves to its class's defaults, as Megatron-LM's arguments."""
+        scaled = dict(LLAMA, rope_theta=10000, rope_scaling={"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                                             "original_max_position_embeddings": 8192})
+        stretched = dict(LLAMA, rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 25000})
+        del stretched["rope_theta"]
+        for config, wanted in (
+                (scaled, {"--rotary-base": "10000", "--use-rope-scaling": True, "--rope-scaling-factor": "32.0", "--normalization": "RMSNorm"}),
+                (stretched, {"--rotary-base": "25000", "--rotary-seq-len-interpolation-factor": "4"}),
+                ({"model_type": "mixtral"}, {"--rotary-base": "1000000", "--num-experts": "8", "--moe-ffn-hidden-size": "14336", "--moe-router-topk": "2"}),
+                ({"model_type": "qwen3"}, {"--qk-layernorm": True, "--kv-channels": "128", "--disable-bias-linear": True}),
+                ({"model_type": "qwen2"}, {"--add-qkv-bias": True, "--disable-bias-linear": True}),
+                ({"model_type": "gpt_neox"}, {"--rotary-percent": "0.25", "--rotary-base": "10000", "--no-bias-gelu-fusion": True}),
+                ({"model_type": "gpt2"}, {"--num-layers": "12", "--vocab-size": "50257", "--position-embedding-type": "learned_absolute"}),
+                ({"model_type": "deepseek_v3"}, {"--kv-lora-rank": "512", "--qk-pos-emb-head-dim": "64", "--moe-layer-freq": "([0]*3+[1]*58)",
+                                                 "--moe-shared-expert-intermediate-size": "2048", "--moe-router-num-groups": "8"})):
+            given = arguments(self.export("megatron", {"kerf": 1, "mesh": {"data": 8}}, config).stdout)
+            for name, value in wanted.items():
+                self.assertEqual(given.get(name), value, f"{name} of {config}")
+
+    def test_torchtitan(self):
+        done = self.export("torchtitan")
+        job = tomllib.loads(done.stdout)
+        p = job["parallelism"]
+        self.assertEqual(p["tensor_parallel_degree"] * p["pipeline_parallel_degree"] * p["context_parallel_degree"] *
+                         p["data_parallel_replicate_degree"] * p["data_parallel_shard_degree"], 64)
+        parts = p["module_fqns_per_model_part"]
+        self.assertEqual(len(parts), 8)
+        self.assertEqual([name for part in parts for name in part],
+                         ["tok_embeddings", *(f"layers.{layer}" for layer in range(16)), "norm", "output"])
+        self.assertEqual(job["training"]["local_batch_size"], 16)
+        self.assertEqual(p["pipeline_parallel_microbatch_size"], 2)
+        self.assertIsInstance(job["optimizer"]["eps"], float)
+        self.assertIn("torchtitan.train", done.stderr)
+
+    def test_deepspeed(self):
+        self.export("deepspeed", PLAN, LLAMA, "-o", self.path("ds.json"))
+        config = json.loads(self.read("ds.json"))
+        self.assertEqual(config["train_batch_size"], config["train_micro_batch_size_per_gpu"] * config["gradient_accumulation_steps"] * 4)
+        done = self.export("deepspeed", PLAN, LLAMA, "--json")
+        answer = json.loads(done.stdout)
+        self.assertEqual(json.loads(answer["config"]), config)
+        given = arguments(answer["launch"])
+        self.assertEqual((given["--tensor-model-parallel-size"], given["--pipeline-model-parallel-size"], given["--zero-stage"]), ("2", "4", "1"))
+        differs = {decision["key"] for decision in answer["decisions"] if decision["kind"] == "differs"}
+        self.assertLessEqual({"schedule.name", "schedule.chunks", "recompute", "context_style"}, differs)
+
+    def test_nemo(self):
+        done = self.export("nemo", PLAN, LLAMA, "-o", self.path("plan.yaml"))
+        self.assertIn("--config-name plan", done.stdout)
+        if yaml is None:
+            self.skipTest("python3-yaml is not installed")
+        config = yaml.safe_load(self.read("plan.yaml"))
+        m, trainer = config["model"], config["trainer"]
+        self.assertEqual(trainer["num_nodes"] * trainer["devices"], 64)
+        self.assertEqual((m["tensor_model_parallel_size"], m["pipeline_model_parallel_size"], m["context_parallel_size"]), (2, 4, 2))
+        self.assertEqual(m["virtual_pipeline_model_parallel_size"], 2)
+        self.assertIs(m["sequence_parallel"], True)
+        self.assertEqual(m["optim"]["eps"], 1e-8)
+        self.assertEqual(m["layernorm_epsilon"], 1e-6)
+
+    def test_found_plans(self):
+        """What the whole-plan search finds is exported by every target, with a decision for every key of the file."""
+        config = self.write("mixtral.json", MIXTRAL)
+        size = ["--cluster", A100, "--sequence", 1024, "--dtype", "bf16", "--optimizer", "adamw"]
+        self.succeed("plan", config, *size, "--ranks", 16, "--global-batch", 32, "-o", self.path("found.json"))
+        with open(self.path("found.json")) as file:
+            plan = json.load(file)
+        keys = set(plan) - {"mesh", "schedule"} | {f"mesh.{axis}" for axis in plan["mesh"]} | {f"schedule.{key}" for key in plan["schedule"]}
+        for target in TARGETS:
+            answer = json.loads(self.succeed("export", config, *size, "--plan", self.path("found.json"), "--to", target, "--json").stdout)
+            self.assertLessEqual(keys, {decision["key"] for decision in answer["decisions"]}, target)
+
+    def test_exports_and_their_strategies(self):
+        """A plan of strategies op by op, on an ONNX model whose sizes nobody knows."""
+        self.succeed("plan", file_of("gpt2"), "--ranks", 4, "-o", self.path("found.json"))
+        for target in TARGETS:
+            done = self.succeed("export", file_of("gpt2"), "--plan", self.path("found.json"), "--to", target)
+            for key in ("model.sizes = ", "ops = ", "arguments = "):
+                self.assertIn(key, done.stderr)
+
+    def test_refused(self):
+        config, plan = self.write("config.json", LLAMA), self.write("plan.json", PLAN)
+        common = ["export", config, "--cluster", A100]
+        done = kerf(*common, "--plan", plan, "--to", "keras")
+        self.assertEqual(done.returncode, 1)
+        for word in ("--to", "keras", "megatron", "nemo"):
+            self.assertIn(word, done.stderr)
+        self.refuse(1, ["missing.json"], *common, "--plan", self.path("missing.json"), "--to", "nemo")
+        self.refuse(1, ["missing.json"], "export", self.path("missing.json"), "--plan", plan, "--to", "nemo")
+        self.refuse(1, ["missing.json"], "export", config, "--plan", plan, "--to", "nemo", "--cluster", self.path("missing.json"))
+        self.refuse(1, ["no/such/folder"], *common, "--plan", plan, "--to", "nemo", "-o", self.path("no/such/folder/x"))
+        broken = self.write("broken.json", "{")
+        self.refuse(1, ["broken.json", "JSON"], *common, "--plan", broken, "--to", "nemo")
+        cut = self.write("cut.json", dict(PLAN, schedule={"name": "1f1b"}, stages=[{"layers": [4 * i, 4 * i + 2]} for i in range(4)]))
+        self.refuse(1, ["stages", "stage 1", "layer 4", "layer 3"], *common, "--plan", cut, "--to", "megatron")
+        large = self.write("large.json", dict(PLAN, mesh={"data": 4096}))
+        self.refuse(1, ["4096 ranks", "128"], *common, "--plan", large, "--to", "megatron")
+
+    def test_plans_of_something_else(self):
+        config = self.write("config.json", LLAMA)
+        for key, words in (("model_sha256", ["another model", "feed", "--sequence"]), ("cluster_sha256", ["another cluster", "feed"])):
+            plan = self.write("plan.json", dict(PLAN, inputs={key: "feed" * 16}))
+            self.refuse(1, ["plan.json", *words], "export", config, "--plan", plan, "--cluster", A100, "--to", "megatron")
+        # Without a cluster there is nothing to compare.
+        plan = self.write("plan.json", dict(PLAN, inputs={"cluster_sha256": "feed" * 16}))
+        self.succeed("export", config, "--plan", plan, "--to", "megatron")
+
+    def test_mixed_clusters_are_refused(self):
+        config = self.write("config.json", LLAMA)
+        plan = self.write("plan.json", {"kerf": 1, "mesh": {"stage": 4, "data": 32}, "global_batch": 64})
+        for target in TARGETS:
+            self.refuse(1, ["mixed cluster", "64 A100", "64 V100", "at most 64 ranks"], "export", config, "--plan", plan, "--cluster", MIXED, "--to", target)
+
+
+if __name__ == "__main__":
+    main()
