@@ -232,6 +232,7 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
   Simulation result;
   double firstStart = 0, allReduced = 0, slowestUpdate = 0;
   std::vector<Ending> endings;
+  std::vector<double> reducedAt; // when a stage has all that its optimizer needs of it
   int64_t busiest = 0;
   double busiestSeconds = -1;
   for (int64_t s = 0; s < schedule->stages; ++s) {
@@ -246,6 +247,7 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
     double start = schedule->splitBackward ? times.tasks[s].front().start : firstStart;
     double reduced = times.tasks[s].back().end - start + tail + total(ending.reduction) + ending.tied;
     allReduced = std::max(allReduced, reduced);
+    reducedAt.push_back(start + reduced);
     slowestUpdate = std::max(slowestUpdate, ending.optimizer + total(ending.gather));
     double busy = total(ending.reduction) + ending.optimizer;
     for (const TaskTime &time : times.tasks[s])
@@ -298,7 +300,8 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
   if (trace == Trace::Yes) {
     addEvents(result, *schedule, times, timeline);
     for (int64_t s = 0; s < schedule->stages; ++s)
-      result.trace.push_back({s, false, "optimizer", allReduced, endings[s].optimizer});
+      result.trace.push_back({s, false, "optimizer", schedule->splitBackward ? reducedAt[s] : allReduced,
+                              endings[s].optimizer}); // split: no stage waits for the others
   }
   result.tokensPerSecond = work.tokens / result.stepSeconds;
   result.modelFlopsUtilization = work.modelFlops / result.stepSeconds / pipeline.peakFlopsOfAll(work.dtype);

@@ -65,7 +65,7 @@ std::string number(double value) {
   return tenths == std::trunc(tenths) ? fmt::format("{:.0f}", tenths) : fmt::format("{:.1f}", tenths);
 }
 
-Table::Table(std::vector<Column> columns) : columns(std::move(columns)) {}
+Table::Table(std::vector<Column> columns, Width width) : columns(std::move(columns)), width(width) {}
 
 void Table::group(std::string_view title) {
   if (open)
@@ -94,7 +94,8 @@ void Table::rowWithMarkup(const std::string &markup, const std::vector<std::stri
 }
 
 std::string Table::text() const {
-  std::string text = "<div class=\"scroll\"><table>\n<thead><tr>";
+  std::string text =
+      fmt::format("<div class=\"scroll\"><table{}>\n<thead><tr>", width == Width::Content ? " class=\"plain\"" : "");
   for (const Column &column : columns)
     text += fmt::format("<th scope=\"col\"{}>{}</th>", column.isNumber ? " class=\"n\"" : "", escaped(column.name));
   return text + "</tr></thead>\n" + body + (open ? "</tbody>\n" : "") + "</table></div>\n";

@@ -21,9 +21,10 @@ struct Column {
   std::string name;
   bool isNumber = false; // right aligned
 };
+enum class Width { Page, Content };
 class Table {
 public:
-  explicit Table(std::vector<Column> columns);
+  explicit Table(std::vector<Column> columns, Width width = Width::Page);
   /// A line across the table, above the rows that follow.
   void group(std::string_view title);
   void row(const std::vector<std::string> &cells);
@@ -34,6 +35,7 @@ public:
 private:
   std::string cell(size_t column, const std::string &markup) const;
   std::vector<Column> columns;
+  Width width;
   std::string body = {};
   bool open = false; // a <tbody>
 };

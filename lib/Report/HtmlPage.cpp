@@ -31,7 +31,8 @@ th, td { text-align: left; vertical-align: top; padding: 3px 10px 3px 0; border-
 thead th { color: var(--soft); font-weight: 600; border-bottom: 1px solid var(--line); overflow-wrap: normal; }
 tr.group th { padding-top: 12px; font-weight: 600; }
 .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.plain { width: auto; } .plain td { padding-right: 26px; }
+.plain { width: auto; } .plain td, .plain th { padding-right: 34px; }
+.beside { display: flex; flex-wrap: wrap; gap: 0 70px; }
 code, .mono { font-family: ui-monospace, "SFMono-Regular", "DejaVu Sans Mono", Menlo, monospace; font-size: 12px; }
 svg { display: block; width: 100%; height: auto; } svg text { font-size: 11px; fill: #1f2328; }
 svg.bar { margin: 6px 0; } svg .soft { fill: var(--soft); } svg .end { text-anchor: end; }

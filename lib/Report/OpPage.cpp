@@ -42,7 +42,7 @@ std::string mesh(const Report &report, const Cluster *cluster) {
   std::string body = fmt::format("<p>{}</p>\n", escaped(meshText(report.mesh)));
   if (!cluster || cluster->ranks() < report.mesh.ranks())
     return body;
-  Table table({{"Axis"}, {"Ranks", true}, {"Distance", true}, {"Where a group of it lies"}, {"Links"}});
+  Table table({{"Axis"}, {"Ranks", true}, {"Distance", true}, {"Where a group of it lies"}, {"Links"}}, Width::Content);
   for (const AxisPlace &place : placesOf(report.mesh, *cluster))
     table.row(
         {place.name, fmt::format("{}", place.size), fmt::format("{}", place.distance), placeText(place), place.links});
@@ -153,7 +153,7 @@ std::string alternatives(const Report &report) {
 }
 
 std::string trained(const Report &report) {
-  Table table({{"Parameter"}, {"Shape"}, {"Elements", true}});
+  Table table({{"Parameter"}, {"Shape"}, {"Elements", true}}, Width::Content);
   for (const Report::Parameter &parameter : report.trained) {
     int64_t elements = 1;
     for (int64_t size : parameter.shape)

@@ -25,6 +25,17 @@ constexpr const char *kTimes = "\xC3\x97"; // U+00D7
 std::string gib(double bytes) { return fmt::format("{:.2f}", bytes / kGiB); }
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
+/// "44,342", "12.3".
+std::string grouped(double value) {
+  if (value < 1000)
+    return fmt::format("{:.3g}", value);
+  std::string digits = fmt::format("{:.0f}", value);
+  for (size_t at = digits.size(); at > 3; at -= 3)
+    digits.insert(at - 3, ",");
+  return digits;
+}
+std::string secondsOrNone(double seconds) { return seconds > 0 ? secondsText(seconds) : "0"; }
+
 size_t fullest(const Simulation &s) {
   size_t most = 0;
   for (size_t i = 1; i < s.memory.size(); ++i)
@@ -51,7 +62,7 @@ std::string summary(const StepReport &report) {
   const StageMemory &most = s.memory[fullest(s)];
   std::vector<Figure> boxes = {
       {"Step", secondsText(s.stepSeconds), fmt::format("{} samples", report.plan.globalBatch)},
-      {"Throughput", fmt::format("{:.4g} /s", s.tokensPerSecond), "tokens (samples, where there are none)"},
+      {"Throughput", grouped(s.tokensPerSecond) + " /s", "tokens; samples, where there are none"},
       {"Of peak", percent(s.modelFlopsUtilization), "model FLOPs, nothing recomputed"},
       {"Fullest device", gib(most.deviceBytes) + " GiB",
        fmt::format("of {} GiB: {}", gib(most.limitBytes), s.fits ? "fits" : "does not fit")},
@@ -66,7 +77,7 @@ std::string summary(const StepReport &report) {
   if (!s.fits)
     body += fmt::format("<p class=\"fails\"><strong>Does not fit:</strong> stage {} needs {} GiB of {} GiB.</p>\n",
                         fullest(s), gib(most.deviceBytes), gib(most.limitBytes));
-  Table table({{"Decision"}, {"Value"}});
+  Table table({{"Decided"}, {""}}, Width::Content);
   for (const auto &[what, value] : decisions(report.plan))
     table.row({what, value});
   if (std::string unused = unusedText(report.mesh.ranks(), report.cluster, proven); !unused.empty())
@@ -84,7 +95,7 @@ std::string summary(const StepReport &report) {
 }
 
 std::string mesh(const StepReport &report) {
-  Table table({{"Axis"}, {"Ranks", true}, {"Distance", true}, {"Where a group of it lies"}, {"Links"}});
+  Table table({{"Axis"}, {"Ranks", true}, {"Distance", true}, {"Where a group of it lies"}, {"Links"}}, Width::Content);
   for (const AxisPlace &place : placesOf(report.mesh, report.cluster))
     table.row(
         {place.name, fmt::format("{}", place.size), fmt::format("{}", place.distance), placeText(place), place.links});
@@ -120,6 +131,9 @@ std::string timeline(const StepReport &report, const TimelineView &view) {
   if (view.end > view.begin)
     said += fmt::format(" {} to {} is left out: {} microbatches more of the same.", secondsText(view.begin),
                         secondsText(view.end), view.hidden);
+  if (splits)
+    said +=
+        " A stage begins its next step when its own is done: a step is the longest stage's time, not the drawing's.";
   if (view.stages.size() < s.memory.size())
     said += fmt::format(" {} of {} stages are drawn.", view.stages.size(), s.memory.size());
   return legend(colours) + timelineHtml(view, s) +
@@ -148,7 +162,7 @@ std::string memory(const StepReport &report, const TimelineView &view) {
   }
   body += "<h3>At the peak of each stage, GiB</h3>\n" + table.text();
   size_t most = fullest(s);
-  Table largest({{"Largest tensors"}, {"GiB", true}, {"Of the device", true}});
+  Table largest({{"Largest tensors"}, {"GiB", true}, {"Of the device", true}}, Width::Content);
   for (const auto &[name, bytes] : s.memory[most].largest)
     largest.row({name, gib(bytes), percent(bytes / s.memory[most].limitBytes)});
   return body + fmt::format("<h3>Stage {}, the fullest, in the {}</h3>\n", most, escaped(s.memory[most].moment)) +
@@ -160,19 +174,19 @@ std::string breakdown(const StepReport &report) {
   const Breakdown &b = s.breakdown;
   std::vector<Share> parts = partsOf(b);
   std::string body = bar(parts, s.stepSeconds, "step time of the busiest stage");
-  Table table({{"Part"}, {"Seconds", true}, {"Of the step", true}});
+  Table table({{"Part"}, {"Seconds", true}, {"Of the step", true}}, Width::Content);
   for (const Share &part : parts)
     table.row({part.name, part.said, percent(part.value / s.stepSeconds)});
-  body += table.text();
   if (b.collectives.empty())
-    return body;
-  Table collectives({{"Collectives over"}, {"In all", true}, {"Waited for", true}, {"Beside kernels", true}});
+    return body + table.text();
+  Table collectives({{"Collectives over"}, {"In all", true}, {"Waited for", true}, {"Beside kernels", true}},
+                    Width::Content);
   for (const auto &[axis, seconds] : b.collectives) {
     auto exposed = b.exposed.find(axis);
     double waited = exposed == b.exposed.end() ? 0 : exposed->second;
-    collectives.row({axis, secondsText(seconds), secondsText(waited), secondsText(std::max(0.0, seconds - waited))});
+    collectives.row({axis, secondsOrNone(seconds), secondsOrNone(waited), secondsOrNone(seconds - waited)});
   }
-  return body + collectives.text() +
+  return body + "<div class=\"beside\">\n" + table.text() + collectives.text() + "</div>\n" +
          note("Seconds of the busiest stage; the parts of the first table add up to the step.");
 }
 
@@ -198,7 +212,8 @@ std::string operators(const StepReport &report) {
   }
   return table.text() +
          note("Of one rank of the stage that has most of it. Beside these cuts every operator works on its "
-              "own microbatches: data cuts the batch, stage the layers.");
+              "own microbatches: data cuts the batch, stage the layers. Factors are those of the operator's "
+              "sharding rule (docs/operators.md).");
 }
 
 std::string collectives(const StepReport &report) {

@@ -66,6 +66,61 @@ std::vector<std::pair<std::string, int64_t>> segmentsOf(const StepWork &work) {
   return segments;
 }
 
+/// What the names of a repeated segment's kernels begin with, up to the number of the layer that was looked at:
+/// "transformer.h.0" of "transformer.h.0.attn/attention". Empty: they are not named so.
+std::string layerPrefix(const std::vector<KernelRow> &rows, const std::string &segment) {
+  std::string prefix;
+  for (const KernelRow &row : rows) {
+    if (row.segment != segment || row.name.find('/') == std::string::npos)
+      continue;
+    size_t end = std::string::npos;
+    for (size_t dot = row.name.find('.'); dot != std::string::npos && end == std::string::npos;
+         dot = row.name.find('.', dot + 1)) {
+      size_t after = row.name.find_first_not_of("0123456789", dot + 1);
+      if (after != std::string::npos && after > dot + 1 && (row.name[after] == '.' || row.name[after] == '/'))
+        end = after;
+    }
+    std::string its = end == std::string::npos ? "" : row.name.substr(0, end);
+    if (its.empty() || (!prefix.empty() && its != prefix))
+      return "";
+    prefix = std::move(its);
+  }
+  return prefix;
+}
+
+/// All layers of a segment are told as one: "transformer.h.*.attn".
+void starLayers(StepReport &report) {
+  for (const auto &[segment, count] : report.segments) {
+    std::string prefix = layerPrefix(report.kernels, segment);
+    if (count == 1 || prefix.empty())
+      continue;
+    std::string starred = prefix.substr(0, prefix.rfind('.')) + ".*";
+    auto star = [&](std::string &text) {
+      size_t at = text.find(prefix);
+      if (at != std::string::npos && text.find_first_of("./", at + prefix.size()) == at + prefix.size())
+        text.replace(at, prefix.size(), starred);
+    };
+    for (KernelRow &row : report.kernels)
+      star(row.name);
+    for (CollectiveRow &row : report.collectives)
+      star(row.cause);
+    for (StageMemory &memory : report.simulation.memory)
+      for (auto &[name, bytes] : memory.largest)
+        star(name);
+  }
+}
+
+/// Collectives between operators are named "all_gather of X": what X has that makes them necessary.
+std::string causeOf(const CollectiveOfStep &one) {
+  std::string named = one.kind + " of ";
+  if (!one.cause.starts_with(named))
+    return one.cause;
+  std::string of = one.cause.substr(named.size());
+  if (one.kind == toString(Collective::AllReduce) || one.kind == toString(Collective::ReduceScatter))
+    return of + " leaves partial sums";
+  return of + (one.kind == toString(Collective::AllGather) ? " is cut, and needed whole" : " is needed on other ranks");
+}
+
 } // namespace
 
 StepReport stepReport(std::string model, const Cluster &cluster, Plan plan, const StepWork &work, const StepPlan &step,
@@ -88,6 +143,9 @@ StepReport stepReport(std::string model, const Cluster &cluster, Plan plan, cons
   }
   report.kernels = rowsOf<KernelRow>(kernels);
   report.collectives = rowsOf<CollectiveRow>(collectives);
+  for (CollectiveRow &row : report.collectives)
+    row.cause = causeOf(row);
+  starLayers(report);
   std::stable_sort(report.collectives.begin(), report.collectives.end(),
                    [](const auto &a, const auto &b) { return a.seconds > b.seconds; });
   return report;

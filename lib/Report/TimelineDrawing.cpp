@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kLeft = 64, kWidth = 1120, kGap = 26; // pixels: names of stages, the plot, what is left out of it
 constexpr double kLetter = 6.2;
+constexpr size_t kFewStages = 4; // that have room for higher charts of memory
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 /// Seconds of the step -> pixels.
@@ -57,7 +58,7 @@ std::string ruler(const TimelineView &view, const Scale &scale, double height) {
   auto tick = [&](double seconds, double x, const char *anchor) {
     text +=
         fmt::format("<path class=\"axis\" d=\"M{0} {1}v4\"/><text class=\"soft {2}\" x=\"{0}\" y=\"{3}\">{4}</text>\n",
-                    number(x), number(height), anchor, number(height + 16), secondsText(seconds));
+                    number(x), number(height), anchor, number(height + 16), seconds > 0 ? secondsText(seconds) : "0");
   };
   constexpr int kTicks = 4;
   double first = scale.cut() ? view.begin : view.last;
@@ -112,11 +113,10 @@ std::string taskText(const TraceEvent &event, const Scale &scale, double y, doub
       text += rectangle("recompute", from, from + width, y, height);
     if (double width = event.waiting * perSecond; width >= 0.5)
       text += rectangle("waiting", to - width, to, y, height);
-    std::string label = event.task ? event.name : "";
-    if (to - from > kLetter * static_cast<double>(label.size()) + 2 && event.task)
-      text += fmt::format("<text class=\"middle on-{}\" x=\"{}\" y=\"{}\">{}</text>",
-                          event.recompute > 0 ? "recompute" : pattern, number((from + to) / 2), number(y + 14),
-                          escaped(label));
+    std::string label = event.task ? event.name.substr(1) : ""; // the colour says which pass
+    if (!label.empty() && to - from > kLetter * static_cast<double>(label.size()) + 2)
+      text += fmt::format("<text class=\"middle on-{}\" x=\"{}\" y=\"{}\">{}</text>", pattern, number((from + to) / 2),
+                          number(y + 14), escaped(label));
     text += fmt::format("<path stroke=\"#fff\" stroke-width=\".6\" d=\"M{} {}v{}\"/>", number(to), number(y),
                         number(height));
   }
@@ -163,7 +163,7 @@ std::string timelineHtml(const TimelineView &view, const Simulation &simulation)
 }
 
 std::string memoryOverTimeHtml(const TimelineView &view, const Simulation &simulation) {
-  constexpr double kHigh = 44, kRow = 54;
+  const double kHigh = view.stages.size() <= kFewStages ? 100 : 44, kRow = kHigh + 10;
   Scale scale(view);
   double most = 0;
   for (const StageMemory &memory : simulation.memory)

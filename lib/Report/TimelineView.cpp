@@ -10,7 +10,7 @@ namespace kerf {
 namespace {
 
 constexpr int64_t kMostStages = 16;
-constexpr int64_t kMostTasks = 72; // of a stage: a task is then wide enough to be seen
+constexpr int64_t kMostTasks = 64; // of a stage: a task is then wide enough to be seen
 constexpr int64_t kLeastTasks = 8; // of the stage with the fewest, at each end
 constexpr double kWorthCutting = 0.1;
 
@@ -36,10 +36,9 @@ TimelineView timelineView(const Simulation &simulation) {
   }
   view.stages = someOf(stages);
   view.begin = view.end = view.last;
-  int64_t each = std::max(kLeastTasks, kMostTasks / 2 - stages);
-  bool few = std::all_of(tasks.begin(), tasks.end(), [&](const auto &all) {
-    return static_cast<int64_t>(all.size()) <= std::max(kMostTasks, 2 * each);
-  });
+  int64_t each = std::max(kLeastTasks, kMostTasks / 2 - 8 - stages);
+  bool few = std::all_of(tasks.begin(), tasks.end(),
+                         [&](const auto &all) { return static_cast<int64_t>(all.size()) <= kMostTasks; });
   if (!few) {
     double begin = 0, end = view.last;
     for (const auto &all : tasks) {

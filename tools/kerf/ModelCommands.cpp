@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf import, plan, compile: from a model to a package.
 #include "Options.h"
+#include "Reports.h"
 
 #include "kerf/Compiler/PlanWhole.h"
 #include "kerf/Report/StepText.h"
@@ -32,10 +33,6 @@ Result<ImportedStep> importStep(const ModelFlags &model, bool gradientNorms) {
   if (!step)
     return step.error();
   return ImportedStep{std::move(context), std::move(*step)};
-}
-
-Status writeReport(const Report &report, const std::string &path) {
-  return writeFile(path, endsWith(path, ".json") ? toJson(report).dump(2) + "\n" : toText(report));
 }
 
 Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile,
@@ -168,9 +165,23 @@ struct PlanCommand {
     if (!output.empty())
       if (Status status = writeFile(output, text); !status)
         return fail(status.error());
-    if (!report.empty())
-      if (Status status = writeFile(report, told); !status)
+    if (!report.empty()) {
+      Cluster reported = cluster;
+      if (given->memoryLimitBytes)
+        reported.device.memoryBytes = std::min(reported.device.memoryBytes, *given->memoryLimitBytes);
+      SimulateOptions again{options.step, options.dtype, std::nullopt, Trace::Yes};
+      auto simulated = simulatePlan(*context, model.model, best, "the plan found", reported, again);
+      if (!simulated)
+        return fail(simulated.error());
+      auto full = stepReport(model.model, reported, *simulated);
+      if (!full)
+        return fail(full.error());
+      full->lowerBoundSeconds = found->found.lowerBoundSeconds;
+      full->statistics = found->found.statistics;
+      full->others.assign(found->found.plans.begin() + 1, found->found.plans.end());
+      if (Status status = writeReport(*full, report); !status)
         return fail(status.error());
+    }
     fmt::print("{}", json ? text : told);
     return 0;
   }
@@ -197,9 +208,11 @@ struct PlanCommand {
     if (!output.empty())
       if (Status status = writeFile(output, text); !status)
         return fail(status.error());
-    if (!report.empty())
-      if (Status status = writeReport(planned->compiled.report, report); !status)
+    if (!report.empty()) {
+      auto cluster = plan.toCluster();
+      if (Status status = writeReport(planned->compiled.report, report, cluster ? &*cluster : nullptr); !status)
         return fail(status.error());
+    }
     if (!dumpProblem.empty())
       if (Status status = writeProblem(planned->problem, dumpProblem); !status)
         return fail(status.error());
@@ -264,7 +277,7 @@ void addPlan(CLI::App &app, int &status) {
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"});
   command->plan.addTo(*sub);
   sub->add_option("-o,--output", command->output, "write the plan: plan.json");
-  sub->add_option("--report", command->report, "write the report: F.txt or F.json");
+  sub->add_option("--report", command->report, "write the report: F.txt, F.json or F.html");
   sub->add_option("--dump-problem", command->dumpProblem,
                   "write the placement problem of the plan's mesh, for kerf solve: P.json or P.json.gz");
   sub->add_option(

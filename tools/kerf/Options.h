@@ -80,7 +80,6 @@ Result<ImportedStep> importStep(const ModelFlags &model, bool gradientNorms);
 /// Searches, or loads `planFile` when it is complete; the plan and its device program.
 Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile,
                                const PlanFlags &flags, bool rankGiven);
-Status writeReport(const Report &report, const std::string &path);
 
 /// Runs a program and writes what the flags ask for.
 Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags,

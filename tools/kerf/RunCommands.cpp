@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf run and kerf train: a program on ranks that are threads, or processes under mpirun and srun.
 #include "Options.h"
+#include "Reports.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,68 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf simulate: what a plan would take on a cluster, and whether it would fit.
 #include "Options.h"
-
-#include "kerf/Compiler/Simulate.h"
+#include "Reports.h"
 #include "kerf/Report/StepText.h"
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 namespace kerf::tool {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-
-Json secondsJson(const std::map<std::string, double> &byAxis) {
-  Json object = Json::object();
-  for (const auto &[axis, seconds] : byAxis)
-    object[axis] = seconds;
-  return object;
-}
-
-Json toJson(const Simulated &simulated) {
-  const Simulation &s = simulated.simulation;
-  const Breakdown &b = s.breakdown;
-  Json root, peak = Json::array(), stages = Json::array();
-  for (const StageMemory &memory : s.memory) {
-    peak.push_back(static_cast<int64_t>(memory.peakBytes));
-    Json largest = Json::object();
-    for (const auto &[name, bytes] : memory.largest)
-      largest[name] = static_cast<int64_t>(bytes);
-    stages.push_back({{"weights", static_cast<int64_t>(memory.weights)},
-                      {"gradients", static_cast<int64_t>(memory.gradients)},
-                      {"states", static_cast<int64_t>(memory.states)},
-                      {"activations", static_cast<int64_t>(memory.activations)},
-                      {"workspace", static_cast<int64_t>(memory.workspace)},
-                      {"reserved_bytes", static_cast<int64_t>(memory.reservedBytes)},
-                      {"device_bytes", static_cast<int64_t>(memory.deviceBytes)},
-                      {"limit_bytes", static_cast<int64_t>(memory.limitBytes)},
-                      {"moment", memory.moment},
-                      {"largest", largest}});
-  }
-  root["step_seconds"] = s.stepSeconds;
-  root["peak_bytes"] = peak;
-  root["fits"] = s.fits;
-  root["breakdown"] = {{"forward", b.forward},
-                       {"backward", b.backward},
-                       {"recompute", b.recompute},
-                       {"optimizer", b.optimizer},
-                       {"collectives", secondsJson(b.collectives)},
-                       {"exposed", secondsJson(b.exposed)},
-                       {"bubble", b.bubble}};
-  root["tokens_per_second"] = s.tokensPerSecond;
-  root["model_flops_utilization"] = s.modelFlopsUtilization;
+/// The keys of the simulation, and of what it was of.
+nlohmann::ordered_json toJson(const Simulated &simulated) {
+  nlohmann::ordered_json root = toJson(simulated.simulation);
   root["model_flops"] = simulated.work.modelFlops;
   root["ranks"] = simulated.mesh.ranks();
-  root["memory"] = stages;
   return root;
 }
 
 struct SimulateCommand {
   ModelFlags model;
-  std::string cluster, plan, trace;
+  std::string cluster, plan, trace, report;
   int64_t ranks = 0;
   bool json = false;
 
@@ -85,7 +42,7 @@ struct SimulateCommand {
     options.dtype = model.dtype;
     if (ranks)
       options.ranks = ranks;
-    options.trace = trace.empty() ? Trace::No : Trace::Yes;
+    options.trace = trace.empty() && report.empty() ? Trace::No : Trace::Yes;
     auto context = createContext();
     auto simulated =
         simulatePlan(*context, model.model, given, plan.empty() ? "the empty plan" : plan, *machine, options);
@@ -96,6 +53,13 @@ struct SimulateCommand {
     if (!trace.empty())
       if (Status status = writeFile(trace, chromeTrace(simulated->simulation)); !status)
         return fail(status.error());
+    if (!report.empty()) {
+      auto full = stepReport(model.model, simulated->cluster, *simulated);
+      if (!full)
+        return fail(full.error());
+      if (Status status = writeReport(*full, report); !status)
+        return fail(status.error());
+    }
     if (json)
       fmt::print("{}\n", toJson(*simulated).dump(2));
     else
@@ -121,6 +85,7 @@ void addSimulate(CLI::App &app, int &status) {
   sub->add_option("--ranks", command->ranks, "use the first N ranks (default: as many as the plan's mesh has)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   sub->add_option("--trace", command->trace, "write the timeline for chrome://tracing or Perfetto: T.json");
+  sub->add_option("--report", command->report, "write the report: F.txt, F.json or F.html");
   sub->add_flag("--json", command->json, "everything as JSON on standard output");
 }
 

@@ -91,7 +91,7 @@ TEST(StepReport, CollectivesAddUpToTheSimulators) {
     for (size_t stage = 0; stage < all->parts.size(); ++stage)
       for (const CollectiveOfStep &one : all->parts[stage].collectives)
         EXPECT_TRUE(std::any_of(all->report.collectives.begin(), all->report.collectives.end(), [&](const auto &row) {
-          return row.cause == one.cause && row.pass == one.pass && row.bytes == one.bytes &&
+          return row.kind == one.kind && row.pass == one.pass && row.bytes == one.bytes &&
                  row.seconds >= one.seconds * (1 - 1e-9) &&
                  std::find(row.stages.begin(), row.stages.end(), stage) != row.stages.end();
         })) << one.cause;

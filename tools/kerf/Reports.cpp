@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Reports.h"
+
+#include "kerf/Support/File.h"
+
+namespace kerf::tool {
+
+namespace {
+
+/// Names in a report may be any bytes.
+std::string textOf(const nlohmann::ordered_json &json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+} // namespace
+
+Status writeReport(const Report &report, const std::string &path, const Cluster *cluster) {
+  return writeFile(path, path.ends_with(".json")   ? textOf(toJson(report))
+                         : path.ends_with(".html") ? toHtml(report, cluster)
+                                                   : toText(report));
+}
+
+Status writeReport(const StepReport &report, const std::string &path) {
+  return writeFile(path, path.ends_with(".json")   ? textOf(toJson(report))
+                         : path.ends_with(".html") ? toHtml(report)
+                                                   : toText(report));
+}
+
+Result<StepReport> stepReport(const std::string &model, const Cluster &cluster, const Simulated &simulated) {
+  auto pipeline = PipelineModel::make(simulated.mesh, simulated.cluster);
+  if (!pipeline)
+    return pipeline.error();
+  StepReport report =
+      kerf::stepReport(model, cluster, simulated.plan, simulated.work, simulated.step, *pipeline, simulated.simulation);
+  report.warnings = simulated.warnings;
+  return report;
+}
+
+} // namespace kerf::tool
