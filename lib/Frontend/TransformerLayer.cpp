@@ -251,10 +251,9 @@ private:
     Value wholeQuery = w.concatenate({w.slice(query, 3, 0, still), first, second}, 3);
     auto [keyFirst, keySecond] = turned(w.slice(latents, 2, m.keyValueRank, m.keyValueRank + turning));
     Shape shape = ir::shapeOf(query);
-    shape[3] = turning / 2;
-    Value wholeKey = w.concatenate({w.slice(made, 3, 0, still), emit.broadcast(keyFirst, shape, {0, 1, 3}),
-                                    emit.broadcast(keySecond, shape, {0, 1, 3})},
-                                   3);
+    shape[3] = turning;
+    Value ofAll = emit.broadcast(w.concatenate({keyFirst, keySecond}, 2), shape, {0, 1, 3});
+    Value wholeKey = w.concatenate({w.slice(made, 3, 0, still), ofAll}, 3);
     return {wholeQuery, wholeKey, w.slice(made, 3, still, still + m.valueSize)};
   }
 

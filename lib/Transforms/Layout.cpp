@@ -51,6 +51,9 @@ public:
         if (tags(embedding.getResult(), 0) & kBatch)
           add(embedding.getResult(), tensorType(embedding.getResult()).getRank() - 1, kWidth);
     spread();
+    for (auto &[op, rule] : ops)
+      seedLatent(op);
+    spread();
   }
 
   unsigned tags(Value value, unsigned dim) const {
@@ -132,6 +135,30 @@ private:
     }
   }
 
+  /// What a norm takes of each token between two products (a latent, from which heads are made) stays whole, as the
+  /// stream does: cut, it would be gathered for the norm.
+  void seedLatent(Operation *op) {
+    if (!isa<LayerNormOp, RmsNormOp>(op))
+      return;
+    Value latent = op->getOperand(0);
+    bool ofHeads = latent.getDefiningOp<ReshapeOp>() != nullptr; // of all heads together
+    if (!ofHeads && tensorType(latent).getRank() == 3 && (tags(latent, 0) & kBatch) && (tags(latent, 1) & kSequence))
+      add(latent, 2, kWidth);
+  }
+
+  /// A part of the stream's width, or of a latent, is one too.
+  bool spreadParts(Operation *op) {
+    bool changed = false;
+    auto pass = [&](Value from, Value to) {
+      for (int64_t d = 0; d < tensorType(from).getRank(); ++d)
+        if (tags(from, d) & kWidth)
+          changed |= add(to, d, kWidth);
+    };
+    pass(op->getOperand(0), op->getResult(0));
+    pass(op->getResult(0), op->getOperand(0));
+    return changed;
+  }
+
   bool spreadOp(Operation *op, const Rule &rule) {
     unsigned through = isa<AttentionOp, AttentionBackwardOp>(op) ? kBatch | kSequence
                        : isa<DotGeneralOp>(op)                   ? kBatch | kSequence | kKeyHeads
@@ -146,6 +173,8 @@ private:
     };
     write(op->getOperands(), rule.operands);
     write(op->getResults(), rule.results);
+    if (isa<SliceOp, PadOp>(op))
+      changed |= spreadParts(op);
     // Experts' slots are filled by the sequence's tokens, and cut as it is (ExpertLayout.h).
     if (isa<DispatchOp, CombineOp, CombineBackwardOp>(op)) {
       Value tokens = isa<CombineOp>(op) ? op->getResult(0) : op->getOperand(isa<DispatchOp>(op) ? 0 : 2);
@@ -301,11 +330,6 @@ private:
     }
     if (cut >= 0 && rule.factors[cut].name == kHeadsOfRank)
       return std::nullopt;
-    if (node.op && hasParameter(dims, node.op, rule, tags)) {
-      if (cut >= 0 && (isSum || (tags[cut] & kStream)))
-        return std::nullopt;
-      return cut < 0 ? kWhole : kPreferred;
-    }
     bool onStream = false, onSequence = false, ownFactor = false, onBatch = false; // without a batch: parameters
     for (size_t f = 0; f < tags.size(); ++f) {
       int64_t ways = modelWays * (tags[f] & kSequence ? contextWays : 1);
@@ -315,6 +339,11 @@ private:
       ownFactor |= !(tags[f] & kStream) && canCut(rule.factors[f], ways);
     }
     bool shouldCut = alongSequence && !isParameter && onBatch && onStream && onSequence && !ownFactor;
+    if (node.op && hasParameter(dims, node.op, rule, tags) && !(shouldCut && isa<DotGeneralOp>(node.op))) {
+      if (cut >= 0 && (isSum || (tags[cut] & kStream)))
+        return std::nullopt;
+      return cut < 0 ? kWhole : kPreferred;
+    }
     if (cut < 0)
       return shouldCut ? kWhole : kPreferred;
     // Input gradients of several products (queries, keys and values; gate and up) are added before they are summed.
