@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys that all targets treat alike, and notes that several share.
 #include "View.h"
+#include "kerf/Support/Glob.h"
 
+#include <algorithm>
 #include <set>
 
 namespace kerf::exporting {
@@ -25,19 +27,50 @@ void writeOps(const View &view, Draft &out) {
                   axes.empty() ? std::string("here none is") : fmt::format("here by {}", fmt::join(axes, ", "))));
 }
 
+/// As Megatron-LM lays a parameter (or its optimizer state) on the ranks, or an input.
+bool isMegatrons(const View &view, const std::string &name, const std::vector<std::vector<std::string>> &dims) {
+  using Where = MegatronCut::Where;
+  const auto &cuts = view.model.cuts;
+  auto cut =
+      std::find_if(cuts.begin(), cuts.end(), [&](const MegatronCut &known) { return globMatch(known.pattern, name); });
+  size_t byModel = 0;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d].empty())
+      continue;
+    if (name.find('.') == std::string::npos) { // no parameter
+      if (d != 0 || dims[d] != std::vector<std::string>{"data"})
+        return false;
+      continue;
+    }
+    bool here = cut != cuts.end() &&
+                (cut->where == Where::Any || (cut->where == Where::First && d == 0) ||
+                 (cut->where == Where::NotFirst && d > 0) || (cut->where == Where::NotLast && d + 1 < dims.size()));
+    if (!here || dims[d] != std::vector<std::string>{"model"})
+      return false;
+    ++byModel;
+  }
+  return byModel == (cut != cuts.end() && view.tensor > 1 ? 1 : 0);
+}
+
 void writeArguments(const View &view, Draft &out) {
-  size_t foreign = 0; // cut by something that Megatron-LM never cuts parameters by
+  const std::vector<ArgumentPlan> &arguments = view.plan.arguments;
+  out.value = fmt::format("{} arguments", arguments.size());
+  if (view.model.cuts.empty())
+    return out.differs("the layout is Megatron-LM's; whether the plan's is the same is not known for this model");
+  size_t compared = 0, foreign = 0;
   std::string first;
-  for (const ArgumentPlan &argument : view.plan.arguments)
-    for (const auto &axes : argument.dims)
-      for (const std::string &axis : axes)
-        if (axis != "model" && axis != "expert" && foreign++ == 0)
-          first = fmt::format("{} by {}", argument.pattern, axis);
-  out.value = fmt::format("{} arguments", view.plan.arguments.size());
-  out.differs(foreign ? fmt::format("the layout is Megatron-LM's, which this plan's is not: {} dimensions are cut by "
-                                    "other axes than model, first {}",
-                                    foreign, first)
-                      : "the layout is Megatron-LM's; which dimensions are cut is not taken from the plan");
+  for (const ArgumentPlan &argument : arguments) {
+    std::string name = argument.pattern.substr(argument.pattern.find('/') + 1); // of exp_avg/NAME: NAME's
+    if (name[0] == '@') // of the function of a layer: stands above under its parameter's name
+      continue;
+    ++compared;
+    if (!isMegatrons(view, name, argument.dims) && foreign++ == 0)
+      first = fmt::format("{} by {}", argument.pattern, Json(argument.dims).dump());
+  }
+  if (foreign == 0)
+    return out.expressed(fmt::format("Megatron-LM's layout cuts all {} alike", compared));
+  out.differs(
+      fmt::format("the layout is Megatron-LM's, which cuts {} of {} otherwise, first {}", foreign, compared, first));
 }
 
 void writeShardingRanks(const View &view, Draft &out) {

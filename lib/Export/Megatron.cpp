@@ -132,8 +132,7 @@ void writeOverlap(const View &view, Draft &out) {
       out.differs("gathers of parameters overlap only together with gradients (--overlap-grad-reduce): they do not");
   }
   if (view.tensor > 1 && !view.overlaps("tensor"))
-    out.differs(
-        "sums of input gradients always run beside the weights' gradients (without \"tensor\" in the plan too)");
+    out.differs("sums of input gradients always run beside the weights' gradients (the plan does not list \"tensor\")");
   if (view.pipeline == 1)
     return out.expressed("what is not listed is off, the default");
   if (view.chunks == 1) {
@@ -143,7 +142,7 @@ void writeOverlap(const View &view, Draft &out) {
     if (view.pipeline > 2)
       out.argument("--no-overlap-p2p-communication");
     else
-      out.differs("with two stages and chunks sends always overlap (without \"stage\" in the plan too)");
+      out.differs("with two stages and chunks sends always overlap (the plan does not list \"stage\")");
   }
   out.expressed("what is not listed is off, the default");
 }

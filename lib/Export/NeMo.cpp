@@ -156,8 +156,7 @@ void writeOverlap(const View &view, Draft &out) {
     out.file("model.async_grad_allreduce", false);
   }
   if (view.tensor > 1 && !view.overlaps("tensor"))
-    out.differs(
-        "sums of input gradients always run beside the weights' gradients (without \"tensor\" in the plan too)");
+    out.differs("sums of input gradients always run beside the weights' gradients (the plan does not list \"tensor\")");
   if (view.pipeline > 1 && view.chunks > 1) {
     out.file("model.overlap_p2p_comm", view.overlaps("stage"));
     out.file("model.batch_p2p_comm", !view.overlaps("stage"));

@@ -150,9 +150,9 @@ void writeSequenceParallel(const View &view, Draft &out) {
 void writeOverlap(const View &view, Draft &out) {
   bool fsdp = !replicates(view);
   if (!view.overlaps("gradients"))
-    out.differs("reductions of gradients always run beside the backward (without \"gradients\" in the plan too)");
+    out.differs("reductions of gradients always run beside the backward (the plan does not list \"gradients\")");
   if (fsdp && !view.overlaps("parameters"))
-    out.differs("FSDP always gathers one layer ahead (without \"parameters\" in the plan too)");
+    out.differs("FSDP always gathers one layer ahead (the plan does not list \"parameters\")");
   if (view.tensor > 1 && view.overlaps("tensor")) {
     out.file("parallelism.enable_async_tensor_parallel", true);
     out.file("compile.enable", true); // asynchronous tensor parallelism works on compiled models
@@ -160,7 +160,7 @@ void writeOverlap(const View &view, Draft &out) {
   }
   if (view.pipeline > 1)
     out.differs(fmt::format("whether sends overlap is the choice of PyTorch's schedules{}",
-                            view.overlaps("stage") ? "" : " (without \"stage\" in the plan too)"));
+                            view.overlaps("stage") ? "" : " (the plan does not list \"stage\")"));
   out.expressed("the rest is FSDP's behaviour");
 }
 

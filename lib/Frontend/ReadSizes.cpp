@@ -100,6 +100,32 @@ void readRotary(ConfigReader &config, const TransformerModel &m, ModelSizes &siz
   }
 }
 
+/// Of models without experts and latents, whose parameters have one form.
+std::vector<MegatronCut> cutsOf(const TransformerModel &m) {
+  using Where = MegatronCut::Where;
+  std::vector<MegatronCut> cuts;
+  if (m.experts || m.keyValueRank)
+    return cuts;
+  bool inOut = m.layout == WeightLayout::InOut;
+  for (const ModuleNames *n : {&m.names, &m.decoder}) {
+    auto add = [&](const std::string &module, const char *parameter, Where where) {
+      if (!module.empty())
+        cuts.push_back({n->layers + ".*." + module + parameter, where});
+    };
+    for (const std::string &in :
+         {n->fused, n->query, n->key, n->value, n->gate, n->up, n->crossQuery, n->crossKey, n->crossValue}) {
+      add(in, ".weight", inOut ? Where::NotFirst : Where::NotLast);
+      add(in, ".bias", Where::Any);
+    }
+    for (const std::string &out : {n->output, n->down, n->crossOutput})
+      add(out, ".weight", inOut ? Where::NotLast : Where::NotFirst);
+    for (const std::string &words : {n->tokens, n->head})
+      if (!words.empty())
+        cuts.push_back({words + ".weight", Where::First});
+  }
+  return cuts;
+}
+
 } // namespace
 
 Result<ModelSizes> readModelSizes(const std::string &configPath, int64_t sequence) {
@@ -158,6 +184,7 @@ Result<ModelSizes> readModelSizes(const std::string &configPath, int64_t sequenc
   sizes.expertGroups = m.expertGroups;
   sizes.chosenGroups = m.chosenGroups;
   sizes.routedScale = m.routedScale;
+  sizes.cuts = cutsOf(m);
   sizes.dropout = m.dropsAttention || m.dropsResidual || m.dropsEmbedding;
   if (Status status = config->status(); !status)
     return status.error();

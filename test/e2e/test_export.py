@@ -157,6 +157,20 @@ class Export(KerfTest):
             for key in ("model.sizes = ", "ops = ", "arguments = "):
                 self.assertIn(key, done.stderr)
 
+    def test_layouts_are_compared(self):
+        """Pins of Megatron-LM's layout on a configuration's names, and pins of another one."""
+        config = self.write("gpt2.json", {"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 4, "vocab_size": 96, "n_positions": 64})
+        megatron = {"transformer.wte.weight": [["model"], []], "transformer.h.*.attn.c_attn.weight": [[], [], ["model"], []],
+                    "transformer.h.*.attn.c_proj.weight": [["model"], [], []], "transformer.h.*.mlp.c_fc.weight": [[], ["model"]],
+                    "transformer.h.*.mlp.c_fc.bias": [["model"]], "transformer.h.*.mlp.c_proj.weight": [["model"], []],
+                    "transformer.h.*.ln_1.weight": [[]]}
+        pins = {"kerf": 1, "mesh": {"data": 2, "model": 2}, "arguments": megatron}
+        said = self.succeed("export", config, "--plan", self.write("pins.json", pins), "--to", "megatron").stderr
+        self.assertNotIn("arguments = ", said)
+        pins["arguments"] = dict(megatron, **{"transformer.wte.weight": [[], ["model"]]})
+        said = self.succeed("export", config, "--plan", self.write("pins.json", pins), "--to", "megatron").stderr
+        self.assertIn("cuts 1 of 7 otherwise, first transformer.wte.weight", said)
+
     def test_refused(self):
         config, plan = self.write("config.json", LLAMA), self.write("plan.json", PLAN)
         common = ["export", config, "--cluster", A100]

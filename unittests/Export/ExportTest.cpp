@@ -374,6 +374,38 @@ TEST(Export, WhatCannotBeSaid) {
   EXPECT_FALSE(differing(deepspeed).contains("schedule.name"));
 }
 
+/// Arguments of a plan that was found op by op, beside Megatron-LM's layout.
+TEST(Export, ArgumentsAsMegatronCutsThem) {
+  ModelSizes m = gpt3();
+  using Where = MegatronCut::Where;
+  m.cuts = {{"wte.weight", Where::First},
+            {"h.*.attn.c_attn.weight", Where::NotFirst},
+            {"h.*.attn.c_attn.bias", Where::Any},
+            {"h.*.attn.c_proj.weight", Where::NotLast}};
+  auto decided = [&](const char *arguments) {
+    ExportInput input = inputOf(fmt::format(R"({{"kerf": 1, "mesh": {{"data": 2, "model": 2}}, "global_batch": 2,
+      "arguments": {{{}}}}})",
+                                            arguments),
+                                m, "f32");
+    Exported e = exported(ExportTarget::Megatron, input);
+    for (const ExportDecision &decision : e.decisions)
+      if (decision.key == "arguments")
+        return std::string(decision.kind == ExportDecision::Kind::Expressed ? "same: " : "other: ") + decision.text;
+    return std::string();
+  };
+  EXPECT_EQ(
+      decided(R"("input_ids": [["data"], []], "wte.weight": [["model"], []], "exp_avg/wte.weight": [["model"], []],
+    "h.*.attn.c_attn.weight": [[], [], ["model"], []], "h.*.attn.c_attn.bias": [[], ["model"], []],
+    "h.*.attn.c_proj.weight": [["model"], [], []], "h.*.attn.c_proj.bias": [[]], "@layer#0": [["data"]], "step": [])"),
+      "same: Megatron-LM's layout cuts all 8 alike");
+  for (const char *other :
+       {R"("wte.weight": [[], ["model"]])", R"("wte.weight": [["data"], []])",
+        R"("wte.weight": [["model", "data"], []])", R"("wte.weight": [[], []])",
+        R"("h.*.attn.c_attn.weight": [["model"], [], [], []])", R"("h.*.attn.c_proj.weight": [[], [], ["model"]])",
+        R"("h.*.attn.c_proj.bias": [["model"]])", R"("input_ids": [[], ["data"]])", R"("input_ids": [["model"], []])"})
+    expectHas(decided(other), {"other: ", "cuts 1 of 1 otherwise, first "});
+}
+
 TEST(Export, OrderOfTheRanks) {
   auto with = [](const char *order, const ModelSizes &model) {
     return inputOf(fmt::format(R"({{"kerf": 1, "mesh": {{"stage": 2, "data": 2, "context": 2, "model": 2}},

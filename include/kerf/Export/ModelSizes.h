@@ -5,8 +5,22 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace kerf {
+
+/// Which dimension of a parameter Megatron-LM cuts over its tensor ranks. Heads and their elements are dimensions of
+/// their own.
+struct MegatronCut {
+  enum class Where {
+    First,    // tables and heads of words: the vocabulary
+    NotFirst, // products on the way in of [in, out]; on the way out of [out, in]
+    NotLast,  // products on the way in of [out, in]; on the way out of [in, out]
+    Any,      // biases of products on the way in
+  };
+  std::string pattern; // glob on the parameter's name
+  Where where = Where::First;
+};
 
 struct ModelSizes {
   std::string family; // model_type of config.json; "": nothing below is known (an export, kerf IR)
@@ -39,7 +53,8 @@ struct ModelSizes {
   std::string router; // "softmax", "corrected-sigmoid"
   int64_t expertGroups = 1, chosenGroups = 1;
   double routedScale = 1;
-  bool dropout = false; // the configuration has one above 0
+  bool dropout = false;          // the configuration has one above 0
+  std::vector<MegatronCut> cuts; // all other parameters are whole; empty: not known
 
   bool known() const { return !family.empty(); }
 };
