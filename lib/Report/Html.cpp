@@ -32,6 +32,10 @@ size_t sequenceAt(std::string_view text, size_t at) {
   return bad ? 0 : length;
 }
 
+std::string_view classOf(Cells cells) {
+  return cells == Cells::Number ? " class=\"n\"" : cells == Cells::Words ? " class=\"w\"" : "";
+}
+
 } // namespace
 
 std::string escaped(std::string_view text) {
@@ -76,7 +80,7 @@ void Table::group(std::string_view title) {
 }
 
 std::string Table::cell(size_t column, const std::string &markup) const {
-  return fmt::format("<td{}>{}</td>", columns[column].isNumber ? " class=\"n\"" : "", markup);
+  return fmt::format("<td{}>{}</td>", classOf(columns[column].cells), markup);
 }
 
 void Table::row(const std::vector<std::string> &cells) {
@@ -97,7 +101,7 @@ std::string Table::text() const {
   std::string text =
       fmt::format("<div class=\"scroll\"><table{}>\n<thead><tr>", width == Width::Content ? " class=\"plain\"" : "");
   for (const Column &column : columns)
-    text += fmt::format("<th scope=\"col\"{}>{}</th>", column.isNumber ? " class=\"n\"" : "", escaped(column.name));
+    text += fmt::format("<th scope=\"col\"{}>{}</th>", classOf(column.cells), escaped(column.name));
   return text + "</tr></thead>\n" + body + (open ? "</tbody>\n" : "") + "</table></div>\n";
 }
 

@@ -17,9 +17,14 @@ std::string escaped(std::string_view text);
 std::string number(double value);
 
 /// A table of text cells; names of files and ops may be cells as they are.
+enum class Cells {
+  Text,   // may break anywhere: names that users gave
+  Words,  // stay in one line
+  Number, // likewise, and right aligned
+};
 struct Column {
   std::string name;
-  bool isNumber = false; // right aligned
+  Cells cells = Cells::Text;
 };
 enum class Width { Page, Content };
 class Table {

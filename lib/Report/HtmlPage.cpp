@@ -31,6 +31,7 @@ th, td { text-align: left; vertical-align: top; padding: 3px 10px 3px 0; border-
 thead th { color: var(--soft); font-weight: 600; border-bottom: 1px solid var(--line); overflow-wrap: normal; }
 tr.group th { padding-top: 12px; font-weight: 600; }
 .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.w { white-space: nowrap; }
 .plain { width: auto; } .plain td, .plain th { padding-right: 34px; }
 .beside { display: flex; flex-wrap: wrap; gap: 0 70px; }
 code, .mono { font-family: ui-monospace, "SFMono-Regular", "DejaVu Sans Mono", Menlo, monospace; font-size: 12px; }
@@ -53,9 +54,9 @@ svg .box { fill: #f6f8fa; stroke: #8c959f; } svg .outline { fill: none; stroke: 
 .topology svg { width: auto; } .topology figcaption { font-size: 12px; color: var(--soft); }
 .warning { border-left: 4px solid #e69f00; padding: 2px 10px; } .fails { color: #b3261e; }
 @media print {
-  @page { margin: 14mm; } body { max-width: none; padding: 0; font-size: 11px; } nav { display: none; }
+  @page { size: landscape; margin: 12mm; } body { max-width: none; padding: 0; font-size: 11px; } nav { display: none; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  h2 { break-after: avoid; margin-top: 20px; } tr, svg, figure, .figures div { break-inside: avoid; }
+  h2, h3, .legend { break-after: avoid; } h2 { margin-top: 20px; } tr, svg, figure, .figures div { break-inside: avoid; }
   .scroll { overflow: visible; } table { font-size: 9.5px; } thead { display: table-header-group; }
 }
 )css";

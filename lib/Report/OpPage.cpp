@@ -42,7 +42,12 @@ std::string mesh(const Report &report, const Cluster *cluster) {
   std::string body = fmt::format("<p>{}</p>\n", escaped(meshText(report.mesh)));
   if (!cluster || cluster->ranks() < report.mesh.ranks())
     return body;
-  Table table({{"Axis"}, {"Ranks", true}, {"Distance", true}, {"Where a group of it lies"}, {"Links"}}, Width::Content);
+  Table table({{"Axis", Cells::Words},
+               {"Ranks", Cells::Number},
+               {"Distance", Cells::Number},
+               {"Where a group of it lies", Cells::Words},
+               {"Links", Cells::Words}},
+              Width::Content);
   for (const AxisPlace &place : placesOf(report.mesh, *cluster))
     table.row(
         {place.name, fmt::format("{}", place.size), fmt::format("{}", place.distance), placeText(place), place.links});
@@ -62,14 +67,14 @@ std::string memory(const Report &report) {
     add("inputs", "workspace", m.inputs);
     return all;
   };
-  Table table({{"One rank"},
-               {"Parameters", true},
-               {"Gradients", true},
-               {"States", true},
-               {"Activations", true},
-               {"Inputs", true},
-               {"Total", true},
-               {"Of the limit", true}});
+  Table table({{"One rank", Cells::Words},
+               {"Parameters", Cells::Number},
+               {"Gradients", Cells::Number},
+               {"States", Cells::Number},
+               {"Activations", Cells::Number},
+               {"Inputs", Cells::Number},
+               {"Total", Cells::Number},
+               {"Of the limit", Cells::Number}});
   auto limit = static_cast<double>(report.memoryLimitBytes);
   auto row = [&](const char *what, const Report::Memory &m) {
     table.row({what, bytesText(m.parameters), bytesText(m.gradients), bytesText(m.states), bytesText(m.activations),
@@ -106,9 +111,9 @@ std::string operators(const Report &report) {
   }
   Table table({{"Operator"},
                {"Cut (axis: factor)"},
-               {"Calls", true},
-               {"Seconds", true},
-               {"Of the step", true},
+               {"Calls", Cells::Number},
+               {"Seconds", Cells::Number},
+               {"Of the step", Cells::Number},
                {"Next best strategy"}});
   for (const auto &[layer, ops] : groups) {
     table.group(layer.empty() ? "outside of any module" : layer);
@@ -126,14 +131,14 @@ std::string operators(const Report &report) {
 std::string collectives(const Report &report) {
   if (report.collectives.empty())
     return note("None.");
-  Table table({{"Collective"},
-               {"Over"},
+  Table table({{"Collective", Cells::Words},
+               {"Over", Cells::Words},
                {"Cause"},
-               {"Stream"},
-               {"Calls", true},
-               {"Bytes each", true},
-               {"Seconds", true},
-               {"Of the step", true}});
+               {"Stream", Cells::Words},
+               {"Calls", Cells::Number},
+               {"Bytes each", Cells::Number},
+               {"Seconds", Cells::Number},
+               {"Of the step", Cells::Number}});
   std::vector<Report::Collective> all = report.collectives;
   std::stable_sort(all.begin(), all.end(), [](const auto &a, const auto &b) { return a.seconds > b.seconds; });
   for (const Report::Collective &c : all)
@@ -145,7 +150,7 @@ std::string collectives(const Report &report) {
 std::string alternatives(const Report &report) {
   if (report.alternatives.empty())
     return note("None were kept.");
-  Table table({{"Plan"}, {"Step", true}, {"Memory", true}, {"Why not"}});
+  Table table({{"Plan"}, {"Step", Cells::Number}, {"Memory", Cells::Number}, {"Why not"}});
   for (const Report::Alternative &other : report.alternatives)
     table.row({other.what, std::isfinite(other.stepSeconds) ? secondsText(other.stepSeconds) : "-",
                bytesText(other.peakBytes), other.rejected});
@@ -153,7 +158,7 @@ std::string alternatives(const Report &report) {
 }
 
 std::string trained(const Report &report) {
-  Table table({{"Parameter"}, {"Shape"}, {"Elements", true}}, Width::Content);
+  Table table({{"Parameter"}, {"Shape"}, {"Elements", Cells::Number}}, Width::Content);
   for (const Report::Parameter &parameter : report.trained) {
     int64_t elements = 1;
     for (int64_t size : parameter.shape)

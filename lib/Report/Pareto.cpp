@@ -57,7 +57,7 @@ std::string paretoHtml(const std::vector<ParetoPoint> &points) {
                         number(x(time)), number(kTop + kHeight + 16), secondsText(time), number(kLeft - 6),
                         number(y(memory) + 4), memory / kGiB);
   }
-  Table table({{"Plan"}, {"Ranks", true}, {"Step", true}, {"GiB", true}});
+  Table table({{"Plan"}, {"Ranks", Cells::Number}, {"Step", Cells::Number}, {"GiB", Cells::Number}});
   for (const ParetoPoint &point : points) {
     body += fmt::format("<g><title>{0}: {1}, {2:.2f} GiB</title><circle class=\"backward\" cx=\"{3}\" cy=\"{4}\" "
                         "r=\"4\"/><text x=\"{5}\" y=\"{6}\">{7}</text></g>\n",

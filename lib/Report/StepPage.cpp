@@ -95,7 +95,12 @@ std::string summary(const StepReport &report) {
 }
 
 std::string mesh(const StepReport &report) {
-  Table table({{"Axis"}, {"Ranks", true}, {"Distance", true}, {"Where a group of it lies"}, {"Links"}}, Width::Content);
+  Table table({{"Axis", Cells::Words},
+               {"Ranks", Cells::Number},
+               {"Distance", Cells::Number},
+               {"Where a group of it lies", Cells::Words},
+               {"Links", Cells::Words}},
+              Width::Content);
   for (const AxisPlace &place : placesOf(report.mesh, report.cluster))
     table.row(
         {place.name, fmt::format("{}", place.size), fmt::format("{}", place.distance), placeText(place), place.links});
@@ -145,16 +150,16 @@ std::string memory(const StepReport &report, const TimelineView &view) {
   std::string body = legend({{"fixed", "weights, gradients, optimizer states"},
                              {"activations", "activations, workspace, driver and fragmentation"}});
   body += memoryOverTimeHtml(view, s) + note("Dashed: what the device has. Steps are tasks of the timeline above.");
-  Table table({{"Stage", true},
-               {"Weights", true},
-               {"Gradients", true},
-               {"States", true},
-               {"Activations", true},
-               {"Workspace", true},
-               {"Allocated", true},
-               {"On device", true},
-               {"Limit", true},
-               {"Most is held in the"}});
+  Table table({{"Stage", Cells::Number},
+               {"Weights", Cells::Number},
+               {"Gradients", Cells::Number},
+               {"States", Cells::Number},
+               {"Activations", Cells::Number},
+               {"Workspace", Cells::Number},
+               {"Allocated", Cells::Number},
+               {"On device", Cells::Number},
+               {"Limit", Cells::Number},
+               {"Most is held in the", Cells::Words}});
   for (size_t i = 0; i < s.memory.size(); ++i) {
     const StageMemory &m = s.memory[i];
     table.row({fmt::format("{}", i), gib(m.weights), gib(m.gradients), gib(m.states), gib(m.activations),
@@ -162,7 +167,7 @@ std::string memory(const StepReport &report, const TimelineView &view) {
   }
   body += "<h3>At the peak of each stage, GiB</h3>\n" + table.text();
   size_t most = fullest(s);
-  Table largest({{"Largest tensors"}, {"GiB", true}, {"Of the device", true}}, Width::Content);
+  Table largest({{"Largest tensors"}, {"GiB", Cells::Number}, {"Of the device", Cells::Number}}, Width::Content);
   for (const auto &[name, bytes] : s.memory[most].largest)
     largest.row({name, gib(bytes), percent(bytes / s.memory[most].limitBytes)});
   return body + fmt::format("<h3>Stage {}, the fullest, in the {}</h3>\n", most, escaped(s.memory[most].moment)) +
@@ -174,12 +179,15 @@ std::string breakdown(const StepReport &report) {
   const Breakdown &b = s.breakdown;
   std::vector<Share> parts = partsOf(b);
   std::string body = bar(parts, s.stepSeconds, "step time of the busiest stage");
-  Table table({{"Part"}, {"Seconds", true}, {"Of the step", true}}, Width::Content);
+  Table table({{"Part", Cells::Words}, {"Seconds", Cells::Number}, {"Of the step", Cells::Number}}, Width::Content);
   for (const Share &part : parts)
     table.row({part.name, part.said, percent(part.value / s.stepSeconds)});
   if (b.collectives.empty())
     return body + table.text();
-  Table collectives({{"Collectives over"}, {"In all", true}, {"Waited for", true}, {"Beside kernels", true}},
+  Table collectives({{"Collectives over", Cells::Words},
+                     {"In all", Cells::Number},
+                     {"Waited for", Cells::Number},
+                     {"Beside kernels", Cells::Number}},
                     Width::Content);
   for (const auto &[axis, seconds] : b.collectives) {
     auto exposed = b.exposed.find(axis);
@@ -193,12 +201,12 @@ std::string breakdown(const StepReport &report) {
 std::string operators(const StepReport &report) {
   auto stages = static_cast<int64_t>(report.simulation.memory.size());
   Table table({{"Operator"},
-               {"Pass"},
+               {"Pass", Cells::Words},
                {"Cut (axis: factor)"},
-               {"Stages"},
-               {"Calls", true},
-               {"Seconds", true},
-               {"Of the step", true}});
+               {"Stages", Cells::Words},
+               {"Calls", Cells::Number},
+               {"Seconds", Cells::Number},
+               {"Of the step", Cells::Number}});
   for (const auto &[segment, count] : report.segments) {
     double seconds = 0;
     for (const KernelRow &row : report.kernels)
@@ -220,14 +228,14 @@ std::string collectives(const StepReport &report) {
   if (report.collectives.empty())
     return note("None: one rank holds everything.");
   auto stages = static_cast<int64_t>(report.simulation.memory.size());
-  Table table({{"Collective"},
-               {"Over"},
+  Table table({{"Collective", Cells::Words},
+               {"Over", Cells::Words},
                {"Cause"},
-               {"Pass"},
-               {"Stages"},
-               {"Calls", true},
-               {"Bytes each", true},
-               {"Seconds", true}});
+               {"Pass", Cells::Words},
+               {"Stages", Cells::Words},
+               {"Calls", Cells::Number},
+               {"Bytes each", Cells::Number},
+               {"Seconds", Cells::Number}});
   for (const CollectiveRow &row : report.collectives)
     table.row({row.kind, row.axes, row.cause, row.pass, stagesText(row.stages, stages), fmt::format("{}", row.calls),
                bytesText(static_cast<int64_t>(row.bytes)), secondsText(row.seconds)});
@@ -240,7 +248,7 @@ std::string alternatives(const StepReport &report) {
   double longest = report.simulation.stepSeconds;
   for (const FoundPlan &other : report.others)
     longest = std::max(longest, other.simulation.stepSeconds);
-  Table table({{"Plan"}, {"Step", true}, {"Slower", true}, {"GiB", true}, {"Where"}});
+  Table table({{"Plan"}, {"Step", Cells::Number}, {"Slower", Cells::Number}, {"GiB", Cells::Number}, {"Where"}});
   auto row = [&](const Plan &plan, const Simulation &s, const std::string &where) {
     table.rowWithMarkup(escaped(planText(plan)) + bar(partsOf(s.breakdown), longest, "its step"),
                         {secondsText(s.stepSeconds),
