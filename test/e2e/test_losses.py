@@ -132,12 +132,12 @@ class Configurations(KerfTest):
         self.close([squares], [golden["gradient_norm_squared_step0"]], TOLERANCE["f32"], f"{folder} gradients")
 
     def test_experts_by_all_to_all(self):
-        """Tokens stay with their rank, experts with theirs: 3 samples and 4 or 5 experts over 2 and 3 ranks, so that pieces are padded."""
+        """Tokens stay with their rank, experts with theirs: 3 samples and 4, 5 or 8 experts over 2 and 3 ranks, so that pieces are padded."""
         def cut(kinds):
             return {f"*experts/{kind}": {"strategy": {"b": ["x"]}} for kind in kinds}  # dot_general: b is the experts, else the samples
         ops = {**cut(["dispatch#*", "dispatch@backward", "combine", "combine@backward", "combine_backward@backward"]),
                **cut(["dot_general#*", "dot_general@backward#*"])}
-        for name, ranks in (("mixtral", 3), ("qwen2-moe", 2)):
+        for name, ranks in (("mixtral", 3), ("qwen2-moe", 2), ("deepseek-v3", 2)):
             folder = os.path.join(FAMILIES, name)
             with open(os.path.join(folder, "golden.json")) as golden_file:
                 golden = json.load(golden_file)

@@ -7,6 +7,9 @@ import os
 from support import CLUSTERS, KerfTest, file_of, main
 
 GPT = {"model_type": "gpt2", "n_layer": 8, "n_embd": 512, "n_head": 8, "n_inner": 2048, "vocab_size": 8192, "n_positions": 256}
+DEEPSEEK = {"model_type": "deepseek_v3", "num_hidden_layers": 4, "first_k_dense_replace": 1, "hidden_size": 512, "num_attention_heads": 8,
+            "num_key_value_heads": 8, "intermediate_size": 1024, "moe_intermediate_size": 256, "n_routed_experts": 16, "n_group": 4, "topk_group": 2,
+            "num_experts_per_tok": 4, "kv_lora_rank": 64, "q_lora_rank": 96, "vocab_size": 1000}
 LLAMA = {"model_type": "llama", "num_hidden_layers": 8, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 4,
          "intermediate_size": 1536, "vocab_size": 8192, "max_position_embeddings": 256}
 CLUSTER = os.path.join(CLUSTERS, "dgx-a100.json")
@@ -180,7 +183,8 @@ class Simulate(KerfTest):
     def test_families_and_exports(self):
         for config in (LLAMA, {"model_type": "bert", "num_hidden_layers": 4}, {"model_type": "vit", "num_hidden_layers": 4},
                        {"model_type": "t5", "num_layers": 4, "vocab_size": 512}, {"model_type": "falcon", "num_hidden_layers": 4,
-                        "hidden_size": 512, "num_attention_heads": 8}, {"model_type": "bloom", "n_layer": 4}):
+                        "hidden_size": 512, "num_attention_heads": 8}, {"model_type": "bloom", "n_layer": 4}, DEEPSEEK,
+                       {"model_type": "olmoe", "num_hidden_layers": 4}):
             for plan in (plan_of(), plan_of(2, 2, 2), plan_of(model=2, sequence_parallel=True)):
                 self.assertGreater(self.simulate(plan, config)["step_seconds"], 0)
         self.succeed("simulate", file_of("gpt2"), "--cluster", CLUSTER, "--plan",
@@ -242,6 +246,18 @@ class Simulate(KerfTest):
         self.assertEqual(found["mesh"]["expert"], 8)
         plan = self.write("plan.json", {"kerf": 1, "mesh": {"expert": 3, "data": 1}, "global_batch": 3})
         self.refuse(1, ["mesh.expert", "3", "8 experts"], "simulate", path, "--cluster", CLUSTER, "--plan", plan)
+
+    def test_layers_of_two_kinds(self):
+        """Two stages: a layer without experts and one with them, and two with experts. A search of whole plans cuts there too."""
+        result = self.simulate(plan_of(2, stages=[{"layers": [0, 1]}, {"layers": [2, 3]}]), DEEPSEEK)
+        first, second = ({name.split("/")[0] for name in stage["largest"]} for stage in result["memory"])
+        self.assertTrue({"dense_layer", "layer"} <= first, first)
+        self.assertTrue("layer" in second and "dense_layer" not in second, second)
+        path, size = self.write("deepseek.json", DEEPSEEK), ["--cluster", CLUSTER, "--global-batch", 16, "--sequence", 128, "--json"]
+        pins = self.write("pins.json", {"kerf": 1, "mesh": {"stage": 2, "data": 4, "expert": 1, "model": 1}})
+        plan = json.loads(self.succeed("plan", path, *size, "--ranks", 8, "--constraints", pins).stdout)
+        predicted = json.loads(self.succeed("simulate", path, *size, "--plan", self.write("found.json", plan)).stdout)
+        self.assertAlmostEqual(predicted["step_seconds"] / plan["predicted"]["step_seconds"], 1, places=9)
 
     def test_refused(self):
         self.refuse_plan(["mesh.context", "96 chunks", "256"], {"kerf": 1, "mesh": {"context": 48, "data": 1}})

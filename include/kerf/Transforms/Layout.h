@@ -23,6 +23,8 @@ enum class ContextStyle {
 ///   - Between them it cuts what the stream does not have (heads, the MLP's width), never the stream itself; with
 ///   SequenceParallel the
 ///     ops on the stream are cut along the sequence (Korthikanti et al. 2022).
+///   - What a norm takes of each token between two products (the latents of DeepSeek's attention) is the stream too:
+///   every rank of "model" makes it, with SequenceParallel for its part of the sequence.
 ///   - "model" may be several axes (modelParts). Parts but the first cut no head of keys and values that query heads
 ///   share: their ranks
 ///     have copies of these heads and of what makes them.
