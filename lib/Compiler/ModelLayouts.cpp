@@ -80,9 +80,24 @@ Result<std::vector<int64_t>> ModelLayouts::expertSizes(int64_t most) {
   return sizes;
 }
 
-Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
-  if (auto found = works.find(key); found != works.end())
-    return &found->second;
+/// A module under a layout.
+struct ModelLayouts::Placed {
+  mlir::ModuleOp module;
+  CollectiveModel collectives;
+  WorkOptions options;
+  Placement placement;
+  std::vector<int> choice;
+};
+
+Result<ModelLayouts::Placed> ModelLayouts::place(const LayoutKey &key) {
+  // A layout is decided for the fewest samples and kept for more: deciding takes ten times as long as following. The
+  // step of a single sample has fewer ops, as it folds away what moves a batch dimension.
+  LayoutKey first = key;
+  first.microbatch = key.expert > 1 ? 1 : 2;
+  bool follows = configured && key.microbatch > first.microbatch;
+  if (follows && !decided.contains(first))
+    if (auto made = work(first); !made)
+      return made.error();
   auto step = imported(key.microbatch * key.expert);
   if (!step)
     return step.error();
@@ -97,8 +112,7 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
   // microbatch.
   Mesh local;
   WorkOptions options;
-  int64_t samples = batchOf(module);
-  if (int64_t slices = samples / (key.microbatch * key.expert); slices > 1) {
+  if (int64_t slices = batchOf(module) / (key.microbatch * key.expert); slices > 1) {
     local.axes.push_back({"data", slices});
     options.axes.push_back(std::nullopt);
   }
@@ -123,8 +137,10 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
   }
   CollectiveModel collectives(local, enough);
   StrategyRank layout =
-      withExperts(module, local,
-                  megatronLayout(module, local, key.sequenceParallel ? SequenceParallel::Yes : SequenceParallel::No));
+      follows ? followLayout(module, decided.at(first))
+              : withExperts(
+                    module, local,
+                    megatronLayout(module, local, key.sequenceParallel ? SequenceParallel::Yes : SequenceParallel::No));
   auto placement = buildProblem(module, collectives, Plan(), std::nullopt, layout,
                                 key.context > 1 ? withExpertGroups(local, contextRules(local, style)) : RuleOfOp());
   if (!placement)
@@ -134,12 +150,23 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
     return solution.error();
   if (solution->choice.empty())
     return Error{fmt::format("no layout of {} over {} ranks of \"model\" can be carried out", modelPath, key.model)};
+  if (key == first)
+    decided[key] = decidedLayout(module, *placement, solution->choice);
   options.dtype = dtype;
   options.fusedAttention = key.fusedAttention;
-  auto work = modelWork(module, *placement, solution->choice, collectives, options);
+  return Placed{module, std::move(collectives), std::move(options), std::move(*placement), std::move(solution->choice)};
+}
+
+Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
+  if (auto found = works.find(key); found != works.end())
+    return &found->second;
+  auto placed = place(key);
+  if (!placed)
+    return placed.error();
+  auto work = modelWork(placed->module, placed->placement, placed->choice, placed->collectives, placed->options);
   if (!work)
     return work.error();
-  work->samples = samples;
+  work->samples = batchOf(placed->module);
   return &works.emplace(key, std::move(*work)).first->second;
 }
 

@@ -117,6 +117,7 @@ private:
   int64_t bytesOf(const Layout &layout) const;
   Sharding shardingOf(const Layout &layout) const;
   std::vector<AxisRef> refsOf(const Digits &digits) const;
+  /// Without `after`, which takes longer than the rest and which no price reads.
   ReshardStep makeStep(const Layout &before, const Layout &after, ReshardStepKind kind, const Digits &axes, int d,
                        int other) const;
   double totalPrice(const std::vector<ReshardStep> &steps) const;
@@ -293,10 +294,10 @@ Sharding Planner::shardingOf(const Layout &layout) const {
 
 ReshardStep Planner::makeStep(const Layout &before, const Layout &after, ReshardStepKind kind, const Digits &axes,
                               int d, int other) const {
-  ReshardStep step{kind, refsOf(axes), d < 0 ? -1 : static_cast<int>(cutDims[d]),
-                   other < 0 ? -1 : static_cast<int>(cutDims[other]), shardingOf(after)};
-  if (kind == ReshardStepKind::CollectivePermute)
-    step.axes = permuteAxes(mesh, shardingOf(before), step.after);
+  ReshardStep step{
+      kind, {}, d < 0 ? -1 : static_cast<int>(cutDims[d]), other < 0 ? -1 : static_cast<int>(cutDims[other]), {}};
+  step.axes = kind == ReshardStepKind::CollectivePermute ? permuteAxes(mesh, shardingOf(before), shardingOf(after))
+                                                         : refsOf(axes);
   return step;
 }
 
@@ -433,6 +434,7 @@ bool Planner::planDirectly(std::vector<ReshardStep> &steps) {
   };
   auto add = [&](const Layout &next, ReshardStepKind kind, const Digits &axes, int d) {
     steps.push_back(makeStep(now, next, kind, axes, d, -1));
+    steps.back().after = shardingOf(next);
     now = next;
   };
   std::vector<size_t> differing;
@@ -494,8 +496,10 @@ std::vector<ReshardStep> Planner::search(std::vector<ReshardStep> fallback) {
       continue;
     if (nodes[node].layout == goal) {
       std::vector<ReshardStep> path;
-      for (int n = node; nodes[n].parent >= 0; n = nodes[n].parent)
+      for (int n = node; nodes[n].parent >= 0; n = nodes[n].parent) {
         path.push_back(nodes[n].step);
+        path.back().after = shardingOf(nodes[n].layout);
+      }
       std::reverse(path.begin(), path.end());
       return path;
     }

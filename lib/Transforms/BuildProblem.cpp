@@ -307,7 +307,7 @@ void Builder::addUses(func::FuncOp function) {
       bool partial =
           llvm::any_of(shardings, [&](const OpSharding &s) { return !s.results[source.result].partial.empty(); });
       if (partial && !shared.contains(value)) {
-        PlacementNode node{nullptr, {}, argumentRule(shapeOf(value)), {}, {}};
+        PlacementNode node{nullptr, {}, argumentRule(shapeOf(value)), {}, {}, value};
         std::vector<bool> batchFactor = batch.batchFactors(node.rule, value, value);
         for (Strategy &strategy : enumerateStrategies(node.rule, placement.mesh))
           if (auto sharding = project(node.rule, placement.mesh, strategy);

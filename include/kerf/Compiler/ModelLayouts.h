@@ -5,6 +5,7 @@
 #include "kerf/Compiler/Compiler.h"
 #include "kerf/CostModel/ModelWork.h"
 #include "kerf/PlanSearch/CompletePlan.h"
+#include "kerf/Transforms/Layout.h"
 
 namespace kerf {
 
@@ -28,6 +29,8 @@ public:
 
 private:
   Result<TrainingStep *> imported(int64_t microbatch);
+  struct Placed;
+  Result<Placed> place(const LayoutKey &key);
 
   mlir::MLIRContext &context;
   std::string modelPath;
@@ -37,6 +40,7 @@ private:
   bool configured;                       // a config.json: imported at the size that is asked for
   std::map<int64_t, TrainingStep> steps; // by their batch; an exported model is imported once
   std::map<LayoutKey, ModelWork> works;
+  std::map<LayoutKey, DecidedLayout> decided; // of a config.json, to be followed by larger microbatches
   std::vector<std::string> theWarnings;
 };
 

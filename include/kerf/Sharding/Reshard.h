@@ -45,7 +45,8 @@ struct ReshardStep {
   bool operator==(const ReshardStep &) const = default;
 };
 
-/// Seconds (or any additive price >= 0) of one step: `bytesIn` and `bytesOut` are the local bytes before and after it.
+/// Seconds (or any additive price >= 0) of one step: `bytesIn` and `bytesOut` are the local bytes before and after it;
+/// the step's `after` may not be there yet.
 using StepPrice = std::function<double(const ReshardStep &, int64_t bytesIn, int64_t bytesOut)>;
 
 /// Bytes that one rank receives in the step: the price used where there is no cluster, and what the tests bound.

@@ -4,6 +4,8 @@
 
 #include "kerf/Transforms/Placement.h"
 
+#include <map>
+
 namespace kerf {
 
 enum class SequenceParallel { No, Yes };
@@ -31,6 +33,13 @@ enum class ContextStyle {
 ///   - "context" cuts the sequence, and "data" the batch, wherever there is one.
 /// What suits none of this is left whole. For buildProblem.
 StrategyRank megatronLayout(mlir::ModuleOp module, const Mesh &mesh, SequenceParallel sequenceParallel);
+
+/// The strategies of a solved problem by what they are of: the number of the value that the node decides in the module,
+/// and whether the node is that value as its users see it.
+using DecidedLayout = std::map<std::pair<int, bool>, Strategy>;
+DecidedLayout decidedLayout(mlir::ModuleOp module, const Placement &placement, const std::vector<int> &choice);
+/// The same for a module that differs in the size of its batch only.
+StrategyRank followLayout(mlir::ModuleOp module, DecidedLayout decided);
 
 /// The axes of one layout's mesh that are "model", major first, by size: one, or where it has more ranks than there are
 /// heads of keys and values, the part that cuts these, the part that cuts the query heads that share one, and what is

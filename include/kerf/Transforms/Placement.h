@@ -11,14 +11,16 @@
 
 namespace kerf {
 
-/// What a node of the problem stands for: an op, or an argument of a function (the identity, as an op). Strategy s of
-/// the node is strategies[s], and makes shardings[s].
+/// What a node of the problem stands for: an op, an argument of a function (the identity, as an op), or the form in
+/// which the users of a value see it, where they share one. Strategy s of the node is strategies[s], and makes
+/// shardings[s].
 struct PlacementNode {
   mlir::Operation *op = nullptr;
   mlir::BlockArgument argument; // when op is null
   Rule rule;
   std::vector<Strategy> strategies;
   std::vector<OpSharding> shardings;
+  mlir::Value seenByUsers = {}; // when op and argument are null
 };
 
 struct Placement {
