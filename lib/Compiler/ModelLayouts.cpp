@@ -80,6 +80,27 @@ Result<std::vector<int64_t>> ModelLayouts::expertSizes(int64_t most) {
   return sizes;
 }
 
+Result<std::vector<int64_t>> ModelLayouts::contextSizes(int64_t most, int64_t tokens) {
+  auto step = imported(1);
+  if (!step)
+    return step.error();
+  int64_t positions = 0;
+  (*step)->module->walk(
+      [&](ir::AttentionOp attention) { positions = std::gcd(positions, ir::shapeOf(attention.getQuery())[1]); });
+  std::vector<int64_t> sizes = {1};
+  while (2 * sizes.back() <= most && positions / (2 * sizes.back()) >= tokens)
+    sizes.push_back(2 * sizes.back());
+  return sizes;
+}
+
+Result<bool> ModelLayouts::possible(const LayoutKey &key) {
+  auto step = imported(1);
+  if (!step)
+    return step.error();
+  return static_cast<bool>(checkContext(*(*step)->module, key.context, key.model,
+                                        key.ulysses ? ContextStyle::Ulysses : ContextStyle::Ring, key.fusedAttention));
+}
+
 /// A module under a layout.
 struct ModelLayouts::Placed {
   mlir::ModuleOp module;

@@ -4,6 +4,10 @@
 
 namespace kerf {
 
+/// Positions of a sequence that a rank of "context" keeps at least, where the axis is not pinned: with fewer, its hops
+/// take longer than the attention that they hide behind.
+static constexpr int64_t kLeastTokens = 8192;
+
 Result<WholePlan> planWhole(mlir::MLIRContext &context, const std::string &modelPath, const Cluster &cluster,
                             const WholePlanOptions &options) {
   auto used = firstRanks(cluster, options.ranks.value_or(cluster.ranks()));
@@ -24,7 +28,17 @@ Result<WholePlan> planWhole(mlir::MLIRContext &context, const std::string &model
   if (!expertSizes)
     return expertSizes.error();
   search.expertSizes = std::move(*expertSizes);
-  auto found = searchPlans(*used, *job, [&](const LayoutKey &key) { return layouts.work(key); }, search);
+  auto contextSizes = layouts.contextSizes(used->ranks(), kLeastTokens);
+  if (!contextSizes)
+    return contextSizes.error();
+  search.contextSizes = std::move(*contextSizes);
+  auto source = [&](const LayoutKey &key) -> Result<const ModelWork *> {
+    auto possible = layouts.possible(key);
+    if (!possible)
+      return possible.error();
+    return *possible ? layouts.work(key) : Result<const ModelWork *>(nullptr);
+  };
+  auto found = searchPlans(*used, *job, source, search);
   if (!found)
     return found.error();
   return WholePlan{std::move(*found), layouts.warnings()};

@@ -36,23 +36,21 @@ Result<Bounds> Bounds::make(const Cluster &cluster, const TrainingJob &job, cons
   auto whole = bounds.workOf({1, 1, 1, 1, false, options.constraints.attention != "unfused"});
   if (!whole)
     return whole.error();
+  if (!*whole)
+    return Error{"the model cannot be laid out on one rank"};
   bounds.theSpace.emplace(options, job, job.ranks.value_or(cluster.ranks()), (*whole)->layers());
   return bounds;
 }
 
 LayoutKey Bounds::keyOf(const Choice &choice) const {
-  return {choice.frame.model,
-          choice.frame.context,
-          choice.frame.expert,
-          choice.microbatch,
-          choice.sequenceParallel,
-          options.constraints.attention != "unfused",
-          choice.frame.context > 1 && options.constraints.contextStyle == "ulysses"};
+  return {choice.frame.model, choice.frame.context,    choice.frame.expert,
+          choice.microbatch,  choice.sequenceParallel, options.constraints.attention != "unfused",
+          choice.ulysses};
 }
 
 Result<const ModelWork *> Bounds::workOf(const LayoutKey &key) {
   auto work = layouts(key);
-  if (work && kernels.try_emplace(key).second) {
+  if (work && *work && kernels.try_emplace(key).second) {
     ++layoutCount;
     kernels[key] = passSeconds(**work, all.device, nullptr, tensorOverlap);
   }
@@ -123,6 +121,8 @@ Result<double> Bounds::ofLayout(const Choice &choice) {
   auto work = workOf(key);
   if (!work)
     return work.error();
+  if (!*work)
+    return kInfinity;
   const PassSeconds &pass = kernels.at(key);
   // What any schedule and sharding holds.
   ScheduleOptions least = theSpace->schedule(choice);

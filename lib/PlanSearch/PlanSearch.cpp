@@ -2,6 +2,7 @@
 // Best first: the choice of the least bound is decided further, until no bound is below the best plan simulated.
 #include "kerf/PlanSearch/PlanSearch.h"
 #include "Bounds.h"
+#include "Pins.h"
 #include "kerf/CostModel/StepMemory.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include <algorithm>
@@ -19,8 +20,10 @@ using namespace plansearch;
 namespace {
 
 constexpr int64_t kWorkOfCandidate = 100; // beside bounding a choice
-// Where nothing fits: searches for the least memory that would do, and how close they come.
+// Where nothing fits: searches for the pins that conflict and for the least memory that would do, and how close they
+// come.
 constexpr int kLeastMemoryTries = 16;
+constexpr int64_t kQuickShare = 16; // of the budget, for each question whether anything fits
 constexpr double kLeastMemoryPrecision = 1.01;
 // Plans to begin with: of meshes with so many of the ranks, for at most one part in so many of the budget.
 constexpr double kMostRanks = 0.9;
@@ -45,6 +48,14 @@ double mostBytes(const Simulation &simulation) {
   return most;
 }
 
+/// A plan on its way to be simulated.
+struct Candidate {
+  CompletedPlan completed;
+  StepWork work;
+  StepPlan step;
+  std::unique_ptr<CollectiveModel> collectives;
+};
+
 class Searching {
 public:
   enum class Until { Best, AnyFits };
@@ -55,11 +66,13 @@ public:
   Result<FoundPlans> run();
   /// Nothing was left to try.
   bool exhausted() const { return queue.empty(); }
+  /// The search failed because of what it was asked for, not because of the model.
+  bool contradicted() const { return contradiction; }
 
 private:
   Status open(std::vector<Choice> choices, double atLeast);
-  struct Candidate;
   Result<std::optional<Candidate>> candidate(const Choice &choice);
+  Result<std::optional<Candidate>> candidate(Plan plan);
   const Schedule *scheduleOf(const ScheduleOptions &options);
   std::optional<std::vector<std::string>> fittingModes(const Candidate &one);
   bool mayFit(const Candidate &one);
@@ -67,7 +80,9 @@ private:
   Result<std::vector<Choice>> byBound(const std::vector<Choice> &choices);
   Status dive(const Choice &layout);
   Status sow(std::vector<Choice> meshes);
-  Status judge(const Choice &choice);
+  Status judge(const Choice &choice) { return judge(candidate(choice)); }
+  Status judge(Result<std::optional<Candidate>> made);
+  bool mustStop() const;
   void keep(FoundPlan result);
   double threshold() const {
     return static_cast<int>(found.plans.size()) < options.top ? kInfinity : found.plans.back().simulation.stepSeconds;
@@ -83,7 +98,9 @@ private:
   Until until;
   std::optional<Error> refusal; // of the first plan that cannot be
   bool anyMade = false;         // some plan can
-  int64_t work = 0;             // done, as PlanSearchOptions::workBudget counts it
+  bool contradiction = false;
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  int64_t work = 0; // done, as PlanSearchOptions::workBudget counts it
   int64_t numbers = 0;
   int64_t kept = 0; // plans that were among the best when they were found
   std::priority_queue<Open> queue;
@@ -108,19 +125,15 @@ Status Searching::open(std::vector<Choice> choices, double atLeast) {
   return ok();
 }
 
-/// A plan on its way to be simulated.
-struct Searching::Candidate {
-  CompletedPlan completed;
-  StepWork work;
-  StepPlan step;
-  std::unique_ptr<CollectiveModel> collectives;
-};
-
 /// Nothing: a plan that cannot be (a number of microbatches that the stages do not divide).
-Result<std::optional<Searching::Candidate>> Searching::candidate(const Choice &choice) {
+Result<std::optional<Candidate>> Searching::candidate(const Choice &choice) {
   Plan plan = space->plan(choice);
   if (plan.recompute.empty())
     plan.recompute = choice.recompute < 0 ? std::vector<std::string>{"none"} : modesOf[choice.recompute];
+  return candidate(std::move(plan));
+}
+
+Result<std::optional<Candidate>> Searching::candidate(Plan plan) {
   auto completed = completePlan(std::move(plan), options.constraintsFile, all, job);
   if (!completed) {
     refusal = refusal ? refusal : completed.error();
@@ -129,6 +142,8 @@ Result<std::optional<Searching::Candidate>> Searching::candidate(const Choice &c
   auto model = bounds->workOf(layoutOf(completed->plan));
   if (!model)
     return model.error();
+  if (!*model)
+    return std::optional<Candidate>();
   auto work = stepWork(*completed, job, **model);
   if (!work) {
     refusal = refusal ? refusal : work.error();
@@ -212,13 +227,18 @@ Result<std::vector<Open>> Searching::ready(const Choice &choice, double atLeast)
   const ScheduleOptions &schedule = one.step.schedule;
   bool searched = schedule.kind == ScheduleKind::ZeroBubble && schedule.variant != ZeroBubbleVariant::H1;
   std::vector<std::vector<std::string>> modes = {{}};
-  if (!searched) {
+  bool other = options.other && options.other->key == "recompute";
+  if (other && !options.constraints.recompute.empty())
+    return list;
+  if (!searched && !other) {
     auto fitting = fittingModes(one);
     if (!fitting)
       return list;
     modes = {std::move(*fitting)};
   } else if (options.constraints.recompute.empty()) { // the order may depend on it: all stages alike
     modes = {{"none"}, {"selective"}, {"full"}};
+    if (other)
+      std::erase(modes, options.other->than.recompute);
   }
   for (auto &mode : modes) {
     Choice decided = choice;
@@ -231,7 +251,7 @@ Result<std::vector<Open>> Searching::ready(const Choice &choice, double atLeast)
         modesOf.push_back(mode);
       decided.recompute = known->second;
     }
-    if (searched && !mayFit(one))
+    if ((searched || other) && !mayFit(one))
       continue;
     double bound = std::max(atLeast, leastStepSeconds(one.work, one.step, PipelineModel(*one.collectives)));
     if (bound < threshold())
@@ -264,6 +284,8 @@ Status Searching::dive(const Choice &layout) {
   auto model = bounds->workOf(bounds->keyOf(layout));
   if (!model)
     return model.error();
+  if (!*model)
+    return ok();
   auto executions = byBound(space->executions(layout, bounds->distinctOrders(layout, **model)));
   if (!executions)
     return executions.error();
@@ -297,7 +319,7 @@ Status Searching::sow(std::vector<Choice> meshes) {
   int64_t most = meshes.front().frame.ranks();
   for (const Choice &mesh : meshes) {
     if (static_cast<double>(mesh.frame.ranks()) < kMostRanks * static_cast<double>(most) ||
-        work > options.workBudget / kSowingShare)
+        work > options.workBudget / kSowingShare || mustStop())
       break;
     auto bound = bounds->of(mesh);
     if (!bound)
@@ -312,8 +334,14 @@ Status Searching::sow(std::vector<Choice> meshes) {
   return ok();
 }
 
-Status Searching::judge(const Choice &choice) {
-  auto made = candidate(choice);
+bool Searching::mustStop() const {
+  if (options.stop && options.stop())
+    return true;
+  return options.seconds &&
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > *options.seconds;
+}
+
+Status Searching::judge(Result<std::optional<Candidate>> made) {
   if (!made)
     return made.error();
   if (!*made)
@@ -361,7 +389,6 @@ Result<FoundPlans> Searching::run() {
     if (ways > 1 && planAxis(axis) < 0)
       return Error{fmt::format("{}: mesh.{} is {}; searched are {}, set it to 1", options.constraintsFile, axis, ways,
                                fmt::join(kPlanAxes, ", "))};
-  auto begin = std::chrono::steady_clock::now();
   auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   Result<Bounds> made = Bounds::make(all, job, layouts, options, memoryLimit);
   if (!made)
@@ -369,8 +396,17 @@ Result<FoundPlans> Searching::run() {
   bounds.emplace(std::move(*made));
   space = &bounds->space();
   auto meshes = space->meshes();
-  if (!meshes)
+  if (!meshes) {
+    contradiction = true;
     return meshes.error();
+  }
+  if (options.from) {
+    Plan plan = overlaid(*options.from, given);
+    plan.globalBatch = space->globalBatch();
+    (void)judge(candidate(std::move(plan))); // what cannot be carried out any more is left aside
+    refusal.reset();
+    anyMade = false;
+  }
   if (Status status = open(*meshes, 0); !status)
     return status.error();
   if (Status status = sow(std::move(*meshes)); !status)
@@ -387,7 +423,7 @@ Result<FoundPlans> Searching::run() {
       told = now + 1;
       options.progress(found.plans.empty() ? 0 : found.plans.front().simulation.stepSeconds, top.bound);
     }
-    if (options.seconds && elapsed() > *options.seconds)
+    if (mustStop())
       break;
     queue.pop();
     Status status = ok();
@@ -422,6 +458,7 @@ Result<FoundPlans> Searching::run() {
     if (!status)
       return status.error();
   }
+  contradiction = found.plans.empty() && exhausted();
   if (found.plans.empty() && refusal && !anyMade) // the constraints contradict each other
     return *refusal;
   if (found.plans.empty() && !exhausted())
@@ -457,12 +494,27 @@ Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, c
     limit = std::min(limit, static_cast<double>(*options.memoryLimitBytes));
   Searching search(cluster, job, layouts, options, limit);
   auto found = search.run();
-  if (found || found.error().status != ExitStatus::Infeasible || !search.exhausted())
+  if (found || !search.contradicted())
     return found;
-  // How much would do: twice as much until some plan fits, then halves of the way between.
   PlanSearchOptions quick = options;
-  quick.workBudget = options.workBudget / kLeastMemoryTries;
+  quick.workBudget = options.workBudget / kQuickShare;
   quick.top = 1;
+  std::vector<std::string> conflict = conflictingPins(options.constraints, [&](const Plan &pins) {
+    quick.constraints = pins;
+    return static_cast<bool>(Searching(cluster, job, layouts, quick, limit, Searching::Until::AnyFits).run());
+  });
+  for (std::string &pin : conflict)
+    pin = pinText(options.constraints, pin);
+  Error error = found.error();
+  if (conflict.size() == 1)
+    error.message += fmt::format("; without {} there is a plan", conflict.front());
+  else if (!conflict.empty())
+    error.message += fmt::format("; these pins conflict, and without any one of them there is a plan: {}",
+                                 fmt::join(conflict, ", "));
+  if (error.status != ExitStatus::Infeasible)
+    return error;
+  // How much would do: twice as much until some plan fits, then halves of the way between.
+  quick.constraints = options.constraints;
   double tooLittle = limit, enough = kInfinity;
   for (int i = 0; i < kLeastMemoryTries && enough > tooLittle * kLeastMemoryPrecision; ++i) {
     double tried = std::isinf(enough) ? 2 * tooLittle : (tooLittle + enough) / 2;
@@ -472,12 +524,10 @@ Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, c
     else
       tooLittle = tried;
   }
-  if (std::isinf(enough))
-    return found;
-  return Error{fmt::format("{}; the smallest found needs {:.0f} bytes: take more ranks or devices of more memory{}",
-                           found.error().message, std::ceil(enough),
-                           options.memoryLimitBytes ? ", or give --memory as much" : ""),
-               ExitStatus::Infeasible};
+  if (!std::isinf(enough))
+    error.message += fmt::format("; the smallest found needs {:.0f} bytes: take more ranks or devices of more memory{}",
+                                 std::ceil(enough), options.memoryLimitBytes ? ", or give --memory as much" : "");
+  return error;
 }
 
 } // namespace kerf

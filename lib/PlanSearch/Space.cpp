@@ -43,6 +43,28 @@ std::vector<int64_t> Space::sizes(const char *axis, const std::vector<int64_t> &
   return pinned == given.meshSizes.end() ? all : std::vector<int64_t>{pinned->second};
 }
 
+/// The search is asked for plans that decide this otherwise.
+bool Space::leftOut(const char *key, const Choice &choice) const {
+  if (!options.other || options.other->key != key)
+    return false;
+  Plan made = plan(choice);
+  const Plan &than = options.other->than;
+  std::string_view decision = key;
+  if (decision.starts_with("mesh.")) {
+    std::string axis(decision.substr(5));
+    auto its = than.meshSizes.find(axis);
+    return made.meshSizes.at(axis) == (its == than.meshSizes.end() ? 1 : its->second);
+  }
+  return decision == "order"                ? made.mesh() == than.mesh()
+         : decision == "microbatch"         ? made.microbatch == than.microbatch
+         : decision == "schedule"           ? made.schedule == than.schedule
+         : decision == "stages"             ? made.stages == than.stages
+         : decision == "optimizer_sharding" ? made.optimizerSharding == than.optimizerSharding
+         : decision == "sequence_parallel"  ? made.sequenceParallel == than.sequenceParallel
+         : decision == "context_style"      ? made.contextStyle == than.contextStyle
+                                            : false;
+}
+
 Result<std::vector<Choice>> Space::meshes() const {
   if (batch <= 0)
     return Error{"the global batch is not known; give --global-batch or \"global_batch\" in the constraints"};
@@ -50,7 +72,7 @@ Result<std::vector<Choice>> Space::meshes() const {
   std::vector<int64_t> ofBatch = divisors(batch);
   Frame frame;
   for (int64_t model : sizes("model", options.modelSizes))
-    for (int64_t context : sizes("context", {1}))
+    for (int64_t context : sizes("context", options.contextSizes))
       for (int64_t expert : sizes("expert", options.expertSizes))
         for (int64_t stage : sizes("stage", upTo(std::max<int64_t>(1, std::min(layerCount, available)))))
           for (int64_t data : sizes("data", ofBatch)) {
@@ -59,6 +81,9 @@ Result<std::vector<Choice>> Space::meshes() const {
               continue;
             Choice choice;
             choice.frame = frame;
+            if (leftOut("mesh.stage", choice) || leftOut("mesh.data", choice) || leftOut("mesh.context", choice) ||
+                leftOut("mesh.expert", choice) || leftOut("mesh.model", choice))
+              continue;
             list.push_back(choice);
           }
   if (list.empty())
@@ -75,17 +100,26 @@ std::vector<Choice> Space::layouts(const Choice &mesh) const {
     sequence = {given.sequenceParallel.front()};
   else if (mesh.frame.model > 1)
     sequence = {true, false};
+  std::vector<bool> ulysses = {given.contextStyle == "ulysses"};
+  if (mesh.frame.context == 1)
+    ulysses = {false};
+  else if (given.contextStyle.empty())
+    ulysses = {false, true};
   int64_t group = batch / (mesh.frame.data * mesh.frame.expert);
   for (int64_t microbatch : divisors(group)) {
     if (given.microbatch && microbatch != given.microbatch)
       continue;
-    for (bool parallel : sequence) {
-      Choice choice = mesh;
-      choice.level = Choice::Level::Layout;
-      choice.microbatch = microbatch;
-      choice.sequenceParallel = parallel;
-      list.push_back(std::move(choice));
-    }
+    for (bool parallel : sequence)
+      for (bool style : ulysses) {
+        Choice choice = mesh;
+        choice.level = Choice::Level::Layout;
+        choice.microbatch = microbatch;
+        choice.sequenceParallel = parallel;
+        choice.ulysses = style;
+        if (!leftOut("microbatch", choice) && !leftOut("sequence_parallel", choice) &&
+            !leftOut("context_style", choice))
+          list.push_back(choice);
+      }
   }
   return list;
 }
@@ -148,7 +182,8 @@ std::vector<Choice> Space::executions(const Choice &layout, const std::vector<Ax
       for (int sharding = 0; sharding <= most; ++sharding) {
         choice.order = order;
         choice.optimizerSharding = sharding;
-        list.push_back(choice);
+        if (!leftOut("order", choice) && !leftOut("schedule", choice) && !leftOut("optimizer_sharding", choice))
+          list.push_back(choice);
       }
   return list;
 }
@@ -159,14 +194,14 @@ std::vector<Choice> Space::cuts(const Choice &execution) const {
   int64_t parts = execution.frame.stage * execution.chunks;
   if (parts == 1 || !given.stages.empty()) {
     choice.first = choice.last = layerCount;
-    return {choice};
+    return leftOut("stages", choice) ? std::vector<Choice>() : std::vector<Choice>{choice};
   }
   std::vector<Choice> list;
   int64_t most = layerCount / parts + (layerCount % parts != 0) + 1;
   for (choice.first = 1; choice.first <= most; ++choice.first)
     for (choice.last = 1; choice.last <= most; ++choice.last) {
       int64_t between = layerCount - choice.first - choice.last;
-      if (parts == 2 ? between == 0 : between >= parts - 2)
+      if ((parts == 2 ? between == 0 : between >= parts - 2) && !leftOut("stages", choice))
         list.push_back(choice);
     }
   return list;
@@ -211,6 +246,8 @@ Plan Space::plan(const Choice &choice) const {
   plan.globalBatch = batch;
   plan.microbatch = choice.microbatch;
   plan.sequenceParallel = {choice.sequenceParallel};
+  if (choice.frame.context > 1)
+    plan.contextStyle = choice.ulysses ? "ulysses" : "ring";
   plan.order.clear();
   for (int8_t axis : choice.order)
     plan.order.push_back(kPlanAxes[axis]);
@@ -221,7 +258,7 @@ Plan Space::plan(const Choice &choice) const {
         plan.schedule.variant = name;
   if (given.optimizerSharding.empty())
     plan.optimizerSharding = {choice.optimizerSharding};
-  if (!given.stages.empty() || layerCount == 0)
+  if (!given.stages.empty() || layerCount == 0 || choice.level < Choice::Level::Cut)
     return plan;
   int64_t next = 0, stages = choice.frame.stage;
   std::vector<int64_t> layers = layersOfParts(choice);

@@ -26,6 +26,7 @@ struct Choice {
   // Layout
   int64_t microbatch = 0;
   bool sequenceParallel = false;
+  bool ulysses = false; // of a context of several ranks
   // Execution
   AxisOrder order = {0, 1, 2, 3, 4};
   ScheduleKind schedule = ScheduleKind::OneFOneB;
@@ -66,6 +67,7 @@ public:
 
 private:
   std::vector<int64_t> sizes(const char *axis, const std::vector<int64_t> &all) const;
+  bool leftOut(const char *key, const Choice &choice) const;
 
   const PlanSearchOptions &options;
   const Plan &given;

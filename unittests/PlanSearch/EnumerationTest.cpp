@@ -29,32 +29,44 @@ public:
     const int64_t batch = job.job.globalBatch, ranks = job.cluster.ranks();
     for (int64_t stage = 1; stage <= std::min(ranks, job.layers); ++stage)
       for (int64_t data = 1; data <= ranks; ++data)
-        for (int64_t model : job.options.modelSizes) {
-          if (stage * data * model > ranks || batch % data != 0)
-            continue;
-          for (int64_t microbatch = 1; microbatch <= batch / data; ++microbatch)
-            if (batch / data % microbatch == 0)
-              layout({{"stage", stage}, {"data", data}, {"context", 1}, {"expert", 1}, {"model", model}}, microbatch);
-        }
+        for (int64_t model : job.options.modelSizes)
+          for (int64_t context : job.options.contextSizes)
+            for (int64_t expert : job.options.expertSizes) {
+              int64_t groups = data * expert;
+              if (stage * groups * model * context > ranks || batch % groups != 0)
+                continue;
+              for (int64_t microbatch = 1; microbatch <= batch / groups; ++microbatch)
+                for (const char *style : {"ring", "ulysses"})
+                  if (batch / groups % microbatch == 0 && (context > 1 || std::string(style) == "ring"))
+                    layout(
+                        {{"stage", stage}, {"data", data}, {"context", context}, {"expert", expert}, {"model", model}},
+                        microbatch, style);
+            }
     return best;
   }
 
 private:
-  void layout(const std::map<std::string, int64_t> &mesh, int64_t microbatch) {
+  void layout(const std::map<std::string, int64_t> &mesh, int64_t microbatch, const char *style) {
     Plan plan = job.options.constraints;
     if (plan.microbatch && plan.microbatch != microbatch)
       return;
     plan.meshSizes = mesh;
     plan.globalBatch = job.job.globalBatch;
     plan.microbatch = microbatch;
+    plan.contextStyle = style;
     std::vector<std::string> order = {"data", "model", "stage"};
+    for (const char *axis : {"context", "expert"})
+      if (mesh.at(axis) > 1)
+        order.push_back(axis);
+    std::sort(order.begin(), order.end());
+    int64_t cut = mesh.at("data") * mesh.at("context") * mesh.at("expert");
     do {
       plan.order = order;
       for (bool sequence : {false, true}) {
         if (sequence && mesh.at("model") == 1)
           continue;
         plan.sequenceParallel = {sequence};
-        for (int64_t sharding = 0; sharding <= (mesh.at("data") > 1 ? 3 : 0); ++sharding)
+        for (int64_t sharding = 0; sharding <= (cut > 1 ? 3 : 0); ++sharding)
           pipelines(plan, job.options.constraints.optimizerSharding.empty()
                               ? std::vector{sharding}
                               : job.options.constraints.optimizerSharding);
@@ -127,6 +139,8 @@ private:
   void simulateOne(const Plan &plan) {
     auto completed = completePlan(plan, "the enumeration", job.cluster, job.job);
     if (!completed)
+      return;
+    if (!RandomJob::possible(layoutOf(completed->plan)))
       return;
     auto model = source(layoutOf(completed->plan));
     auto work = stepWork(*completed, job.job, **model);

@@ -91,3 +91,106 @@ TEST(Metamorphic, SeveralPlansAreProvenTheBest) {
       EXPECT_LE(four->plans[i - 1].simulation.stepSeconds, four->plans[i].simulation.stepSeconds);
   }
 }
+
+TEST(Metamorphic, TwiceTheTimesChangeNoDecision) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomJob job = randomJob(seed), slow = randomJob(seed);
+    Device &device = slow.cluster.device;
+    device.memoryBandwidth /= 2;
+    for (auto &[dtype, flops] : device.peakFlops)
+      flops /= 2;
+    for (double *seconds : {&device.curves.launchSeconds, &device.curves.issueSeconds, &device.curves.collectiveSeconds,
+                            &device.curves.productCallSeconds})
+      *seconds *= 2;
+    for (Level &level : slow.cluster.levels) {
+      level.bandwidth /= 2;
+      level.nodeBandwidth /= 2;
+      level.latency *= 2;
+    }
+    auto a = searchPlans(job.cluster, job.job, job.source(), job.options),
+         b = searchPlans(slow.cluster, slow.job, slow.source(), slow.options);
+    ASSERT_EQ(static_cast<bool>(a), static_cast<bool>(b));
+    if (!a)
+      continue;
+    Plan one = a->plans.front().plan, two = b->plans.front().plan;
+    EXPECT_NEAR(two.predicted->stepSeconds, 2 * one.predicted->stepSeconds, 1e-12 * two.predicted->stepSeconds);
+    one.predicted.reset();
+    two.predicted.reset();
+    EXPECT_EQ(toJson(one), toJson(two));
+  }
+}
+
+TEST(Metamorphic, WhereTheSearchBeginsChangesNoValue) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomJob job = randomJob(seed), other = randomJob(seed + 1);
+    auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
+    auto elsewhere = searchPlans(other.cluster, other.job, other.source(), other.options);
+    if (!found || !elsewhere)
+      continue;
+    double best = found->plans.front().simulation.stepSeconds;
+    for (const Plan &from : {found->plans.front().plan, elsewhere->plans.front().plan}) {
+      job.options.from = from;
+      auto again = searchPlans(job.cluster, job.job, job.source(), job.options);
+      ASSERT_TRUE(again) << again.error().message;
+      EXPECT_EQ(again->plans.front().simulation.stepSeconds, best);
+    }
+  }
+}
+
+TEST(Metamorphic, PlansThatDecideOtherwiseAreNoFaster) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomJob job = randomJob(seed);
+    auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
+    if (!found)
+      continue;
+    const Plan best = found->plans.front().plan;
+    for (const char *key : kDecisions) {
+      SCOPED_TRACE(key);
+      job.options.other = {key, best};
+      auto other = searchPlans(job.cluster, job.job, job.source(), job.options);
+      if (!other)
+        continue;
+      const Plan &plan = other->plans.front().plan;
+      EXPECT_GE(other->plans.front().simulation.stepSeconds, best.predicted->stepSeconds);
+      std::string_view decision = key;
+      if (decision.starts_with("mesh.")) {
+        std::string axis(decision.substr(5));
+        EXPECT_NE(plan.meshSizes.at(axis), best.meshSizes.at(axis));
+      }
+      EXPECT_FALSE(decision == "microbatch" && plan.microbatch == best.microbatch);
+      EXPECT_FALSE(decision == "schedule" && plan.schedule == best.schedule);
+      EXPECT_FALSE(decision == "recompute" && plan.recompute == best.recompute);
+      EXPECT_FALSE(decision == "optimizer_sharding" && plan.optimizerSharding == best.optimizerSharding);
+    }
+  }
+}
+
+TEST(Pins, TheSmallestSetThatConflictsIsNamed) {
+  RandomJob job = randomJob(3);
+  job.options.constraints = {};
+  job.cluster.device.memoryBytes = int64_t{1} << 40;
+  job.job.globalBatch = 12;
+  job.options.constraints.gradientDtype = "f32"; // conflicts with nothing
+  job.options.constraints.microbatch = 6;
+  job.options.constraints.meshSizes = {{"data", job.cluster.ranks() == 1 ? 1 : 4}, {"model", 1}};
+  if (job.cluster.ranks() < 4)
+    GTEST_SKIP() << "the job of the seed has " << job.cluster.ranks() << " ranks";
+  auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
+  ASSERT_FALSE(found); // a data group has 3 samples
+  EXPECT_NE(found.error().message.find("mesh.data = 4, microbatch = 6"), std::string::npos) << found.error().message;
+  EXPECT_EQ(found.error().message.find("gradient_dtype"), std::string::npos) << found.error().message;
+  EXPECT_EQ(found.error().message.find("mesh.model"), std::string::npos) << found.error().message;
+}
+
+TEST(Stopping, TheBestSoFarIsKept) {
+  RandomJob job = randomJob(2);
+  int asked = 0;
+  job.options.stop = [&] { return ++asked > 3; };
+  auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_LE(found->lowerBoundSeconds, found->plans.front().simulation.stepSeconds);
+  EXPECT_GT(found->lowerBoundSeconds, 0);
+}

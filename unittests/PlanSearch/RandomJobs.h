@@ -21,8 +21,10 @@ struct RandomJob {
   double stream = 0;       // bytes of one sample
   bool tied = false;
 
-  /// Deterministic; cut by `model` as Megatron-LM does, with sequence parallelism or without.
+  /// Deterministic; cut by `model` as Megatron-LM does, with sequence parallelism or without, along the sequence by
+  /// `context`, and the layers' weights by `expert`.
   ModelWork work(const LayoutKey &key) const;
+  static bool possible(const LayoutKey &key) { return !key.ulysses || key.model * key.context <= 2; }
   LayoutSource source();
 
 private:

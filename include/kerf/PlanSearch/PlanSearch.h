@@ -12,7 +12,7 @@
 
 namespace kerf {
 
-/// The model under one layout. The pointer stays valid.
+/// The model under one layout. The pointer stays valid; null: the model cannot be laid out so.
 using LayoutSource = std::function<Result<const ModelWork *>(const LayoutKey &)>;
 
 struct PlanSearchOptions {
@@ -23,14 +23,30 @@ struct PlanSearchOptions {
   std::vector<int64_t> modelSizes = {1};
   /// Of the axis "expert".
   std::vector<int64_t> expertSizes = {1};
+  /// Of the axis "context"; both of its styles are tried.
+  std::vector<int64_t> contextSizes = {1};
+  /// A plan to begin with, if it can still be carried out: whatever is found is at least as good.
+  std::optional<Plan> from;
+  /// Plans that decide `key` as `than` does are left out: one of kDecisions.
+  struct Other {
+    std::string key;
+    Plan than;
+  };
+  std::optional<Other> other;
   /// Choices bounded; a plan that is made and simulated counts as 100 and its schedule's tasks. The default is ten to
   /// twenty seconds.
   int64_t workBudget = 4'000'000;
   std::optional<double> seconds;
-  int top = 1; // distinct plans that are proven the best
+  std::function<bool()> stop = {}; // asked often: true ends the search with the best plan so far
+  int top = 1;                     // distinct plans that are proven the best
   /// Called about once a second with the best plan's seconds (0: none yet) and the bound.
   std::function<void(double best, double bound)> progress;
 };
+
+/// What a whole plan decides, by the key of plan.json.
+inline constexpr const char *kDecisions[] = {
+    "mesh.stage", "mesh.data", "mesh.context", "mesh.expert",        "mesh.model",        "order",        "microbatch",
+    "schedule",   "stages",    "recompute",    "optimizer_sharding", "sequence_parallel", "context_style"};
 
 struct FoundPlan {
   Plan plan; // complete, with its prediction

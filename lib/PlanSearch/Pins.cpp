@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Pins.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace kerf::plansearch {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+/// Objects whose entries are pins of their own.
+bool isSplit(const std::string &key) { return key == "mesh" || key == "schedule"; }
+
+Json pinsJson(const Plan &plan) {
+  Plan pins = plan;
+  pins.predicted.reset();
+  pins.modelHash.clear();
+  pins.clusterHash.clear();
+  pins.others = Json::object();
+  Json root = Json::parse(toJson(pins));
+  root.erase("kerf");
+  return root;
+}
+
+Plan fromPins(Json root) {
+  root["kerf"] = 1;
+  return *parsePlan(root.dump(), "pins");
+}
+
+std::pair<std::string, std::string> parts(const std::string &pin) {
+  size_t dot = pin.find('.');
+  return dot == std::string::npos ? std::pair(pin, std::string()) : std::pair(pin.substr(0, dot), pin.substr(dot + 1));
+}
+
+} // namespace
+
+std::vector<std::string> pinsOf(const Plan &plan) {
+  std::vector<std::string> pins;
+  const Json root = pinsJson(plan);
+  for (const auto &[key, value] : root.items()) {
+    if (!isSplit(key)) {
+      pins.push_back(key);
+      continue;
+    }
+    for (const auto &[entry, unused] : value.items())
+      pins.push_back(fmt::format("{}.{}", key, entry));
+  }
+  return pins;
+}
+
+std::string pinText(const Plan &plan, const std::string &pin) {
+  auto [key, entry] = parts(pin);
+  const Json root = pinsJson(plan);
+  return fmt::format("{} = {}", pin, (entry.empty() ? root.at(key) : root.at(key).at(entry)).dump());
+}
+
+Plan without(const Plan &plan, const std::string &pin) {
+  auto [key, entry] = parts(pin);
+  Json root = pinsJson(plan);
+  if (entry.empty())
+    root.erase(key);
+  else
+    root.at(key).erase(entry);
+  return fromPins(std::move(root));
+}
+
+Plan overlaid(const Plan &base, const Plan &pins) {
+  Json root = pinsJson(base);
+  root.merge_patch(pinsJson(pins));
+  return fromPins(std::move(root));
+}
+
+std::vector<std::string> conflictingPins(const Plan &plan, const std::function<bool(const Plan &)> &possible) {
+  if (!possible(Plan()))
+    return {};
+  Plan left = plan;
+  std::vector<std::string> needed;
+  for (const std::string &pin : pinsOf(plan)) {
+    Plan fewer = without(left, pin);
+    if (possible(fewer))
+      needed.push_back(pin);
+    else
+      left = std::move(fewer);
+  }
+  return needed;
+}
+
+} // namespace kerf::plansearch
