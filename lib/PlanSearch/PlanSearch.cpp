@@ -494,7 +494,7 @@ Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, c
     limit = std::min(limit, static_cast<double>(*options.memoryLimitBytes));
   Searching search(cluster, job, layouts, options, limit);
   auto found = search.run();
-  if (found || !search.contradicted())
+  if (found || !search.contradicted() || !options.leastMemory)
     return found;
   PlanSearchOptions quick = options;
   quick.workBudget = options.workBudget / kQuickShare;

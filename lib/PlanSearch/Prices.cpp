@@ -74,7 +74,8 @@ int64_t leastInFlight(const ScheduleOptions &schedule, int64_t stage) {
   case ScheduleKind::OneFOneB:
     return std::min(microbatches, stages - stage);
   case ScheduleKind::Interleaved:
-    return std::min(microbatches * chunks, 2 * (stages - stage - 1) + (chunks - 1) * std::min(stages, microbatches) + 1);
+    return std::min(microbatches * chunks,
+                    2 * (stages - stage - 1) + (chunks - 1) * std::min(stages, microbatches) + 1);
   case ScheduleKind::ZeroBubble:
     if (schedule.variant == ZeroBubbleVariant::H1)
       return std::min(microbatches, stages - stage);

@@ -38,6 +38,7 @@ struct PlanSearchOptions {
   int64_t workBudget = 4'000'000;
   std::optional<double> seconds;
   std::function<bool()> stop = {}; // asked often: true ends the search with the best plan so far
+  bool leastMemory = true;         // where nothing fits: find out what conflicts and how much memory would do
   int top = 1;                     // distinct plans that are proven the best
   /// Called about once a second with the best plan's seconds (0: none yet) and the bound.
   std::function<void(double best, double bound)> progress;

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a plan is as it is: what limits it, what each decision's best alternative would cost, and which change of the
+// cluster or of the batch would turn the decision round. All figures are the simulator's.
+#pragma once
+
+#include "kerf/PlanSearch/PlanSearch.h"
+
+namespace kerf {
+
+/// A quantity of the cluster that time depends on: "infiniband.bandwidth", "device.flops", "device.memory_bandwidth".
+/// Scaled in the cluster; false where there is none of this name.
+bool scaleQuantity(Cluster &cluster, const std::string &name, double factor);
+/// Those of the cluster that a plan can be sensitive to, inside out.
+std::vector<std::string> quantitiesOf(const Cluster &cluster);
+
+/// The step of one plan as one quantity grows by 1 %, all else the same.
+struct Sensitivity {
+  std::string quantity;
+  double secondsPerPercent = 0; // negative: faster
+};
+
+/// The quantity's factor at which the alternative becomes the faster one (bisected to 1 %). "global_batch" is one too.
+struct Flip {
+  std::string quantity;
+  double factor = 1;
+};
+
+struct Alternative {
+  std::string key;               // one of kDecisions
+  std::optional<FoundPlan> plan; // the best found that decides otherwise; none: none fits, or the decision is pinned
+  bool proven = false;           // that none is faster
+  std::vector<Flip> flips;       // the nearest to 1 first
+};
+
+struct Explanation {
+  std::vector<Sensitivity> sensitivities; // the strongest first
+  size_t fullestStage = 0;                // the one with the least memory to spare
+  /// What the best plan would take with 10 % more memory on every device, and with 10 % less; none: nothing fits.
+  std::optional<FoundPlan> moreMemory, lessMemory;
+  std::vector<Alternative> alternatives; // in the order of kDecisions, without those that cannot be otherwise
+};
+
+inline constexpr double kMemoryStep = 0.1;
+
+/// `plan` is one that searchPlans found with these arguments. Each question is a search of its own over a fraction of
+/// the budget.
+Result<Explanation> explainPlan(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
+                                const PlanSearchOptions &options, const FoundPlan &plan);
+
+/// The plan on a cluster, as the simulator has it.
+Result<FoundPlan> simulateWhole(const Plan &plan, const Cluster &cluster, const TrainingJob &job,
+                                const LayoutSource &layouts);
+
+} // namespace kerf

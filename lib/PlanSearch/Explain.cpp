@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/PlanSearch/Explain.h"
+#include "Pins.h"
+#include "kerf/PlanSearch/StepOfPlan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace kerf {
+
+namespace {
+
+constexpr int64_t kShareOfBudget = 8; // of each search
+constexpr double kPercent = 1.01;
+constexpr double kFactors[] = {0.25, 0.5, 2, 4}; // of a quantity, between which a decision may turn round
+constexpr double kFlipPrecision = 1.01;
+constexpr const char *kBatch = "global_batch";
+
+/// A cluster and a job with one quantity scaled.
+struct Changed {
+  Cluster cluster;
+  TrainingJob job;
+  bool possible = true;
+};
+
+Changed changed(const Cluster &cluster, const TrainingJob &job, int64_t batch, const std::string &quantity,
+                double factor) {
+  Changed result{cluster, job};
+  if (quantity != kBatch) {
+    result.possible = scaleQuantity(result.cluster, quantity, factor);
+    return result;
+  }
+  result.job.globalBatch = std::llround(static_cast<double>(batch) * factor);
+  result.possible = job.exportedBatch == 0 && result.job.globalBatch > 0;
+  return result;
+}
+
+class Explaining {
+public:
+  Explaining(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
+             const PlanSearchOptions &options, const FoundPlan &plan)
+      : cluster(cluster), job(job), layouts(layouts), options(options), best(plan) {}
+
+  Result<Explanation> run();
+
+private:
+  std::optional<FoundPlan> search(const Cluster &on, const PlanSearchOptions &with, bool *proven = nullptr);
+  std::optional<double> seconds(const Plan &plan, const Changed &where);
+  std::vector<Flip> flipsOf(const Plan &alternative);
+  std::optional<double> flip(const Plan &alternative, const std::string &quantity);
+  std::optional<FoundPlan> withMemory(double factor);
+  bool isOpen(const std::string &key) const;
+
+  const Cluster &cluster;
+  const TrainingJob &job;
+  const LayoutSource &layouts;
+  const PlanSearchOptions &options;
+  const FoundPlan &best;
+};
+
+std::optional<FoundPlan> Explaining::search(const Cluster &on, const PlanSearchOptions &with, bool *proven) {
+  PlanSearchOptions quick = with;
+  quick.top = 1;
+  quick.workBudget = options.workBudget / kShareOfBudget;
+  quick.leastMemory = false;
+  auto found = searchPlans(on, job, layouts, quick);
+  if (!found)
+    return std::nullopt;
+  if (proven)
+    *proven = found->lowerBoundSeconds >= found->plans.front().simulation.stepSeconds;
+  return std::move(found->plans.front());
+}
+
+std::optional<double> Explaining::seconds(const Plan &plan, const Changed &where) {
+  if (!where.possible)
+    return std::nullopt;
+  auto simulated = simulateWhole(plan, where.cluster, where.job, layouts);
+  return simulated ? std::optional(simulated->simulation.stepSeconds) : std::nullopt;
+}
+
+/// Positive while the best plan is the faster one; the batch divides only at some factors.
+std::optional<double> Explaining::flip(const Plan &alternative, const std::string &quantity) {
+  auto ahead = [&](double factor) -> std::optional<double> {
+    Changed where = changed(cluster, job, best.plan.globalBatch, quantity, factor);
+    auto ours = seconds(best.plan, where), theirs = seconds(alternative, where);
+    return ours && theirs ? std::optional(*theirs - *ours) : std::nullopt;
+  };
+  std::optional<double> nearest;
+  for (double factor : kFactors) {
+    auto there = ahead(factor);
+    if (!there || *there >= 0 || (nearest && std::abs(std::log(*nearest)) <= std::abs(std::log(factor))))
+      continue;
+    nearest = factor;
+  }
+  if (!nearest || quantity == kBatch)
+    return nearest;
+  double stays = 1, turns = *nearest;
+  while (std::max(stays, turns) > kFlipPrecision * std::min(stays, turns)) {
+    double middle = std::sqrt(stays * turns);
+    auto there = ahead(middle);
+    (there && *there < 0 ? turns : stays) = middle;
+  }
+  return turns;
+}
+
+std::vector<Flip> Explaining::flipsOf(const Plan &alternative) {
+  std::vector<std::string> quantities = quantitiesOf(cluster);
+  quantities.push_back(kBatch);
+  std::vector<Flip> flips;
+  for (const std::string &quantity : quantities)
+    if (auto factor = flip(alternative, quantity))
+      flips.push_back({quantity, *factor});
+  std::stable_sort(flips.begin(), flips.end(), [](const Flip &a, const Flip &b) {
+    return std::abs(std::log(a.factor)) < std::abs(std::log(b.factor));
+  });
+  return flips;
+}
+
+std::optional<FoundPlan> Explaining::withMemory(double factor) {
+  Cluster resized = cluster;
+  scaleQuantity(resized, "device.memory", factor);
+  PlanSearchOptions with = options;
+  if (with.memoryLimitBytes)
+    with.memoryLimitBytes = static_cast<int64_t>(static_cast<double>(*with.memoryLimitBytes) * factor);
+  with.from = best.plan;
+  return search(resized, with);
+}
+
+/// The constraints leave the decision to the search.
+bool Explaining::isOpen(const std::string &key) const {
+  const Plan &given = options.constraints;
+  std::vector<std::string> pins = plansearch::pinsOf(given);
+  bool pinned = std::any_of(pins.begin(), pins.end(),
+                            [&](const std::string &pin) { return pin == key || pin.starts_with(key + "."); });
+  if (key == "mesh.context" || key == "mesh.expert")
+    return !pinned && (key == "mesh.context" ? options.contextSizes : options.expertSizes).size() > 1;
+  if (key == "context_style")
+    return !pinned && best.plan.meshSizes.at("context") > 1;
+  if (key == "sequence_parallel")
+    return !pinned && best.plan.meshSizes.at("model") > 1;
+  if (key == "schedule" || key == "stages")
+    return !pinned && best.plan.meshSizes.at("stage") > 1;
+  if (key == "order")
+    return !pinned && best.plan.mesh().axes.size() > 1;
+  return !pinned;
+}
+
+Result<Explanation> Explaining::run() {
+  Explanation explanation;
+  const Simulation &simulation = best.simulation;
+  for (size_t s = 0; s < simulation.memory.size(); ++s) {
+    const StageMemory &fullest = simulation.memory[explanation.fullestStage];
+    if (simulation.memory[s].deviceBytes / simulation.memory[s].limitBytes > fullest.deviceBytes / fullest.limitBytes)
+      explanation.fullestStage = s;
+  }
+  for (const std::string &quantity : quantitiesOf(cluster)) {
+    auto more = seconds(best.plan, changed(cluster, job, best.plan.globalBatch, quantity, kPercent));
+    if (!more)
+      return Error{"the plan cannot be simulated on its own cluster; it was found for another one",
+                   ExitStatus::InternalCheck};
+    explanation.sensitivities.push_back({quantity, *more - simulation.stepSeconds});
+  }
+  std::stable_sort(
+      explanation.sensitivities.begin(), explanation.sensitivities.end(),
+      [](const Sensitivity &a, const Sensitivity &b) { return a.secondsPerPercent < b.secondsPerPercent; });
+  explanation.moreMemory = withMemory(1 + kMemoryStep);
+  explanation.lessMemory = withMemory(1 - kMemoryStep);
+  for (const char *key : kDecisions) {
+    if (!isOpen(key))
+      continue;
+    Alternative alternative;
+    alternative.key = key;
+    PlanSearchOptions with = options;
+    with.other = {key, best.plan};
+    alternative.plan = search(cluster, with, &alternative.proven);
+    if (alternative.plan)
+      alternative.flips = flipsOf(alternative.plan->plan);
+    explanation.alternatives.push_back(std::move(alternative));
+  }
+  return explanation;
+}
+
+} // namespace
+
+std::vector<std::string> quantitiesOf(const Cluster &cluster) {
+  std::vector<std::string> quantities = {"device.flops", "device.memory_bandwidth"};
+  for (const Level &level : cluster.levels)
+    if (level.size > 1)
+      for (const char *what : {"bandwidth", "latency"})
+        quantities.push_back(fmt::format("{}.{}", level.name, what));
+  return quantities;
+}
+
+bool scaleQuantity(Cluster &cluster, const std::string &name, double factor) {
+  if (name == "device.flops") {
+    for (auto &[dtype, flops] : cluster.device.peakFlops)
+      flops *= factor;
+    return true;
+  }
+  if (name == "device.memory_bandwidth") {
+    cluster.device.memoryBandwidth *= factor;
+    return true;
+  }
+  if (name == "device.memory") {
+    cluster.device.memoryBytes = std::llround(static_cast<double>(cluster.device.memoryBytes) * factor);
+    return true;
+  }
+  bool found = false;
+  for (Level &level : cluster.levels) {
+    if (name == level.name + ".latency") {
+      level.latency *= factor;
+      found = true;
+    } else if (name == level.name + ".bandwidth") {
+      level.bandwidth *= factor;
+      level.nodeBandwidth *= factor;
+      level.switchBandwidth *= factor;
+      found = true;
+    }
+  }
+  return found;
+}
+
+Result<FoundPlan> simulateWhole(const Plan &plan, const Cluster &cluster, const TrainingJob &job,
+                                const LayoutSource &layouts) {
+  Plan asked = plan;
+  asked.predicted.reset();
+  if (job.globalBatch)
+    asked.globalBatch = job.globalBatch;
+  TrainingJob anyRanks = job;
+  anyRanks.ranks.reset();
+  auto completed = completePlan(std::move(asked), "the plan", cluster, anyRanks);
+  if (!completed)
+    return completed.error();
+  auto model = layouts(layoutOf(completed->plan));
+  if (!model)
+    return model.error();
+  if (!*model)
+    return Error{fmt::format("{} cannot be laid out as the plan says", job.model)};
+  auto work = stepWork(*completed, anyRanks, **model);
+  if (!work)
+    return work.error();
+  auto simulation =
+      simulate(*work, stepPlan(*completed, anyRanks), CollectiveModel(completed->mesh, completed->cluster));
+  if (!simulation)
+    return simulation.error();
+  return FoundPlan{std::move(completed->plan), std::move(*simulation)};
+}
+
+Result<Explanation> explainPlan(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
+                                const PlanSearchOptions &options, const FoundPlan &plan) {
+  return Explaining(cluster, job, layouts, options, plan).run();
+}
+
+} // namespace kerf
