@@ -31,7 +31,7 @@ th, td { text-align: left; vertical-align: top; padding: 3px 10px 3px 0; border-
 thead th { color: var(--soft); font-weight: 600; border-bottom: 1px solid var(--line); overflow-wrap: normal; }
 tr.group th { padding-top: 12px; font-weight: 600; }
 .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.w { white-space: nowrap; }
+.w { white-space: nowrap; } td.n + td:not(.n), th.n + th:not(.n) { padding-left: 12px; }
 .plain { width: auto; } .plain td, .plain th { padding-right: 34px; }
 .beside { display: flex; flex-wrap: wrap; gap: 0 70px; }
 code, .mono { font-family: ui-monospace, "SFMono-Regular", "DejaVu Sans Mono", Menlo, monospace; font-size: 12px; }

@@ -24,7 +24,8 @@ std::string summary(const Report &report) {
       {"Gap to the bound", fmt::format("{:.2f} %", 100 * gap),
        gap == 0 ? "proven the best" : "bound " + secondsText(report.lowerBoundSeconds)},
       {"Compute", secondsText(report.computeSeconds), "kernels"},
-      {"Collectives", secondsText(report.collectiveSeconds), "hidden behind kernels or not"},
+      {"Collectives", report.collectiveSeconds > 0 ? secondsText(report.collectiveSeconds) : "none",
+       "hidden behind kernels or not"},
       {"Memory of a rank", bytesText(report.memory.total), "of " + bytesText(report.memoryLimitBytes)},
       {"Ranks", fmt::format("{}", report.usedRanks), fmt::format("of {}", report.ranks)}};
   if (report.measuredStepSeconds > 0)
@@ -118,11 +119,11 @@ std::string operators(const Report &report) {
   for (const auto &[layer, ops] : groups) {
     table.group(layer.empty() ? "outside of any module" : layer);
     for (const Report::Op *op : ops)
-      table.row({op->key, op->strategy.empty() ? "not cut" : op->strategy, fmt::format("{}", op->calls),
+      table.row({op->key, op->strategy.empty() ? "every rank the same" : op->strategy, fmt::format("{}", op->calls),
                  secondsText(op->seconds), percent(op->seconds / report.stepSeconds),
                  op->other.empty() && op->otherSeconds == 0
                      ? ""
-                     : fmt::format("{}: +{} or more", op->other.empty() ? "not cut" : op->other,
+                     : fmt::format("{}: +{} or more", op->other.empty() ? "every rank the same" : op->other,
                                    secondsText(op->otherSeconds))});
   }
   return table.text();

@@ -17,7 +17,7 @@ std::string layersText(const Plan &plan) {
   for (const StageLayers &run : plan.stages)
     counts.push_back(run.layers ? run.layers->second - run.layers->first + 1 : 0);
   if (counts.empty())
-    return "all layers in one stage";
+    return "evenly; by the FLOP/s of the stages' devices where they differ";
   bool alike = std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts.front(); });
   const char *what = plan.schedule.chunks > 1 ? "chunk" : "stage";
   return alike ? fmt::format("{} a {}", counts.front(), what) : fmt::format("{} by {}", fmt::join(counts, " "), what);

@@ -14,7 +14,7 @@ using namespace html;
 
 namespace {
 
-constexpr size_t kMostKinds = 16;
+constexpr size_t kMostKinds = 32;
 constexpr int64_t kColumns = 8, kMostDrawn = 64; // ranks of a node
 constexpr int64_t kStageColours = 8;             // classes s0 to s7 of the style sheet
 
