@@ -56,7 +56,7 @@ svg .box { fill: #f6f8fa; stroke: #8c959f; } svg .outline { fill: none; stroke: 
 @media print {
   @page { size: landscape; margin: 12mm; } body { max-width: none; padding: 0; font-size: 11px; } nav { display: none; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  h2, h3, .legend { break-after: avoid; } h2 { margin-top: 20px; } tr, svg, figure, .figures div { break-inside: avoid; }
+  h2, h3, .legend { break-after: avoid; } h2 { margin-top: 20px; } tr, svg, figure, .figures div, .legend { break-inside: avoid; }
   .scroll { overflow: visible; } table { font-size: 9.5px; } thead { display: table-header-group; }
 }
 )css";

@@ -215,6 +215,7 @@ void Bridge::dropouts(Operation *op, Segment &segment) const {
   segment.saved.push_back({"mask of " + nodeName(op->getLoc()), kMaskBytes * elements, Kept::Always, false});
   Kernel kernel;
   kernel.name = nodeName(op->getLoc()) + " dropout@backward";
+  kernel.cuts = cuts()(op);
   kernel.work.kernelClass = KernelClass::Pointwise;
   kernel.work.bytes = (2 * types.bytes + kMaskBytes) * elements;
   kernel.work.flops = elements;
