@@ -150,9 +150,14 @@ void readLatents(ConfigReader &config, TransformerModel &m, const StepSize &step
   m.queryKeyValueBias = m.outputBias = config.flag("attention_bias", false);
   // YaRN's second factor: of the scores (modeling_deepseek_v3.py of Transformers, yarn_apply_mscale).
   auto section = config.section("rope_parameters|rope_scaling");
-  if (section && section->text("rope_type|type", "default") != "default")
-    if (double all = section->number("mscale_all_dim", 0, -1); all != 0)
-      m.scoreScale = std::pow(yarnScale(section->number("factor", 1, 0), all), 2);
+  double all =
+      section && section->text("rope_type|type", "default") != "default" ? section->number("mscale_all_dim", 0, -1) : 0;
+  if (all == 0)
+    return;
+  if (!section->has("factor"))
+    return config.fail(
+        fmt::format("rope_parameters: mscale_all_dim is {} and factor is missing: it scales by both", all));
+  m.scoreScale = std::pow(yarnScale(section->number("factor", 1, 0), all), 2);
 }
 
 struct DeepseekKeys {

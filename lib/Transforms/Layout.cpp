@@ -339,6 +339,7 @@ private:
       ownFactor |= !(tags[f] & kStream) && canCut(rule.factors[f], ways);
     }
     bool shouldCut = alongSequence && !isParameter && onBatch && onStream && onSequence && !ownFactor;
+    // A product without a factor of its own (of a latent) is cut as the stream is.
     if (node.op && hasParameter(dims, node.op, rule, tags) && !(shouldCut && isa<DotGeneralOp>(node.op))) {
       if (cut >= 0 && (isSum || (tags[cut] & kStream)))
         return std::nullopt;

@@ -13,8 +13,6 @@ namespace kerf {
 namespace {
 
 constexpr double kStatisticBytes = 4; // f32
-// Fused attention's backward computes five products where forward computes two (Dao 2023).
-constexpr double kAttentionBackwardFlops = 2.5;
 constexpr double kMaskBytes = 1;
 
 double elements(const Shape &shape) { return static_cast<double>(elementsOf(shape)); }
@@ -203,7 +201,10 @@ std::vector<Kernel> KernelBuilder::attention(Operation *op) const {
       bytes += operandBytes(op, i) * (isMask(op, i) ? 1 : blocks);
     for (unsigned i = 0; i < op->getNumResults(); ++i)
       bytes += resultBytes(op, i) * blocks;
-    double flops = 2 * samples * s * t * (d + e) * (causal ? 0.5 : 1) * (backward ? kAttentionBackwardFlops : 1);
+    // The backward has five products where the forward has two (Dao 2023): scores again and the gradients of queries
+    // and keys, of size d, and those of probabilities and values, of size e.
+    double width = backward ? 3 * d + 2 * e : d + e;
+    double flops = 2 * samples * s * t * width * (causal ? 0.5 : 1);
     Kernel fused = kernel(op, "", KernelClass::Attention, bytes);
     fused.work = {KernelClass::Attention,
                   flops,

@@ -108,6 +108,22 @@ TEST_P(SimulatedLatent, FlopsAreThoseOfBothKindsOfLayers) {
   EXPECT_NEAR(products(&Segment::weightGradient) / expected, 1, 1e-12);
 }
 
+/// Queries and keys have another size than values: the backward makes scores and the gradients of queries and of keys
+/// from the first, the probabilities' and the values' gradients from the second.
+TEST_P(SimulatedLatent, AttentionHasHeadsOfTwoSizes) {
+  auto flops = [&](const PassWork &pass) {
+    double sum = 0;
+    for (const Kernel &kernel : pass.kernels)
+      sum += kernel.work.kernelClass == KernelClass::Attention ? kernel.work.flops : 0;
+    return sum;
+  };
+  double pairs = m.heads / static_cast<double>(GetParam().model) * m.sequence * m.sequence, keys = m.still + m.turning;
+  for (const char *name : {"dense_layer", "layer"}) {
+    EXPECT_DOUBLE_EQ(flops(segment(name)->forward), pairs * (keys + m.value));
+    EXPECT_DOUBLE_EQ(flops(segment(name)->inputGradient), pairs * (3 * keys + 2 * m.value));
+  }
+}
+
 TEST_P(SimulatedLatent, ParametersOfHeadsAreCutAndThoseOfLatentsWhole) {
   double elements = 0;
   for (const char *name : {"dense_layer", "layer"})

@@ -163,6 +163,7 @@ TEST_F(Mixtures, RefusesFormsOfExpertsThatAreNotThere) {
   refuses(with(v2, "qk_rope_head_dim", 63), {"63", "even"});
   refuses(with(v2, "rope_scaling", {{"type", "yarn"}, {"factor", 40}, {"beta_fast", 1}, {"beta_slow", 2}}),
           {"beta_fast", "1", "2"});
+  refuses(with(v2, "rope_scaling", {{"type", "yarn"}, {"mscale_all_dim", 0.5}}), {"mscale_all_dim", "0.5", "factor"});
   refuses(with(v3, "topk_method", "greedy"), {"topk_method", "greedy", "noaux_tc"});
   refuses(with(v3, "scoring_func", "softmax"), {"scoring_func", "softmax", "sigmoid"});
   refuses(with(with(v3, "n_group", 256), "topk_group", 8), {"n_group", "256", "two best"});
