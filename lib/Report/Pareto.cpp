@@ -2,6 +2,7 @@
 #include "Pareto.h"
 #include "Html.h"
 #include "kerf/Report/Report.h"
+#include "kerf/Report/StepText.h"
 
 #include <algorithm>
 #include <cmath>
@@ -39,12 +40,17 @@ struct Scale {
 
 } // namespace
 
-std::string paretoHtml(const std::vector<ParetoPoint> &points) {
+double pricePerStep(const ParetoPlan &plan, const Cluster &cluster) {
+  constexpr double kSecondsPerHour = 3600;
+  return cluster.pricePerHour * static_cast<double>(plan.ranks) * plan.plan.simulation.stepSeconds / kSecondsPerHour;
+}
+
+std::string paretoHtml(const std::vector<ParetoPlan> &plans, const Cluster &cluster) {
   constexpr int kTicks = 4;
   Scale seconds, bytes;
-  for (const ParetoPoint &point : points) {
-    seconds.add(point.stepSeconds);
-    bytes.add(point.deviceBytes);
+  for (const ParetoPlan &plan : plans) {
+    seconds.add(plan.plan.simulation.stepSeconds);
+    bytes.add(plan.deviceBytes);
   }
   auto x = [&](double value) { return kLeft + kWidth * seconds.of(value); };
   auto y = [&](double value) { return kTop + kHeight * (1 - bytes.of(value)); };
@@ -56,20 +62,28 @@ std::string paretoHtml(const std::vector<ParetoPoint> &points) {
                         "y=\"{}\">{:.1f} GiB</text>\n",
                         number(x(time)), number(kTop + kHeight + 16), secondsText(time), number(kLeft - 6),
                         number(y(memory) + 4), memory / kGiB);
+    if (seconds.high <= seconds.low || bytes.high <= bytes.low) // the ticks would stand on each other
+      break;
   }
-  Table table({{"Plan"}, {"Ranks", Cells::Number}, {"Step", Cells::Number}, {"GiB", Cells::Number}});
-  for (const ParetoPoint &point : points) {
+  Table table({{"Plan"},
+               {"Ranks", Cells::Number},
+               {"Step", Cells::Number},
+               {"GiB", Cells::Number},
+               {"Price of a step", Cells::Number}});
+  for (const ParetoPlan &plan : plans) {
+    double time = plan.plan.simulation.stepSeconds;
+    std::string text = planText(plan.plan.plan);
     body += fmt::format("<g><title>{0}: {1}, {2:.2f} GiB</title><circle class=\"backward\" cx=\"{3}\" cy=\"{4}\" "
                         "r=\"4\"/><text x=\"{5}\" y=\"{6}\">{7}</text></g>\n",
-                        escaped(point.plan), secondsText(point.stepSeconds), point.deviceBytes / kGiB,
-                        number(x(point.stepSeconds)), number(y(point.deviceBytes)), number(x(point.stepSeconds) + 7),
-                        number(y(point.deviceBytes) + 4), point.ranks);
-    table.row({point.plan, fmt::format("{}", point.ranks), secondsText(point.stepSeconds),
-               fmt::format("{:.2f}", point.deviceBytes / kGiB)});
+                        escaped(text), secondsText(time), plan.deviceBytes / kGiB, number(x(time)),
+                        number(y(plan.deviceBytes)), number(x(time) + 7), number(y(plan.deviceBytes) + 4), plan.ranks);
+    double price = pricePerStep(plan, cluster);
+    table.row({text, fmt::format("{}", plan.ranks), secondsText(time), fmt::format("{:.2f}", plan.deviceBytes / kGiB),
+               price > 0 ? fmt::format("{:.4g}", price) : "-"});
   }
   return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"step time against memory of {} "
                      "plans\">\n{}</svg>\n",
-                     number(kLeft + kWidth + 40), number(kTop + kHeight + 26), points.size(), body) +
+                     number(kLeft + kWidth + 40), number(kTop + kHeight + 26), plans.size(), body) +
          note("Across: seconds of a step; up: what the fullest device must have; the number is the plan's ranks. "
               "Nothing "
               "beats a plan here in all three.") +

@@ -2,10 +2,13 @@
 // Step time against memory, a dot for each plan. Private to the room.
 #pragma once
 
-#include "kerf/Report/StepReport.h"
+#include "kerf/PlanSearch/Pareto.h"
 
 namespace kerf {
 
-std::string paretoHtml(const std::vector<ParetoPoint> &points);
+/// What a step of the plan costs, in the currency of the cluster file; 0 where it gives no price.
+double pricePerStep(const ParetoPlan &plan, const Cluster &cluster);
+
+std::string paretoHtml(const std::vector<ParetoPlan> &plans, const Cluster &cluster);
 
 } // namespace kerf

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report of a simulated plan for machines. The keys are listed in docs/interface.md.
+#include "Pareto.h"
 #include "Timeline.h"
 #include "Topology.h"
 #include "kerf/Report/StepReport.h"
@@ -153,11 +154,16 @@ Json toJson(const StepReport &report) {
     root["alternatives"].push_back(alternativeJson(other, report.simulation));
   if (!report.pareto.empty()) {
     root["pareto"] = Json::array();
-    for (const ParetoPoint &point : report.pareto)
-      root["pareto"].push_back({{"step_seconds", point.stepSeconds},
-                                {"device_bytes", static_cast<int64_t>(point.deviceBytes)},
-                                {"ranks", point.ranks},
-                                {"plan_text", point.plan}});
+    for (const ParetoPlan &plan : report.pareto) {
+      Json one = {{"step_seconds", plan.plan.simulation.stepSeconds},
+                  {"device_bytes", static_cast<int64_t>(plan.deviceBytes)},
+                  {"ranks", plan.ranks},
+                  {"plan_text", planText(plan.plan.plan)},
+                  {"plan", Json::parse(toJson(plan.plan.plan))}};
+      if (double price = pricePerStep(plan, report.cluster); price > 0)
+        one["price_per_step"] = price;
+      root["pareto"].push_back(std::move(one));
+    }
   }
   root["warnings"] = report.warnings;
   root["plan"] = Json::parse(toJson(report.plan));

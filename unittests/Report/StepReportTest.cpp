@@ -129,15 +129,18 @@ TEST(StepReport, PageHoldsNoMarkupFromOutsideAndIsTheSameTwice) {
     if (!all)
       continue;
     all->report.cluster.name = "<img src=x onerror=alert(2)>";
-    all->report.pareto = {{1.5, 2e9, 8, "\"><script>"}, {2.5, 1e9, 4, "other"}};
+    for (const FoundPlan &other : all->report.others)
+      all->report.pareto.push_back({other.plan.mesh().ranks(), 1e9 * static_cast<double>(seed), other});
+    all->report.cluster.pricePerHour = 2;
     all->report.warnings = {"<b>careful</b>"};
     std::string page = toHtml(all->report);
     EXPECT_EQ(page, toHtml(all->report));
     for (const char *bad : {"<script", "<img", "<b>", "http:", "https:", "url(", "@import"})
       EXPECT_EQ(page.find(bad), std::string::npos) << bad;
     for (const char *id :
-         {"summary", "mesh", "breakdown", "timeline", "memory", "collectives", "operators", "alternatives", "pareto"})
+         {"summary", "mesh", "breakdown", "timeline", "memory", "collectives", "operators", "alternatives"})
       EXPECT_NE(page.find(std::string("<section id=\"") + id + "\""), std::string::npos) << id;
+    EXPECT_EQ(page.find("<section id=\"pareto\"") != std::string::npos, !all->report.pareto.empty());
     EXPECT_EQ(page.find("nan"), std::string::npos);
     EXPECT_EQ(page.find("=\"-"), std::string::npos); // no negative coordinate or width
   }

@@ -4,18 +4,10 @@
 #pragma once
 
 #include "kerf/CostModel/StepParts.h"
-#include "kerf/PlanSearch/PlanSearch.h"
+#include "kerf/PlanSearch/Pareto.h"
 #include <nlohmann/json.hpp>
 
 namespace kerf {
-
-/// A plan that nothing beats in time, memory and ranks at once.
-struct ParetoPoint {
-  double stepSeconds = 0;
-  double deviceBytes = 0; // of the fullest stage
-  int64_t ranks = 0;
-  std::string plan; // in a line
-};
 
 /// A kernel or a collective and the stages that run it; calls and seconds are of the stage on which it takes longest.
 struct KernelRow : KernelOfStep {
@@ -40,8 +32,8 @@ struct StepReport {
   // Of a search, else empty:
   std::optional<double> lowerBoundSeconds;
   PlanSearchStatistics statistics;
-  std::vector<FoundPlan> others; // the next best
-  std::vector<ParetoPoint> pareto;
+  std::vector<FoundPlan> others;  // the next best
+  std::vector<ParetoPlan> pareto; // the fastest first
 };
 
 /// What `simulate` said, and the kernels and collectives of `work`, which it was about. `pipeline` is the one that it
