@@ -339,8 +339,10 @@ private:
       ownFactor |= !(tags[f] & kStream) && canCut(rule.factors[f], ways);
     }
     bool shouldCut = alongSequence && !isParameter && onBatch && onStream && onSequence && !ownFactor;
-    // A product without a factor of its own (of a latent) is cut as the stream is.
-    if (node.op && hasParameter(dims, node.op, rule, tags) && !(shouldCut && isa<DotGeneralOp>(node.op))) {
+    // A product from the stream's width to a latent's has no factor of its own: it is cut as the stream is.
+    auto isWidth = [](unsigned tag) { return (tag & kWidth) != 0; };
+    bool makesLatent = shouldCut && isa_and_nonnull<DotGeneralOp>(node.op) && llvm::count_if(tags, isWidth) > 1;
+    if (node.op && hasParameter(dims, node.op, rule, tags) && !makesLatent) {
       if (cut >= 0 && (isSum || (tags[cut] & kStream)))
         return std::nullopt;
       return cut < 0 ? kWhole : kPreferred;
