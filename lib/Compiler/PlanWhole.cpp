@@ -8,40 +8,35 @@ namespace kerf {
 /// take longer than the attention that they hide behind.
 static constexpr int64_t kLeastTokens = 8192;
 
-Result<WholePlan> planWhole(mlir::MLIRContext &context, const std::string &modelPath, const Cluster &cluster,
-                            const WholePlanOptions &options) {
+const std::vector<std::string> &WholeJob::warnings() const { return model->warnings(); }
+
+Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPath, const Cluster &cluster,
+                          const WholeJobOptions &options) {
   auto used = firstRanks(cluster, options.ranks.value_or(cluster.ranks()));
   if (!used)
     return used.error();
   if (Status status = checkOneGroup(*used, "kerf plan"); !status)
     return status.error();
-  ModelLayouts layouts(context, modelPath, options.step, options.dtype, *used);
-  auto job = layouts.job(std::nullopt);
+  auto model = std::make_shared<ModelLayouts>(context, modelPath, options.step, options.dtype, *used);
+  auto job = model->job(std::nullopt);
   if (!job)
     return job.error();
   PlanSearchOptions search = options.search;
-  auto sizes = layouts.modelSizes(used->ranks());
-  if (!sizes)
-    return sizes.error();
-  search.modelSizes = std::move(*sizes);
-  auto expertSizes = layouts.expertSizes(used->ranks());
-  if (!expertSizes)
-    return expertSizes.error();
-  search.expertSizes = std::move(*expertSizes);
-  auto contextSizes = layouts.contextSizes(used->ranks(), kLeastTokens);
-  if (!contextSizes)
-    return contextSizes.error();
-  search.contextSizes = std::move(*contextSizes);
-  auto source = [&](const LayoutKey &key) -> Result<const ModelWork *> {
-    auto possible = layouts.possible(key);
+  int64_t most = used->ranks();
+  for (auto [sizes, all] : {std::pair(&search.modelSizes, model->modelSizes(most)),
+                            std::pair(&search.expertSizes, model->expertSizes(most)),
+                            std::pair(&search.contextSizes, model->contextSizes(most, kLeastTokens))}) {
+    if (!all)
+      return all.error();
+    *sizes = std::move(*all);
+  }
+  LayoutSource layouts = [model](const LayoutKey &key) -> Result<const ModelWork *> {
+    auto possible = model->possible(key);
     if (!possible)
       return possible.error();
-    return *possible ? layouts.work(key) : Result<const ModelWork *>(nullptr);
+    return *possible ? model->work(key) : Result<const ModelWork *>(nullptr);
   };
-  auto found = searchPlans(*used, *job, source, search);
-  if (!found)
-    return found.error();
-  return WholePlan{std::move(*found), layouts.warnings()};
+  return WholeJob{std::move(*used), std::move(*job), std::move(search), std::move(layouts), std::move(model)};
 }
 
 } // namespace kerf

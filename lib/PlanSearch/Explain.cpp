@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace kerf {
 
@@ -39,8 +40,9 @@ Changed changed(const Cluster &cluster, const TrainingJob &job, int64_t batch, c
 class Explaining {
 public:
   Explaining(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
-             const PlanSearchOptions &options, const FoundPlan &plan)
-      : cluster(cluster), job(job), layouts(layouts), options(options), best(plan) {}
+             const PlanSearchOptions &options, const FoundPlan &plan,
+             const std::function<void(const std::string &)> &begun)
+      : cluster(cluster), job(job), layouts(layouts), options(options), best(plan), begun(begun) {}
 
   Result<Explanation> run();
 
@@ -57,6 +59,7 @@ private:
   const LayoutSource &layouts;
   const PlanSearchOptions &options;
   const FoundPlan &best;
+  const std::function<void(const std::string &)> &begun;
 };
 
 std::optional<FoundPlan> Explaining::search(const Cluster &on, const PlanSearchOptions &with, bool *proven) {
@@ -118,6 +121,8 @@ std::vector<Flip> Explaining::flipsOf(const Plan &alternative) {
 }
 
 std::optional<FoundPlan> Explaining::withMemory(double factor) {
+  if (begun)
+    begun("memory");
   Cluster resized = cluster;
   scaleQuantity(resized, "device.memory", factor);
   PlanSearchOptions with = options;
@@ -169,6 +174,8 @@ Result<Explanation> Explaining::run() {
   for (const char *key : kDecisions) {
     if (!isOpen(key))
       continue;
+    if (begun)
+      begun(key);
     Alternative alternative;
     alternative.key = key;
     PlanSearchOptions with = options;
@@ -248,8 +255,52 @@ Result<FoundPlan> simulateWhole(const Plan &plan, const Cluster &cluster, const 
 }
 
 Result<Explanation> explainPlan(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
-                                const PlanSearchOptions &options, const FoundPlan &plan) {
-  return Explaining(cluster, job, layouts, options, plan).run();
+                                const PlanSearchOptions &options, const FoundPlan &plan,
+                                const std::function<void(const std::string &)> &begun) {
+  return Explaining(cluster, job, layouts, options, plan, begun).run();
+}
+
+/// Outermost first, without those of one rank, which may lie anywhere.
+static std::vector<std::string> axesOf(const Plan &plan) {
+  std::vector<std::string> names;
+  for (const MeshAxis &axis : plan.mesh().axes)
+    names.push_back(axis.name);
+  return names;
+}
+
+std::string decisionText(const Plan &plan, const std::string &key) {
+  if (key == "order")
+    return fmt::format("{}", fmt::join(axesOf(plan), " "));
+  if (key == "schedule") {
+    std::string text = plan.schedule.name;
+    if (!plan.schedule.variant.empty())
+      text += " " + plan.schedule.variant;
+    return plan.schedule.chunks > 1 ? fmt::format("{} of {} chunks", text, plan.schedule.chunks) : text;
+  }
+  if (key == "stages") {
+    std::vector<int64_t> counts;
+    for (const StageLayers &run : plan.stages)
+      counts.push_back(run.layers ? run.layers->second - run.layers->first + 1 : 0);
+    return fmt::format("{} layers", fmt::join(counts, " "));
+  }
+  std::string value = plansearch::pinValue(plan, key).value_or("-");
+  std::erase(value, '"');
+  return value;
+}
+
+std::vector<PlanDifference> differences(const Plan &one, const Plan &other) {
+  std::vector<std::string> keys(std::begin(kDecisions), std::end(kDecisions));
+  for (const Plan *plan : {&one, &other})
+    for (const std::string &pin : plansearch::pinsOf(*plan))
+      if (!pin.starts_with("schedule.") && std::find(keys.begin(), keys.end(), pin) == keys.end())
+        keys.push_back(pin);
+  std::vector<PlanDifference> list;
+  for (const std::string &key : keys) {
+    bool same = key == "order" ? axesOf(one) == axesOf(other) : decisionText(one, key) == decisionText(other, key);
+    if (!same)
+      list.push_back({key, decisionText(one, key), decisionText(other, key)});
+  }
+  return list;
 }
 
 } // namespace kerf

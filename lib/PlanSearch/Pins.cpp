@@ -50,10 +50,16 @@ std::vector<std::string> pinsOf(const Plan &plan) {
   return pins;
 }
 
-std::string pinText(const Plan &plan, const std::string &pin) {
+std::optional<std::string> pinValue(const Plan &plan, const std::string &pin) {
   auto [key, entry] = parts(pin);
   const Json root = pinsJson(plan);
-  return fmt::format("{} = {}", pin, (entry.empty() ? root.at(key) : root.at(key).at(entry)).dump());
+  if (!root.contains(key) || (!entry.empty() && !root.at(key).contains(entry)))
+    return std::nullopt;
+  return (entry.empty() ? root.at(key) : root.at(key).at(entry)).dump();
+}
+
+std::string pinText(const Plan &plan, const std::string &pin) {
+  return fmt::format("{} = {}", pin, pinValue(plan, pin).value_or("-"));
 }
 
 Plan without(const Plan &plan, const std::string &pin) {

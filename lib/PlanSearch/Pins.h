@@ -10,6 +10,8 @@ namespace kerf::plansearch {
 std::vector<std::string> pinsOf(const Plan &plan);
 /// "mesh.model = 8": one of pinsOf(plan).
 std::string pinText(const Plan &plan, const std::string &pin);
+/// As JSON; nothing where the plan does not say.
+std::optional<std::string> pinValue(const Plan &plan, const std::string &pin);
 Plan without(const Plan &plan, const std::string &pin);
 /// What `pins` say counts, what they leave out is as `base` says.
 Plan overlaid(const Plan &base, const Plan &pins);

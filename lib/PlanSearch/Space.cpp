@@ -43,6 +43,18 @@ std::vector<int64_t> Space::sizes(const char *axis, const std::vector<int64_t> &
   return pinned == given.meshSizes.end() ? all : std::vector<int64_t>{pinned->second};
 }
 
+/// The axes that both plans have lie in the same order.
+static bool sameOrder(const Plan &one, const Plan &other) {
+  auto shared = [](const Plan &plan, const Plan &with) {
+    std::vector<std::string> names;
+    for (const MeshAxis &axis : plan.mesh().axes)
+      if (auto its = with.meshSizes.find(axis.name); its != with.meshSizes.end() && its->second > 1)
+        names.push_back(axis.name);
+    return names;
+  };
+  return shared(one, other) == shared(other, one);
+}
+
 /// The search is asked for plans that decide this otherwise.
 bool Space::leftOut(const char *key, const Choice &choice) const {
   if (!options.other || options.other->key != key)
@@ -55,7 +67,7 @@ bool Space::leftOut(const char *key, const Choice &choice) const {
     auto its = than.meshSizes.find(axis);
     return made.meshSizes.at(axis) == (its == than.meshSizes.end() ? 1 : its->second);
   }
-  return decision == "order"                ? made.mesh() == than.mesh()
+  return decision == "order"                ? sameOrder(made, than)
          : decision == "microbatch"         ? made.microbatch == than.microbatch
          : decision == "schedule"           ? made.schedule == than.schedule
          : decision == "stages"             ? made.stages == than.stages

@@ -3,8 +3,10 @@
 """kerf plan over everything a plan can say: the plan is what kerf simulate says of it, pins hold, what cannot fit says how much would do."""
 import json
 import os
+import signal
+import subprocess
 
-from support import CLUSTERS, KerfTest, file_of, kerf, main
+from support import CLUSTERS, KERF, KerfTest, file_of, kerf, main
 
 GPT = {"model_type": "gpt2", "n_layer": 8, "n_embd": 1024, "n_head": 16, "n_inner": 4096, "vocab_size": 8192, "n_positions": 256}
 CLUSTER = os.path.join(CLUSTERS, "dgx-a100.json")
@@ -64,6 +66,120 @@ class WholePlan(KerfTest):
         done = self.succeed("plan", self.write("config.json", GPT), "--cluster", CLUSTER, *JOB, "--global-batch", 32, "--ranks", 8, "--top", 2)
         for words in ("mesh", "microbatches of", "step", "proven the best", "other plans"):
             self.assertIn(words, done.stdout)
+
+    def written(self, name, *more, batch=32):
+        path = self.path(name)
+        self.succeed("plan", self.write("config.json", GPT), "--cluster", CLUSTER, *JOB, "--global-batch", batch, "-o", path, *more)
+        return path
+
+    def test_what_if_is_what_planning_there_gives(self):
+        path = self.written("plan.json", "--ranks", 16)
+        for question, cluster in (("infiniband.bandwidth/16", lambda c: self.scaled(c, "infiniband", 1 / 16)),
+                                  ("level.nvlink.bandwidth/64", lambda c: self.scaled(c, "nvlink", 1 / 64))):
+            answer = json.loads(self.succeed("explain", path, "--what-if", question, "--json").stdout)
+            with open(CLUSTER) as file:
+                there = self.write("cluster.json", cluster(json.load(file)))
+            again = self.plan("--ranks", 16, cluster=there)["predicted"]["step_seconds"]
+            self.assertAlmostEqual(answer["step_seconds"], again, delta=1e-9 * again)
+            self.assertLessEqual(answer["step_seconds"], answer["this_plan_seconds"])
+        twice = json.loads(self.succeed("explain", path, "--what-if", "global_batch*2", "--json").stdout)
+        self.assertEqual(twice["plan"]["global_batch"], 64)
+        half = json.loads(self.succeed("explain", path, "--what-if", "ranks/2", "--json").stdout)
+        self.assertEqual(half["step_seconds"], self.plan("--ranks", 8)["predicted"]["step_seconds"])
+        self.refuse(1, ["foo", "infiniband.bandwidth"], "explain", path, "--what-if", "foo*2")
+        self.refuse(1, ["infiniband.bandwidth"], "explain", path, "--what-if", "infiniband.bandwidth")
+        self.refuse(1, ["32", "whole"], "explain", path, "--what-if", "global_batch/5")
+
+    def scaled(self, cluster, level, factor):
+        for one in cluster["levels"]:
+            if one["name"] == level:
+                for key in ("bandwidth", "node_bandwidth", "switch_bandwidth"):
+                    if key in one:
+                        one[key] *= factor
+        return cluster
+
+    def test_explain_says_what_each_decision_would_cost(self):
+        path = self.written("plan.json", "--ranks", 8)
+        answer = json.loads(self.succeed("explain", path, "--json").stdout)
+        with open(path) as file:
+            best = json.load(file)["predicted"]["step_seconds"]
+        self.assertEqual(answer["step_seconds"], best)
+        decisions = {one["decision"]: one for one in answer["alternatives"]}
+        self.assertIn("microbatch", decisions)
+        for one in decisions.values():
+            if one["alternative"]:
+                self.assertGreaterEqual(one["alternative"]["step_seconds"], best)
+                self.assertNotEqual(one["value"], one["other_value"])
+        # The alternative of a decision is the best plan with one of its other values pinned.
+        other = int(decisions["microbatch"]["other_value"])
+        pinned = self.plan("--ranks", 8, "--constraints", self.write("pins.json", {"kerf": 1, "microbatch": other}))
+        self.assertEqual(pinned["predicted"]["step_seconds"], decisions["microbatch"]["alternative"]["step_seconds"])
+        text = self.succeed("explain", path).stdout
+        for words in ("memory", "10 % more", "for 1 % more of", "device.flops", "decides otherwise", "instead"):
+            self.assertIn(words, text)
+
+    def test_two_plans_differ_in(self):
+        one, other = self.written("one.json", "--ranks", 8), self.written("other.json", "--ranks", 4)
+        difference = json.loads(self.succeed("explain", one, other, "--json").stdout)
+        self.assertLess(difference["step_seconds"][0], difference["step_seconds"][1])
+        self.assertTrue(difference["decisions"])
+        self.assertIn("->", self.succeed("explain", one, other).stdout)
+
+    def test_a_plan_to_begin_with(self):
+        path = self.written("plan.json", "--ranks", 8)
+        done = self.succeed("plan", self.path("config.json"), "--cluster", CLUSTER, *JOB, "--global-batch", 64, "--ranks", 8, "--from", path)
+        self.assertIn("changed from", done.stdout)
+        self.assertIn("global_batch", done.stdout)
+        self.assertIn("64", done.stdout)
+        again = self.plan("--ranks", 8, "--from", path)
+        self.assertEqual(again["predicted"]["step_seconds"], self.plan("--ranks", 8)["predicted"]["step_seconds"])
+
+    def test_pareto_trades_time_for_ranks_and_memory(self):
+        config = self.write("config.json", GPT)
+        arguments = ("plan", config, "--cluster", CLUSTER, *JOB, "--global-batch", 32, "--ranks", 8, "--pareto")
+        points = json.loads(self.succeed(*arguments, "--json").stdout)
+        self.assertGreater(len(points), 2)
+        for i, point in enumerate(points):
+            for faster in points[:i]:
+                self.assertLessEqual(faster["step_seconds"], point["step_seconds"])
+                self.assertTrue(point["ranks"] < faster["ranks"] or point["device_bytes"] < faster["device_bytes"])
+        self.assertIn("fewer devices or less memory", self.succeed(*arguments).stdout)
+        report = self.path("report.json")
+        self.succeed(*arguments, "--report", report)
+        with open(report) as file:
+            self.assertEqual(len(json.load(file)["pareto"]), len(points))
+
+    def test_ctrl_c_gives_the_best_so_far(self):
+        config = self.write("config.json", dict(GPT, n_layer=96, n_embd=12288, n_head=96, n_inner=49152))
+        path = self.path("plan.json")
+        with subprocess.Popen([KERF, "plan", config, "--cluster", os.path.join(CLUSTERS, "selene.json"), "--ranks", "1024", *map(str, JOB),
+                               "--global-batch", "1536", "-o", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as search:
+            for line in search.stderr:
+                if line.startswith("best ") and not line.startswith("best 0 s"):
+                    break
+            search.send_signal(signal.SIGINT)
+            out, err = search.communicate(timeout=60)
+        self.assertEqual(search.returncode, 0, err)
+        self.assertIn("interrupted", err)
+        with open(path) as file:
+            predicted = json.load(file)["predicted"]
+        self.assertTrue(predicted["fits"])
+        self.assertLess(predicted["lower_bound_seconds"], predicted["step_seconds"])
+
+    def test_pins_that_conflict_are_named(self):
+        config = self.write("config.json", GPT)
+        pins = self.write("pins.json", {"kerf": 1, "mesh": {"data": 8}, "microbatch": 8, "gradient_dtype": "f32"})
+        done = kerf("plan", config, "--cluster", CLUSTER, *JOB, "--global-batch", 32, "--ranks", 8, "--constraints", pins)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("mesh.data = 8, microbatch = 8", done.stderr)
+        self.assertNotIn("gradient_dtype", done.stderr)
+
+    def test_modes(self):
+        plan = self.plan("--ranks", 4, "--mode", "data")
+        self.assertEqual([plan["mesh"][axis] for axis in ("stage", "context", "expert", "model")], [1, 1, 1, 1])
+        pins = self.write("pins.json", {"kerf": 1, "mesh": {"stage": 2}})
+        self.refuse(1, ["mesh.stage", "2"], "plan", self.write("config.json", GPT), "--cluster", CLUSTER, *JOB, "--global-batch", 32, "--ranks", 4,
+                    "--mode", "data", "--constraints", pins)
 
     def test_refusals(self):
         config = self.write("config.json", GPT)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf explain: what a plan file says about itself, and how two plans differ.
 #include "Options.h"
+#include "WholePlan.h"
 
 #include "kerf/Support/Glob.h"
 #include <fmt/core.h>
@@ -15,11 +16,13 @@ struct Explained {
   Report report;
 };
 
-Result<Explained> load(const std::string &path) {
+Result<Plan> loadPlan(const std::string &path) {
   auto text = readFile(path);
-  if (!text)
-    return text.error();
-  auto plan = parsePlan(*text, path);
+  return text ? parsePlan(*text, path) : Result<Plan>(text.error());
+}
+
+Result<Explained> load(const std::string &path) {
+  auto plan = loadPlan(path);
   if (!plan)
     return plan.error();
   if (!plan->others.contains("report"))
@@ -55,9 +58,30 @@ nlohmann::ordered_json differences(const Explained &a, const Explained &b) {
 
 struct ExplainCommand {
   std::string plan, other, op;
+  std::vector<std::string> whatIf;
   bool json = false;
 
   int run() {
+    auto saved = loadPlan(plan);
+    if (!saved)
+      return fail(saved.error());
+    if (isWhole(*saved)) {
+      if (!op.empty())
+        return fail({fmt::format("{}: a whole plan; --op is for plans with strategies op by op", plan)});
+      std::optional<Plan> second;
+      if (!other.empty()) {
+        auto read = loadPlan(other);
+        if (!read)
+          return fail(read.error());
+        if (!isWhole(*read))
+          return fail(
+              {fmt::format("{} holds no job to predict it for, {} does; write both with `kerf plan -o`", other, plan)});
+        second = std::move(*read);
+      }
+      return explainWhole(plan, *saved, other, second, whatIf, json);
+    }
+    if (!whatIf.empty())
+      return fail({fmt::format("{}: --what-if is for plans of `kerf plan --search all`", plan)});
     auto first = load(plan);
     if (!first)
       return fail(first.error());
@@ -129,6 +153,9 @@ void addExplain(CLI::App &app, int &status) {
   sub->add_option("PLAN", command->plan, "plan.json that `kerf plan -o` wrote")->required();
   sub->add_option("OTHER", command->other, "another one: the differences");
   sub->add_option("--op", command->op, "only the ops whose name matches");
+  sub->add_option("--what-if", command->whatIf,
+                  "of a whole plan: what the best plan would be if, as in \"infiniband.bandwidth*2\", "
+                  "\"device.memory*1.5\", \"ranks/2\", \"global_batch*2\" (repeatable)");
   sub->add_flag("--json", command->json, "JSON instead of text");
 }
 

@@ -2,8 +2,8 @@
 // kerf import, plan, compile: from a model to a package.
 #include "Options.h"
 #include "Reports.h"
+#include "WholePlan.h"
 
-#include "kerf/Compiler/PlanWhole.h"
 #include "kerf/Report/StepText.h"
 #include "kerf/Search/ProblemFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -133,58 +133,8 @@ struct PlanCommand {
   ModelFlags model;
   PlanFlags plan;
   std::string output, report, dumpProblem, search;
-  bool json = false;
-
-  /// Everything that a plan can say, judged by the simulator.
-  int runWhole(const Cluster &cluster) {
-    auto given = plan.toPlanOptions();
-    if (!given)
-      return fail(given.error());
-    if (!dumpProblem.empty())
-      return fail({"--dump-problem is for --search runnable: it writes the placement problem of one mesh"});
-    WholePlanOptions options;
-    options.step = model.toStepOptions();
-    options.dtype = model.dtype;
-    options.search.constraints = given->constraints;
-    options.search.constraintsFile = given->constraintsFile;
-    options.search.memoryLimitBytes = given->memoryLimitBytes;
-    options.search.top = plan.top + 1;
-    if (plan.budgetSeconds > 0)
-      options.search.seconds = plan.budgetSeconds;
-    options.search.progress = [](double best, double bound) {
-      fmt::print(stderr, "best {:.4g} s, bound {:.4g} s\n", best, bound);
-    };
-    auto context = createContext();
-    auto found = planWhole(*context, model.model, cluster, options);
-    if (!found)
-      return fail(found.error());
-    warn(found->warnings);
-    Plan &best = found->found.plans.front().plan;
-    best.clusterHash = sha256(toJson(cluster));
-    std::string text = toJson(best), told = toText(found->found, model.model, cluster);
-    if (!output.empty())
-      if (Status status = writeFile(output, text); !status)
-        return fail(status.error());
-    if (!report.empty()) {
-      Cluster reported = cluster;
-      if (given->memoryLimitBytes)
-        reported.device.memoryBytes = std::min(reported.device.memoryBytes, *given->memoryLimitBytes);
-      SimulateOptions again{options.step, options.dtype, std::nullopt, Trace::Yes};
-      auto simulated = simulatePlan(*context, model.model, best, "the plan found", reported, again);
-      if (!simulated)
-        return fail(simulated.error());
-      auto full = stepReport(model.model, reported, *simulated);
-      if (!full)
-        return fail(full.error());
-      full->lowerBoundSeconds = found->found.lowerBoundSeconds;
-      full->statistics = found->found.statistics;
-      full->others.assign(found->found.plans.begin() + 1, found->found.plans.end());
-      if (Status status = writeReport(*full, report); !status)
-        return fail(status.error());
-    }
-    fmt::print("{}", json ? text : told);
-    return 0;
-  }
+  bool json = false, pareto = false;
+  const CLI::App *app = nullptr;
 
   int run() {
     if (search != "runnable") {
@@ -192,9 +142,14 @@ struct PlanCommand {
       if (!cluster)
         return fail(cluster.error());
       // Exports are planned to be compiled; configurations at first to learn what a model will take.
-      if (search == "all" || (endsWith(model.model, ".json") && cluster->device.kind != "cpu"))
-        return runWhole(*cluster);
+      if (search == "all" || (endsWith(model.model, ".json") && cluster->device.kind != "cpu")) {
+        if (!dumpProblem.empty())
+          return fail({"--dump-problem is for --search runnable: it writes the placement problem of one mesh"});
+        return runPlanWhole(*app, model, plan, *cluster, {output, report, json, pareto});
+      }
     }
+    if (pareto || !plan.from.empty())
+      return fail({fmt::format("{} is for --search all", pareto ? "--pareto" : "--from")});
     if (model.dtype != "f32" && model.dtype != "f64")
       return fail({fmt::format("--dtype {} is for --search all: programs run in f32 and f64", model.dtype)});
     auto imported = importStep(model, /*gradientNorms=*/false);
@@ -276,7 +231,12 @@ void addPlan(CLI::App &app, int &status) {
                               status);
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"});
   command->plan.addTo(*sub);
+  command->app = sub;
   sub->add_option("-o,--output", command->output, "write the plan: plan.json");
+  sub->add_option("--from", command->plan.from,
+                  "with --search all: a plan.json to begin with, and to say what changed since");
+  sub->add_flag("--pareto", command->pareto,
+                "with --search all: also the best plans for fewer ranks and for less memory; with --json only these");
   sub->add_option("--report", command->report, "write the report: F.txt, F.json or F.html");
   sub->add_option("--dump-problem", command->dumpProblem,
                   "write the placement problem of the plan's mesh, for kerf solve: P.json or P.json.gz");

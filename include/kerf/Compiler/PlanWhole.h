@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole plan for a model on a cluster, found by the simulator's predictions: `kerf plan --search all` as a call
-// (docs/search.md). The plan may hold decisions that the passes cannot lower yet.
+// What a search over whole plans is about (docs/search.md): a model on a cluster, ready to be asked. Several questions
+// to one job share the layouts of its model. The plans may hold decisions that the passes cannot lower yet.
 #pragma once
 
 #include "kerf/Compiler/Compiler.h"
@@ -8,19 +8,26 @@
 
 namespace kerf {
 
-struct WholePlanOptions {
+class ModelLayouts;
+
+struct WholeJobOptions {
   StepOptions step;
   std::string dtype = "f32";         // as SimulateOptions has it
   std::optional<int64_t> ranks = {}; // at most so many of the cluster's, the first ones; absent: all
   PlanSearchOptions search;          // sizes of axes are filled in
 };
 
-struct WholePlan {
-  FoundPlans found;
-  std::vector<std::string> warnings;
+/// For searchPlans, explainPlan and paretoPlans.
+struct WholeJob {
+  Cluster cluster; // the ranks that may be used
+  TrainingJob job;
+  PlanSearchOptions search;
+  LayoutSource layouts;
+  std::shared_ptr<ModelLayouts> model; // of `layouts`
+  const std::vector<std::string> &warnings() const;
 };
 
-Result<WholePlan> planWhole(mlir::MLIRContext &context, const std::string &modelPath, const Cluster &cluster,
-                            const WholePlanOptions &options);
+Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPath, const Cluster &cluster,
+                          const WholeJobOptions &options);
 
 } // namespace kerf

@@ -43,9 +43,18 @@ struct Explanation {
 inline constexpr double kMemoryStep = 0.1;
 
 /// `plan` is one that searchPlans found with these arguments. Each question is a search of its own over a fraction of
-/// the budget.
+/// the budget; `begun` is told which.
 Result<Explanation> explainPlan(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
-                                const PlanSearchOptions &options, const FoundPlan &plan);
+                                const PlanSearchOptions &options, const FoundPlan &plan,
+                                const std::function<void(const std::string &)> &begun = {});
+
+/// What two plans decide differently: the key of plan.json, and both values as text ("-": not decided).
+struct PlanDifference {
+  std::string key, one, other;
+};
+std::vector<PlanDifference> differences(const Plan &one, const Plan &other);
+/// What the plan says of the key, as text.
+std::string decisionText(const Plan &plan, const std::string &key);
 
 /// The plan on a cluster, as the simulator has it.
 Result<FoundPlan> simulateWhole(const Plan &plan, const Cluster &cluster, const TrainingJob &job,

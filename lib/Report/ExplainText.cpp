@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Report/ExplainText.h"
+#include "kerf/Report/StepText.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace kerf {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+constexpr double kSecondsOfHour = 3600;
+constexpr double kTold = 1e-4;   // of the step: less is not told
+constexpr size_t kMostParts = 2; // of a breakdown, and flips, that a line names
+
+double stepOf(const FoundPlan &plan) { return plan.simulation.stepSeconds; }
+
+std::string percentText(double seconds, double than) { return fmt::format("{:+.2f} %", 100 * (seconds / than - 1)); }
+
+double mostBytes(const FoundPlan &plan) {
+  double most = 0;
+  for (const StageMemory &stage : plan.simulation.memory)
+    most = std::max(most, stage.deviceBytes);
+  return most;
+}
+
+/// "bubble +0.52 s, backward +0.1 s": where `one` is slower than `than`.
+std::string slowerText(const FoundPlan &one, const FoundPlan &than) {
+  std::vector<std::string> parts;
+  for (const auto &[part, seconds] : differences(one.simulation.breakdown, than.simulation.breakdown))
+    if (seconds > kTold * stepOf(than) && parts.size() < kMostParts)
+      parts.push_back(fmt::format("{} {:+.3g} s", part, seconds));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string memoryText(const char *change, const std::optional<FoundPlan> &found, const FoundPlan &best,
+                       double changedBytes) {
+  if (!found)
+    return fmt::format("               {}: nothing fits\n", change);
+  double seconds = stepOf(*found) - stepOf(best);
+  if (differences(best.plan, found->plan).empty() || seconds == 0)
+    return fmt::format("               {}: the same step\n", change);
+  return fmt::format("               {}: {} ({:.3g} s a GiB): {}\n", change, percentText(stepOf(*found), stepOf(best)),
+                     std::abs(seconds) / (changedBytes / kGiB), planText(found->plan));
+}
+
+std::string flipsText(const std::vector<Flip> &flips) {
+  std::vector<std::string> texts;
+  for (const Flip &flip : flips)
+    if (texts.size() < kMostParts)
+      texts.push_back(fmt::format("{} x {:.3g}", flip.quantity, flip.factor));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+} // namespace
+
+std::string toText(const Explanation &explanation, const FoundPlan &plan) {
+  const StageMemory &fullest = plan.simulation.memory[explanation.fullestStage];
+  std::string text = fmt::format("{}\n  step         {:.4g} s\n", planText(plan.plan), stepOf(plan));
+  text += fmt::format("  memory       {:.2f} of {:.2f} GiB on stage {}, in the {}\n", fullest.deviceBytes / kGiB,
+                      fullest.limitBytes / kGiB, explanation.fullestStage, fullest.moment);
+  double tenth = kMemoryStep * fullest.limitBytes;
+  text += memoryText("10 % more", explanation.moreMemory, plan, tenth);
+  text += memoryText("10 % less", explanation.lessMemory, plan, tenth);
+  text += "  for 1 % more of\n";
+  for (const Sensitivity &one : explanation.sensitivities)
+    text += fmt::format("               {:<28} {:+.3g} s\n", one.quantity, one.secondsPerPercent);
+  text += "what the best plan takes that decides otherwise\n";
+  for (const Alternative &alternative : explanation.alternatives) {
+    text += fmt::format("  {:<18} {}\n", alternative.key, decisionText(plan.plan, alternative.key));
+    if (!alternative.plan) {
+      text += "    no other fits\n";
+      continue;
+    }
+    const FoundPlan &other = *alternative.plan;
+    text += fmt::format("    {} {:<10} {}\n", alternative.proven ? " " : "~", percentText(stepOf(other), stepOf(plan)),
+                        planText(other.plan));
+    text += fmt::format("                 instead {}\n", decisionText(other.plan, alternative.key));
+    if (std::string slower = slowerText(other, plan); !slower.empty())
+      text += fmt::format("                 it loses in {}\n", slower);
+    if (!alternative.flips.empty())
+      text += fmt::format("                 it wins with {}\n", flipsText(alternative.flips));
+  }
+  if (std::any_of(explanation.alternatives.begin(), explanation.alternatives.end(),
+                  [](const Alternative &one) { return one.plan && !one.proven; }))
+    text += "~: the best found; that none is faster was not proven within the budget\n";
+  return text;
+}
+
+Json toJson(const Explanation &explanation, const FoundPlan &plan) {
+  const StageMemory &fullest = plan.simulation.memory[explanation.fullestStage];
+  auto planJson = [&](const FoundPlan &one) {
+    return Json{{"step_seconds", stepOf(one)}, {"device_bytes", mostBytes(one)}, {"plan", planText(one.plan)}};
+  };
+  auto maybe = [&](const std::optional<FoundPlan> &one) { return one ? planJson(*one) : Json(); };
+  Json root = planJson(plan), sensitivities = Json::object(), alternatives = Json::array();
+  root["memory"] = {{"stage", explanation.fullestStage},
+                    {"moment", fullest.moment},
+                    {"device_bytes", fullest.deviceBytes},
+                    {"limit_bytes", fullest.limitBytes},
+                    {"with_10_percent_more", maybe(explanation.moreMemory)},
+                    {"with_10_percent_less", maybe(explanation.lessMemory)}};
+  for (const Sensitivity &one : explanation.sensitivities)
+    sensitivities[one.quantity] = one.secondsPerPercent;
+  root["seconds_for_1_percent_more"] = sensitivities;
+  for (const Alternative &alternative : explanation.alternatives) {
+    Json one = {{"decision", alternative.key},
+                {"value", decisionText(plan.plan, alternative.key)},
+                {"alternative", maybe(alternative.plan)}};
+    if (alternative.plan) {
+      one["other_value"] = decisionText(alternative.plan->plan, alternative.key);
+      one["proven"] = alternative.proven;
+      one["loses_in"] = Json::object();
+      for (const auto &[part, seconds] : differences(alternative.plan->simulation.breakdown, plan.simulation.breakdown))
+        one["loses_in"][part] = seconds;
+      one["wins_with"] = Json::object();
+      for (const Flip &flip : alternative.flips)
+        one["wins_with"][flip.quantity] = flip.factor;
+    }
+    alternatives.push_back(std::move(one));
+  }
+  root["alternatives"] = std::move(alternatives);
+  return root;
+}
+
+std::string differenceText(const FoundPlan &one, const FoundPlan &other) {
+  std::string text = fmt::format("  step         {:.4g} s -> {:.4g} s ({})\n", stepOf(one), stepOf(other),
+                                 percentText(stepOf(other), stepOf(one)));
+  for (const auto &[part, seconds] : differences(other.simulation.breakdown, one.simulation.breakdown))
+    if (std::abs(seconds) > kTold * stepOf(one))
+      text += fmt::format("               {} {:+.3g} s\n", part, seconds);
+  text += fmt::format("  memory       {:.2f} GiB -> {:.2f} GiB on the fullest device\n", mostBytes(one) / kGiB,
+                      mostBytes(other) / kGiB);
+  std::vector<PlanDifference> list = differences(one.plan, other.plan);
+  for (const PlanDifference &difference : list)
+    text += fmt::format("  {:<20} {} -> {}\n", difference.key, difference.one, difference.other);
+  return list.empty() ? text + "  no decision differs\n" : text;
+}
+
+Json differenceJson(const FoundPlan &one, const FoundPlan &other) {
+  Json root = {{"step_seconds", {stepOf(one), stepOf(other)}},
+               {"device_bytes", {mostBytes(one), mostBytes(other)}},
+               {"breakdown", Json::object()},
+               {"decisions", Json::object()}};
+  for (const auto &[part, seconds] : differences(other.simulation.breakdown, one.simulation.breakdown))
+    root["breakdown"][part] = seconds;
+  for (const PlanDifference &difference : differences(one.plan, other.plan))
+    root["decisions"][difference.key] = {difference.one, difference.other};
+  return root;
+}
+
+std::string toText(const std::vector<ParetoPlan> &plans, double pricePerHour) {
+  std::string text = fmt::format("less time, fewer devices or less memory\n  {:>6} {:>12} {:>12}{}  plan\n", "ranks",
+                                 "GiB a rank", "step", pricePerHour > 0 ? "   price/step" : "");
+  for (const ParetoPlan &plan : plans) {
+    double price = stepOf(plan.plan) / kSecondsOfHour * static_cast<double>(plan.ranks) * pricePerHour;
+    text += fmt::format("  {:>6} {:>12.2f} {:>10.4g} s{}  {}\n", plan.ranks, plan.deviceBytes / kGiB, stepOf(plan.plan),
+                        pricePerHour > 0 ? fmt::format(" {:>12.4g}", price) : "", planText(plan.plan.plan));
+  }
+  return text;
+}
+
+Json toJson(const std::vector<ParetoPlan> &plans, double pricePerHour) {
+  Json list = Json::array();
+  for (const ParetoPlan &plan : plans) {
+    Json one = {{"ranks", plan.ranks}, {"device_bytes", plan.deviceBytes}, {"step_seconds", stepOf(plan.plan)}};
+    if (pricePerHour > 0)
+      one["price"] = stepOf(plan.plan) / kSecondsOfHour * static_cast<double>(plan.ranks) * pricePerHour;
+    one["plan"] = Json::parse(toJson(plan.plan.plan));
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+std::vector<ParetoPoint> paretoPoints(const std::vector<ParetoPlan> &plans) {
+  std::vector<ParetoPoint> points;
+  for (const ParetoPlan &plan : plans)
+    points.push_back({stepOf(plan.plan), plan.deviceBytes, plan.ranks, planText(plan.plan.plan)});
+  return points;
+}
+
+} // namespace kerf

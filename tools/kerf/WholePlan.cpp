@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "WholePlan.h"
+#include "Reports.h"
+
+#include "kerf/Compiler/Simulate.h"
+#include "kerf/Report/ExplainText.h"
+#include "kerf/Report/StepText.h"
+#include <atomic>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+namespace kerf::tool {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of the answer, not of the question: they are no part of a plan's job.
+constexpr const char *kNotOfTheJob[] = {"output", "report", "json",        "pareto",  "top",    "from",
+                                        "help",   "search", "constraints", "cluster", "budget", "dump-problem"};
+
+std::atomic<bool> interrupted = false;
+
+/// The first Ctrl-C asks for the best so far, the second one ends the program.
+void listenForInterrupt() {
+  std::signal(SIGINT, [](int) {
+    interrupted = true;
+    std::signal(SIGINT, SIG_DFL);
+  });
+}
+
+/// The options of the job as they were given, those with a default left out.
+std::vector<std::string> jobArguments(const CLI::App &command) {
+  std::vector<std::string> arguments;
+  for (const CLI::Option *option : command.get_options()) {
+    std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
+    if (option->count() == 0 ||
+        std::find(std::begin(kNotOfTheJob), std::end(kNotOfTheJob), name) != std::end(kNotOfTheJob))
+      continue;
+    bool flag = option->get_expected_min() == 0;
+    for (const std::string &value : flag ? std::vector<std::string>{""} : option->results()) {
+      if (!name.empty())
+        arguments.push_back("--" + name);
+      if (!flag)
+        arguments.push_back(value);
+    }
+  }
+  return arguments;
+}
+
+/// Axes that the mode rules out.
+Status applyMode(const PlanFlags &flags, Plan &constraints) {
+  if (flags.mode != "data" && flags.mode != "stand-alone")
+    return ok();
+  for (const char *axis : {"stage", "context", "expert", "model"}) {
+    auto [pinned, isNew] = constraints.meshSizes.try_emplace(axis, 1);
+    if (pinned->second != 1)
+      return Error{
+          fmt::format("--mode {} means mesh.{} = 1; {} says {}", flags.mode, axis, flags.constraints, pinned->second)};
+  }
+  return ok();
+}
+
+Result<WholeJob> makeJob(mlir::MLIRContext &context, const ModelFlags &model, const PlanFlags &flags,
+                         const Cluster &cluster, const std::optional<Plan> &constraints) {
+  auto given = flags.toPlanOptions();
+  if (!given)
+    return given.error();
+  WholeJobOptions options;
+  options.step = model.toStepOptions();
+  options.dtype = model.dtype;
+  options.search.constraints = constraints.value_or(given->constraints);
+  options.search.constraintsFile = given->constraintsFile;
+  options.search.memoryLimitBytes = given->memoryLimitBytes;
+  if (Status status = applyMode(flags, options.search.constraints); !status)
+    return status.error();
+  if (flags.budgetSeconds > 0)
+    options.search.seconds = flags.budgetSeconds;
+  if (!flags.from.empty()) {
+    auto text = readFile(flags.from);
+    if (!text)
+      return text.error();
+    auto from = parsePlan(*text, flags.from);
+    if (!from)
+      return from.error();
+    options.search.from = std::move(*from);
+  }
+  listenForInterrupt();
+  options.search.stop = [] { return interrupted.load(); };
+  return wholeJob(context, model.model, cluster, options);
+}
+
+void tell(const std::string &what) { fmt::print(stderr, "searching: {}\n", what); }
+
+} // namespace
+
+int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFlags &plan, const Cluster &cluster,
+                 const WholePlanFlags &flags) {
+  auto context = createContext();
+  auto job = makeJob(*context, model, plan, cluster, std::nullopt);
+  if (!job)
+    return fail(job.error());
+  job->search.top = static_cast<int>(plan.top + 1);
+  job->search.progress = [](double best, double bound) {
+    fmt::print(stderr, "best {:.4g} s, bound {:.4g} s\n", best, bound);
+  };
+  auto found = searchPlans(job->cluster, job->job, job->layouts, job->search);
+  if (!found)
+    return fail(found.error());
+  for (const std::string &warning : job->warnings())
+    fmt::print(stderr, "warning: {}\n", warning);
+  if (interrupted)
+    fmt::print(stderr, "interrupted: the best so far\n");
+  std::vector<ParetoPlan> pareto;
+  if (flags.pareto)
+    pareto = paretoPlans(job->cluster, job->job, job->layouts, job->search, found->plans.front(), tell);
+
+  Plan best = found->plans.front().plan;
+  best.clusterHash = sha256(toJson(cluster));
+  best.others["job"] = {{"arguments", jobArguments(command)},
+                        {"cluster", Json::parse(toJson(cluster))},
+                        {"constraints", Json::parse(toJson(job->search.constraints))}};
+  std::string text = toJson(best), told = toText(*found, model.model, cluster);
+  if (job->search.from) {
+    told += fmt::format("changed from {}\n", plan.from);
+    auto changes = differences(*job->search.from, best);
+    for (const PlanDifference &change : changes)
+      told += fmt::format("  {:<20} {} -> {}\n", change.key, change.one, change.other);
+    if (changes.empty())
+      told += "  nothing\n";
+  }
+  if (flags.pareto)
+    told += toText(pareto, cluster.pricePerHour);
+  if (!flags.output.empty())
+    if (Status status = writeFile(flags.output, text); !status)
+      return fail(status.error());
+  if (!flags.report.empty()) {
+    Cluster reported = cluster;
+    if (job->search.memoryLimitBytes)
+      reported.device.memoryBytes = std::min(reported.device.memoryBytes, *job->search.memoryLimitBytes);
+    SimulateOptions again{model.toStepOptions(), model.dtype, std::nullopt, Trace::Yes};
+    auto simulated = simulatePlan(*context, model.model, best, "the plan found", reported, again);
+    if (!simulated)
+      return fail(simulated.error());
+    auto full = stepReport(model.model, reported, *simulated);
+    if (!full)
+      return fail(full.error());
+    full->lowerBoundSeconds = found->lowerBoundSeconds;
+    full->statistics = found->statistics;
+    full->others.assign(found->plans.begin() + 1, found->plans.end());
+    full->pareto = paretoPoints(pareto);
+    if (Status status = writeReport(*full, flags.report); !status)
+      return fail(status.error());
+  }
+  if (!flags.json)
+    fmt::print("{}", told);
+  else if (flags.pareto)
+    fmt::print("{}\n", toJson(pareto, cluster.pricePerHour).dump(2));
+  else
+    fmt::print("{}", text);
+  return 0;
+}
+
+bool isWhole(const Plan &plan) { return plan.others.contains("job"); }
+
+namespace {
+
+/// The job that a plan keeps, ready to be asked again.
+Result<WholeJob> savedJob(mlir::MLIRContext &context, const std::string &file, const Plan &plan) {
+  const Json &saved = plan.others.at("job");
+  auto broken = [&](const std::string &what) {
+    return Error{fmt::format("{}: \"job\" {}; it is what `kerf plan -o` writes", file, what)};
+  };
+  if (!saved.is_object() || !saved.contains("arguments") || !saved["arguments"].is_array() ||
+      !saved.contains("cluster") || !saved.contains("constraints"))
+    return broken("is not an object with \"arguments\", \"cluster\" and \"constraints\"");
+  CLI::App command;
+  ModelFlags model;
+  PlanFlags flags;
+  model.addTo(command, {"f32", "f64", "bf16", "f16", "f8"});
+  flags.addTo(command);
+  std::vector<std::string> arguments;
+  for (const Json &argument : saved["arguments"]) {
+    if (!argument.is_string())
+      return broken(fmt::format("has the argument {}", argument.dump()));
+    arguments.insert(arguments.begin(), argument.get<std::string>()); // CLI11 takes them from the back
+  }
+  try {
+    command.parse(std::move(arguments));
+  } catch (const CLI::ParseError &error) {
+    return broken(fmt::format("has arguments that are not known: {}", error.what()));
+  }
+  auto cluster = parseCluster(saved["cluster"].dump(), file + ", \"cluster\"");
+  if (!cluster)
+    return cluster.error();
+  auto constraints = parsePlan(saved["constraints"].dump(), file + ", \"constraints\"");
+  if (!constraints)
+    return constraints.error();
+  return makeJob(context, model, flags, *cluster, *constraints);
+}
+
+/// "infiniband.bandwidth*2", "level.infiniband.bandwidth*2", "ranks*2", "global_batch/2".
+Status change(const std::string &whatIf, WholeJob &job) {
+  size_t at = whatIf.find_last_of("*/");
+  std::string name = whatIf.substr(0, at == std::string::npos ? 0 : at);
+  double factor = 0;
+  const char *end = whatIf.data() + whatIf.size();
+  auto read = at == std::string::npos ? std::from_chars_result{nullptr, std::errc::invalid_argument}
+                                      : std::from_chars(whatIf.data() + at + 1, end, factor);
+  if (read.ec != std::errc() || read.ptr != end || !std::isfinite(factor) || factor <= 0)
+    return Error{fmt::format("--what-if '{}' has to be a quantity, '*' or '/' and a number above 0, as in "
+                             "\"infiniband.bandwidth*2\"",
+                             whatIf)};
+  if (whatIf[at] == '/')
+    factor = 1 / factor;
+  if (name.starts_with("level."))
+    name = name.substr(6);
+  auto whole = [&](int64_t value) -> Result<int64_t> {
+    double scaled = static_cast<double>(value) * factor;
+    if (scaled < 1 || scaled != std::floor(scaled) || scaled > 1e15)
+      return Error{fmt::format("--what-if {}: {} x {} is no whole number", whatIf, value, factor)};
+    return static_cast<int64_t>(scaled);
+  };
+  if (name == "global_batch") {
+    if (job.job.exportedBatch)
+      return Error{fmt::format("--what-if {}: the batch of an export is fixed", whatIf)};
+    auto batch = whole(job.job.globalBatch ? job.job.globalBatch : job.search.constraints.globalBatch);
+    if (!batch)
+      return batch.error();
+    job.job.globalBatch = *batch;
+    job.search.constraints.globalBatch = 0;
+    return ok();
+  }
+  if (name == "ranks") {
+    auto ranks = whole(job.cluster.ranks());
+    if (!ranks)
+      return ranks.error();
+    Level &outermost = job.cluster.levels.back();
+    int64_t held = job.cluster.devicesPerUnit(job.cluster.levels.size() - 1);
+    while (held < *ranks) {
+      held += held / outermost.size;
+      ++outermost.size;
+    }
+    job.cluster.usedRanks = held;
+    auto part = firstRanks(job.cluster, *ranks);
+    if (!part)
+      return part.error();
+    job.cluster = std::move(*part);
+    return ok();
+  }
+  if (scaleQuantity(job.cluster, name, factor))
+    return ok();
+  return Error{fmt::format("--what-if {}: '{}' is not known; known are {}, device.memory, ranks, global_batch", whatIf,
+                           name, fmt::join(quantitiesOf(job.cluster), ", "))};
+}
+
+int answerWhatIf(const std::string &file, const Plan &plan, WholeJob job, const std::vector<std::string> &whatIf,
+                 bool json) {
+  for (const std::string &one : whatIf)
+    if (Status status = change(one, job); !status)
+      return fail(status.error());
+  auto there = simulateWhole(plan, job.cluster, job.job, job.layouts);
+  job.search.from = plan;
+  auto found = searchPlans(job.cluster, job.job, job.layouts, job.search);
+  if (!found)
+    return fail(found.error());
+  const FoundPlan &best = found->plans.front();
+  if (json) {
+    Json root = {{"what_if", whatIf},
+                 {"this_plan_seconds", there ? Json(there->simulation.stepSeconds) : Json()},
+                 {"step_seconds", best.simulation.stepSeconds},
+                 {"lower_bound_seconds", found->lowerBoundSeconds},
+                 {"plan", Json::parse(toJson(best.plan))}};
+    if (there)
+      root["difference"] = differenceJson(*there, best);
+    fmt::print("{}\n", root.dump(2));
+    return 0;
+  }
+  fmt::print("with {}\n", fmt::join(whatIf, ", "));
+  if (plan.predicted)
+    fmt::print("  {:<12} {:.4g} s as it was planned\n", file, plan.predicted->stepSeconds);
+  if (!there)
+    fmt::print("  {:<12} cannot be carried out: {}\n", file, there.error().message);
+  else
+    fmt::print("  {:<12} {:.4g} s{}\n", file, there->simulation.stepSeconds,
+               there->simulation.fits ? "" : ", and does not fit");
+  fmt::print("  best         {:.4g} s: {}\n", best.simulation.stepSeconds, planText(best.plan));
+  fmt::print("  bound        {:.4g} s\n", found->lowerBoundSeconds);
+  if (there)
+    fmt::print("{}", differenceText(*there, best));
+  return 0;
+}
+
+} // namespace
+
+int explainWhole(const std::string &file, const Plan &plan, const std::string &otherFile,
+                 const std::optional<Plan> &other, const std::vector<std::string> &whatIf, bool json) {
+  auto context = createContext();
+  auto job = savedJob(*context, file, plan);
+  if (!job)
+    return fail(job.error());
+  if (!whatIf.empty())
+    return answerWhatIf(file, plan, std::move(*job), whatIf, json);
+  auto simulated = simulateWhole(plan, job->cluster, job->job, job->layouts);
+  if (!simulated)
+    return fail(simulated.error());
+  if (other) {
+    auto second = savedJob(*context, otherFile, *other);
+    if (!second)
+      return fail(second.error());
+    auto there = simulateWhole(*other, second->cluster, second->job, second->layouts);
+    if (!there)
+      return fail(there.error());
+    if (json)
+      fmt::print("{}\n", differenceJson(*simulated, *there).dump(2));
+    else
+      fmt::print("{} -> {}\n{}", file, otherFile, differenceText(*simulated, *there));
+    return 0;
+  }
+  auto explanation = explainPlan(job->cluster, job->job, job->layouts, job->search, *simulated, tell);
+  if (!explanation)
+    return fail(explanation.error());
+  if (json)
+    fmt::print("{}\n", toJson(*explanation, *simulated).dump(2));
+  else
+    fmt::print("{}", toText(*explanation, *simulated));
+  return 0;
+}
+
+} // namespace kerf::tool

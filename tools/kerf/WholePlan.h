@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// kerf plan --search all, and what kerf explain asks of the plans that it wrote.
+#pragma once
+
+#include "Options.h"
+
+#include "kerf/Compiler/PlanWhole.h"
+
+namespace kerf::tool {
+
+struct WholePlanFlags {
+  std::string output, report;
+  bool json = false, pareto = false;
+};
+
+/// Searches and answers; the exit status. The plan keeps its job, so that it can be explained later.
+int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFlags &plan, const Cluster &cluster,
+                 const WholePlanFlags &flags);
+
+/// The plan is one that runPlanWhole wrote.
+bool isWhole(const Plan &plan);
+
+/// `other` and `whatIf` may be empty; the exit status.
+int explainWhole(const std::string &file, const Plan &plan, const std::string &otherFile,
+                 const std::optional<Plan> &other, const std::vector<std::string> &whatIf, bool json);
+
+} // namespace kerf::tool
