@@ -16,7 +16,7 @@ std::string escaped(std::string_view text);
 /// A coordinate, to a tenth of a pixel: "12", "12.5".
 std::string number(double value);
 
-/// A table of text cells; names of files and ops may be cells as they are.
+/// What a column of a table holds; cells are text, whatever names they have in them.
 enum class Cells {
   Text,   // may break anywhere: names that users gave
   Words,  // stay in one line
@@ -27,6 +27,7 @@ struct Column {
   Cells cells = Cells::Text;
 };
 enum class Width { Page, Content };
+/// Rows go into groups, or all into one.
 class Table {
 public:
   explicit Table(std::vector<Column> columns, Width width = Width::Page);

@@ -2,7 +2,6 @@
 #include "Timeline.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 namespace kerf {

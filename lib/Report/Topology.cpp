@@ -31,7 +31,7 @@ std::vector<std::pair<int64_t, const Cluster *>> groupsOf(const Cluster &cluster
   return groups;
 }
 
-/// The unit of level `level` that a rank is in, different for units of different groups; and the level's name.
+/// The unit of level `level` that a rank is in, different for units of different groups.
 struct UnitOfLevel {
   int64_t group = 0, index = 0;
   auto operator<=>(const UnitOfLevel &) const = default;
