@@ -177,11 +177,4 @@ Json toJson(const std::vector<ParetoPlan> &plans, double pricePerHour) {
   return list;
 }
 
-std::vector<ParetoPoint> paretoPoints(const std::vector<ParetoPlan> &plans) {
-  std::vector<ParetoPoint> points;
-  for (const ParetoPlan &plan : plans)
-    points.push_back({stepOf(plan.plan), plan.deviceBytes, plan.ranks, planText(plan.plan.plan)});
-  return points;
-}
-
 } // namespace kerf

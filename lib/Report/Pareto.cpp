@@ -16,6 +16,7 @@ using namespace html;
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+constexpr double kSecondsPerHour = 3600;
 constexpr double kLeft = 90, kWidth = 1000, kTop = 10, kHeight = 300;
 
 /// Values with a margin on both sides -> pixels; logarithmic where they span decades.
@@ -40,12 +41,7 @@ struct Scale {
 
 } // namespace
 
-double pricePerStep(const ParetoPlan &plan, const Cluster &cluster) {
-  constexpr double kSecondsPerHour = 3600;
-  return cluster.pricePerHour * static_cast<double>(plan.ranks) * plan.plan.simulation.stepSeconds / kSecondsPerHour;
-}
-
-std::string paretoHtml(const std::vector<ParetoPlan> &plans, const Cluster &cluster) {
+std::string paretoHtml(const std::vector<ParetoPlan> &plans, double pricePerHour) {
   constexpr int kTicks = 4;
   Scale seconds, bytes;
   for (const ParetoPlan &plan : plans) {
@@ -77,7 +73,7 @@ std::string paretoHtml(const std::vector<ParetoPlan> &plans, const Cluster &clus
                         "r=\"4\"/><text x=\"{5}\" y=\"{6}\">{7}</text></g>\n",
                         escaped(text), secondsText(time), plan.deviceBytes / kGiB, number(x(time)),
                         number(y(plan.deviceBytes)), number(x(time) + 7), number(y(plan.deviceBytes) + 4), plan.ranks);
-    double price = pricePerStep(plan, cluster);
+    double price = pricePerHour * static_cast<double>(plan.ranks) * time / kSecondsPerHour;
     table.row({text, fmt::format("{}", plan.ranks), secondsText(time), fmt::format("{:.2f}", plan.deviceBytes / kGiB),
                price > 0 ? fmt::format("{:.4g}", price) : "-"});
   }

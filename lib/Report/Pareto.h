@@ -6,9 +6,7 @@
 
 namespace kerf {
 
-/// What a step of the plan costs, in the currency of the cluster file; 0 where it gives no price.
-double pricePerStep(const ParetoPlan &plan, const Cluster &cluster);
-
-std::string paretoHtml(const std::vector<ParetoPlan> &plans, const Cluster &cluster);
+/// `pricePerHour` of a device; 0: not known, and no money is shown.
+std::string paretoHtml(const std::vector<ParetoPlan> &plans, double pricePerHour);
 
 } // namespace kerf

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report of a simulated plan for machines. The keys are listed in docs/interface.md.
-#include "Pareto.h"
 #include "Timeline.h"
 #include "Topology.h"
+#include "kerf/Report/ExplainText.h"
 #include "kerf/Report/StepReport.h"
 #include "kerf/Report/StepText.h"
 
@@ -152,19 +152,8 @@ Json toJson(const StepReport &report) {
   root["alternatives"] = Json::array();
   for (const FoundPlan &other : report.others)
     root["alternatives"].push_back(alternativeJson(other, report.simulation));
-  if (!report.pareto.empty()) {
-    root["pareto"] = Json::array();
-    for (const ParetoPlan &plan : report.pareto) {
-      Json one = {{"step_seconds", plan.plan.simulation.stepSeconds},
-                  {"device_bytes", static_cast<int64_t>(plan.deviceBytes)},
-                  {"ranks", plan.ranks},
-                  {"plan_text", planText(plan.plan.plan)},
-                  {"plan", Json::parse(toJson(plan.plan.plan))}};
-      if (double price = pricePerStep(plan, report.cluster); price > 0)
-        one["price_per_step"] = price;
-      root["pareto"].push_back(std::move(one));
-    }
-  }
+  if (!report.pareto.empty())
+    root["pareto"] = toJson(report.pareto, report.cluster.pricePerHour);
   root["warnings"] = report.warnings;
   root["plan"] = Json::parse(toJson(report.plan));
   return root;

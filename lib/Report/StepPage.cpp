@@ -274,7 +274,7 @@ std::string toHtml(const StepReport &report) {
                                    {"operators", "Operators", operators(report)},
                                    {"alternatives", "Other plans", alternatives(report)}};
   if (!report.pareto.empty())
-    sections.push_back({"pareto", "Time against memory", paretoHtml(report.pareto, report.cluster)});
+    sections.push_back({"pareto", "Time against memory", paretoHtml(report.pareto, report.cluster.pricePerHour)});
   return page("Plan for " + report.model,
               fmt::format("{} ranks of {}: {}", report.mesh.ranks(), report.cluster.name, planText(report.plan)),
               sections);

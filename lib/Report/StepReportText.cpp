@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report of a simulated plan for people who read it in a terminal: what is printed, then everything else in tables.
-#include "Pareto.h"
 #include "Rows.h"
 #include "Topology.h"
+#include "kerf/Report/ExplainText.h"
 #include "kerf/Report/Report.h"
 #include "kerf/Report/StepReport.h"
 #include "kerf/Report/StepText.h"
@@ -84,13 +84,7 @@ std::string toText(const StepReport &report) {
   if (!report.others.empty())
     text += othersText(report);
   if (!report.pareto.empty())
-    text += "\nNothing beats these in time, memory and ranks at once\n";
-  for (const ParetoPlan &plan : report.pareto) {
-    double price = pricePerStep(plan, report.cluster);
-    text += fmt::format("  {:>11}  {:>9.2f} GiB  {:>6} ranks  {}{}\n", secondsText(plan.plan.simulation.stepSeconds),
-                        plan.deviceBytes / kGiB, plan.ranks, planText(plan.plan.plan),
-                        price > 0 ? fmt::format("  (price of a step {:.4g})", price) : "");
-  }
+    text += "\n" + toText(report.pareto, report.cluster.pricePerHour);
   for (const std::string &warning : report.warnings)
     text += fmt::format("warning: {}\n", warning);
   return text;

@@ -151,7 +151,7 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFla
     full->lowerBoundSeconds = found->lowerBoundSeconds;
     full->statistics = found->statistics;
     full->others.assign(found->plans.begin() + 1, found->plans.end());
-    full->pareto = paretoPoints(pareto);
+    full->pareto = pareto;
     if (Status status = writeReport(*full, flags.report); !status)
       return fail(status.error());
   }

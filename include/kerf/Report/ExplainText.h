@@ -18,6 +18,5 @@ nlohmann::ordered_json differenceJson(const FoundPlan &one, const FoundPlan &oth
 /// `pricePerHour` of a device; 0: not known, and no money is shown.
 std::string toText(const std::vector<ParetoPlan> &plans, double pricePerHour);
 nlohmann::ordered_json toJson(const std::vector<ParetoPlan> &plans, double pricePerHour);
-std::vector<ParetoPoint> paretoPoints(const std::vector<ParetoPlan> &plans);
 
 } // namespace kerf
