@@ -162,7 +162,7 @@ std::vector<AxisOrder> Space::orders(const Choice &layout) const {
 }
 
 std::vector<Choice> Space::executions(const Choice &layout, const std::vector<AxisOrder> &orders) const {
-  int64_t stages = layout.frame.stage;
+  int64_t stages = layout.frame.stage, count = microbatches(layout);
   std::vector<Choice> pipelines;
   auto offer = [&](ScheduleKind kind, int64_t chunks, ZeroBubbleVariant variant, const char *variantName) {
     const SchedulePlan &pinned = given.schedule;
@@ -178,7 +178,8 @@ std::vector<Choice> Space::executions(const Choice &layout, const std::vector<Ax
   };
   offer(ScheduleKind::OneFOneB, 1, ZeroBubbleVariant::H1, "");
   if (stages > 1) {
-    for (int64_t chunks = 2; chunks * stages <= layerCount; ++chunks)
+    // Megatron-LM and its kin ask for whole groups of as many microbatches as stages.
+    for (int64_t chunks = 2; chunks * stages <= layerCount && count % stages == 0; ++chunks)
       offer(ScheduleKind::Interleaved, chunks, ZeroBubbleVariant::H1, "");
     for (const auto &[variant, name] : kVariants)
       offer(ScheduleKind::ZeroBubble, 1, variant, name);

@@ -86,6 +86,9 @@ private:
       if (std::string(name) == "zero-bubble")
         variants = {"h1", "1p", "2p"};
       bool interleaved = std::string(name) == "interleaved";
+      int64_t groups = plan.meshSizes.at("data") * plan.meshSizes.at("expert") * plan.microbatch;
+      if (interleaved && job.job.globalBatch / groups % stages != 0)
+        continue;
       for (const std::string &variant : variants)
         for (int64_t chunks = interleaved ? 2 : 1; chunks <= (interleaved ? job.layers / stages : 1); ++chunks) {
           plan.schedule = {name, chunks, variant};
