@@ -36,7 +36,7 @@ tr.group th { padding-top: 12px; font-weight: 600; }
 .beside { display: flex; flex-wrap: wrap; gap: 0 70px; }
 code, .mono { font-family: ui-monospace, "SFMono-Regular", "DejaVu Sans Mono", Menlo, monospace; font-size: 12px; }
 svg { display: block; width: 100%; height: auto; } svg text { font-size: 11px; fill: #1f2328; }
-svg.bar { margin: 6px 0; } svg .soft { fill: var(--soft); } svg .end { text-anchor: end; }
+svg.bar { margin: 6px 0; } td svg.bar text { display: none; } svg .soft { fill: var(--soft); } svg .end { text-anchor: end; }
 svg .middle { text-anchor: middle; } svg .axis { stroke: #8c959f; stroke-width: 1; fill: none; }
 svg .box { fill: #f6f8fa; stroke: #8c959f; } svg .outline { fill: none; stroke: #1f2328; stroke-width: 1.4; }
 .legend { font-size: 12px; } .legend span { display: inline-block; margin-right: 14px; white-space: nowrap; }

@@ -61,11 +61,10 @@ std::string paretoHtml(const std::vector<ParetoPlan> &plans, double pricePerHour
     if (seconds.high <= seconds.low || bytes.high <= bytes.low) // the ticks would stand on each other
       break;
   }
-  Table table({{"Plan"},
-               {"Ranks", Cells::Number},
-               {"Step", Cells::Number},
-               {"GiB", Cells::Number},
-               {"Price of a step", Cells::Number}});
+  std::vector<Column> columns = {{"Plan"}, {"Ranks", Cells::Number}, {"Step", Cells::Number}, {"GiB", Cells::Number}};
+  if (pricePerHour > 0)
+    columns.push_back({"Price of a step", Cells::Number});
+  Table table(columns);
   for (const ParetoPlan &plan : plans) {
     double time = plan.plan.simulation.stepSeconds;
     std::string text = planText(plan.plan.plan);
@@ -73,9 +72,11 @@ std::string paretoHtml(const std::vector<ParetoPlan> &plans, double pricePerHour
                         "r=\"4\"/><text x=\"{5}\" y=\"{6}\">{7}</text></g>\n",
                         escaped(text), secondsText(time), plan.deviceBytes / kGiB, number(x(time)),
                         number(y(plan.deviceBytes)), number(x(time) + 7), number(y(plan.deviceBytes) + 4), plan.ranks);
-    double price = pricePerHour * static_cast<double>(plan.ranks) * time / kSecondsPerHour;
-    table.row({text, fmt::format("{}", plan.ranks), secondsText(time), fmt::format("{:.2f}", plan.deviceBytes / kGiB),
-               price > 0 ? fmt::format("{:.4g}", price) : "-"});
+    std::vector<std::string> cells = {text, fmt::format("{}", plan.ranks), secondsText(time),
+                                      fmt::format("{:.2f}", plan.deviceBytes / kGiB)};
+    if (pricePerHour > 0)
+      cells.push_back(fmt::format("{:.4g}", pricePerHour * static_cast<double>(plan.ranks) * time / kSecondsPerHour));
+    table.row(cells);
   }
   return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"step time against memory of {} "
                      "plans\">\n{}</svg>\n",

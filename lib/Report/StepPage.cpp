@@ -258,7 +258,13 @@ std::string alternatives(const StepReport &report) {
   row(report.plan, report.simulation, "the plan of this report");
   for (const FoundPlan &other : report.others)
     row(other.plan, other.simulation, lossText(other.simulation, report.simulation));
-  return table.text();
+  return legend({{"forward", "forward"},
+                 {"recompute", "recomputed"},
+                 {"backward", "backward"},
+                 {"waiting", "waiting for collectives"},
+                 {"optimizer", "optimizer"},
+                 {"bubble", "bubble"}}) +
+         table.text();
 }
 
 } // namespace

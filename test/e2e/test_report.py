@@ -172,7 +172,7 @@ class Browser(Pages):
             frame = self.write("frame.html", f"""<!DOCTYPE html><iframe id=f src="{name}" width={width} height=768></iframe><pre id=o></pre>
 <script>onload = () => {{ let d = document.getElementById("f").contentDocument, e = d.documentElement;
   let out = [...d.querySelectorAll("svg text")].filter(t => {{ let b = t.getBoundingClientRect(), s = t.ownerSVGElement.getBoundingClientRect();
-    return b.right > s.right + 1 || b.left < s.left - 1; }}).map(t => t.textContent);
+    return b.width > 0 && (b.right > s.right + 1 || b.left < s.left - 1); }}).map(t => t.textContent);
   document.getElementById("o").textContent = JSON.stringify([e.scrollWidth, e.clientWidth, d.querySelectorAll("svg").length, out]); }};</script>""")
             dom, _ = self.browse("--dump-dom", "--window-size=1500,900", "file://" + frame)
             scroll, client, drawings, outside = json.loads(re.search(r"<pre id=\"o\">(.*?)</pre>", dom, re.S).group(1))
