@@ -157,13 +157,17 @@ Result<ModelLayouts::Placed> ModelLayouts::place(const LayoutKey &key) {
     enough.usedRanks *= 2;
   }
   CollectiveModel collectives(local, enough);
-  StrategyRank layout =
-      follows ? followLayout(module, decided.at(first))
-              : withExperts(
-                    module, local,
+  StrategyRank rank;
+  DecidedStrategy known;
+  if (follows)
+    known = followLayout(module, decided.at(first));
+  else
+    rank =
+        withExperts(module, local,
                     megatronLayout(module, local, key.sequenceParallel ? SequenceParallel::Yes : SequenceParallel::No));
-  auto placement = buildProblem(module, collectives, Plan(), std::nullopt, layout,
-                                key.context > 1 ? withExpertGroups(local, contextRules(local, style)) : RuleOfOp());
+  auto placement =
+      buildProblem(module, collectives, Plan(), std::nullopt, rank,
+                   key.context > 1 ? withExpertGroups(local, contextRules(local, style)) : RuleOfOp(), known);
   if (!placement)
     return placement.error();
   auto solution = solve(placement->problem);

@@ -66,9 +66,9 @@ struct EdgeSeconds {
 class Builder {
 public:
   Builder(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints, const StrategyRank &rank,
-          const RuleOfOp &ruleOf)
+          const RuleOfOp &ruleOf, const DecidedStrategy &decided)
       : module(module), symbols(module), collectives(collectives), constraints(constraints), rank(rank), ruleOf(ruleOf),
-        batch(module), keys(opKeys(module)) {}
+        decided(decided), batch(module), keys(opKeys(module)) {}
 
   Result<Placement> build(std::optional<int64_t> memoryLimitBytes);
 
@@ -84,6 +84,7 @@ private:
   void addEdge(int u, int v, std::vector<double> table);
   void writeCosts();
   void tieReplaced(func::FuncOp main);
+  std::vector<Strategy> strategiesOf(const PlacementNode &node, ValueRange results) const;
   bool allowed(const Rule &rule, const std::vector<bool> &batchFactor, const Strategy &strategy) const;
   Result<std::optional<Strategy>> pinOf(const PlacementNode &node, const std::string &name);
   func::FuncOp callee(CallOp call) { return symbols.lookup<func::FuncOp>(call.getCallee()); }
@@ -94,6 +95,7 @@ private:
   const Plan &constraints;
   const StrategyRank &rank;
   const RuleOfOp &ruleOf;
+  const DecidedStrategy &decided;
   BatchDims batch;
   llvm::MapVector<Operation *, OpKey> keys;
   Placement placement;
@@ -105,6 +107,13 @@ private:
   std::map<std::tuple<Shape, int64_t, Sharding, Sharding>, double> reshardSeconds;
   std::vector<bool> opPinUsed, argumentPinUsed;
 };
+
+std::vector<Strategy> Builder::strategiesOf(const PlacementNode &node, ValueRange results) const {
+  if (!decided)
+    return enumerateStrategies(node.rule, placement.mesh);
+  const Strategy *its = decided(node, results);
+  return its ? std::vector{*its} : std::vector<Strategy>();
+}
 
 /// "data" cuts the batch, "model" anything else; a partial sum may pass along any axis.
 bool Builder::allowed(const Rule &rule, const std::vector<bool> &batchFactor, const Strategy &strategy) const {
@@ -156,7 +165,7 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
     return pin.error();
   std::vector<double> ofStrategies;
   std::optional<int> leastRank;
-  for (Strategy &strategy : enumerateStrategies(node.rule, placement.mesh)) {
+  for (Strategy &strategy : strategiesOf(node, results)) {
     bool fits = true;
     if (*pin) {
       for (size_t axis = 0; axis < strategy.factorOfAxis.size(); ++axis)
@@ -309,7 +318,7 @@ void Builder::addUses(func::FuncOp function) {
       if (partial && !shared.contains(value)) {
         PlacementNode node{nullptr, {}, argumentRule(shapeOf(value)), {}, {}, value};
         std::vector<bool> batchFactor = batch.batchFactors(node.rule, value, value);
-        for (Strategy &strategy : enumerateStrategies(node.rule, placement.mesh))
+        for (Strategy &strategy : strategiesOf(node, value))
           if (auto sharding = project(node.rule, placement.mesh, strategy);
               sharding && allowed(node.rule, batchFactor, strategy) &&
               (!rank || rank(node, value, value, batchFactor, strategy))) {
@@ -458,8 +467,8 @@ double Placement::seconds(TotalCost cost) const {
 
 Result<Placement> buildProblem(ModuleOp module, const CollectiveModel &collectives, const Plan &constraints,
                                std::optional<int64_t> memoryLimitBytes, const StrategyRank &rank,
-                               const RuleOfOp &ruleOf) {
-  return Builder(module, collectives, constraints, rank, ruleOf).build(memoryLimitBytes);
+                               const RuleOfOp &ruleOf, const DecidedStrategy &decided) {
+  return Builder(module, collectives, constraints, rank, ruleOf, decided).build(memoryLimitBytes);
 }
 
 } // namespace kerf

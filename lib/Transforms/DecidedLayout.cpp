@@ -32,12 +32,11 @@ DecidedLayout decidedLayout(ModuleOp module, const Placement &placement, const s
   return decided;
 }
 
-StrategyRank followLayout(ModuleOp module, DecidedLayout decided) {
-  return [numbers = numbered(module), decided = std::move(decided)](const PlacementNode &node, ValueRange,
-                                                                    ValueRange results, const std::vector<bool> &,
-                                                                    const Strategy &strategy) -> std::optional<int> {
+DecidedStrategy followLayout(ModuleOp module, DecidedLayout decided) {
+  return [numbers = numbered(module), decided = std::move(decided)](const PlacementNode &node,
+                                                                    ValueRange results) -> const Strategy * {
     auto its = decided.find({numbers.lookup(results.front()), node.seenByUsers != nullptr});
-    return its != decided.end() && its->second == strategy ? std::optional(0) : std::nullopt;
+    return its == decided.end() ? nullptr : &its->second;
   };
 }
 

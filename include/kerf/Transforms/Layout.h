@@ -39,7 +39,7 @@ StrategyRank megatronLayout(mlir::ModuleOp module, const Mesh &mesh, SequencePar
 using DecidedLayout = std::map<std::pair<int, bool>, Strategy>;
 DecidedLayout decidedLayout(mlir::ModuleOp module, const Placement &placement, const std::vector<int> &choice);
 /// The same for a module that differs in the size of its batch only.
-StrategyRank followLayout(mlir::ModuleOp module, DecidedLayout decided);
+DecidedStrategy followLayout(mlir::ModuleOp module, DecidedLayout decided);
 
 /// The axes of one layout's mesh that are "model", major first, by size: one, or where it has more ranks than there are
 /// heads of keys and values, the part that cuts these, the part that cuts the query heads that share one, and what is

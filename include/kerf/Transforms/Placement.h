@@ -39,6 +39,9 @@ using StrategyRank =
     std::function<std::optional<int>(const PlacementNode &node, mlir::ValueRange operands, mlir::ValueRange results,
                                      const std::vector<bool> &batchFactor, const Strategy &strategy)>;
 
+/// The strategy of a node where it is known, so that no other is made; null: of no strategy.
+using DecidedStrategy = std::function<const Strategy *(const PlacementNode &node, mlir::ValueRange results)>;
+
 /// The rule of an op, where a layout needs another one than the op's own (its work is then done by more than the op).
 using RuleOfOp = std::function<Rule(mlir::Operation *op)>;
 
@@ -52,7 +55,7 @@ using RuleOfOp = std::function<Rule(mlir::Operation *op)>;
 /// Errors: a pin that matches no op or names a factor or an axis that isn't there.
 Result<Placement> buildProblem(mlir::ModuleOp module, const CollectiveModel &collectives, const Plan &constraints,
                                std::optional<int64_t> memoryLimitBytes, const StrategyRank &rank = {},
-                               const RuleOfOp &ruleOf = {});
+                               const RuleOfOp &ruleOf = {}, const DecidedStrategy &decided = {});
 
 /// The solution as the `ops` and `arguments` of a plan: alike entries of layers are folded into one pattern.
 void writeChoice(mlir::ModuleOp module, const Placement &placement, const std::vector<int> &choice, Plan &plan);
