@@ -194,7 +194,10 @@ Result<double> Bounds::ofExecution(const Choice &choice) {
     bound = std::max(bound, (pass.whole() + forced) / (1 - std::pow(1 - 1 / microbatches, stages)));
   if (alike && layerGathers) {
     bound = std::max(bound, (microbatches - 1) * parameters.seconds.everyMicrobatch / stages);
-    bound += gradientOverlap ? std::max(0.0, (parameters.seconds.reduction - pass.backward) / stages)
+    // The sums of a stage are complete with the last microbatch's backward; those of its last chunk before the last
+    // group of microbatches goes back through the chunks before it.
+    double beside = choice.chunks > 1 ? std::ceil(microbatches / std::max(1.0, std::floor(microbatches / stages))) : 1;
+    bound += gradientOverlap ? std::max(0.0, (parameters.seconds.reduction - beside * pass.backward) / stages)
                              : parameters.seconds.reduction / stages;
   }
   return bound;
