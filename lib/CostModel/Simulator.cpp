@@ -238,12 +238,14 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
   for (int64_t s = 0; s < schedule->stages; ++s) {
     endings.push_back(endingOf(timeline, s));
     const Ending &ending = endings.back();
-    double tail = 0; // of reductions begun by the last task that reduces
+    double streamEnds = 0; // the reductions of one chunk wait for those of another
     for (size_t i = 0; i < schedule->order[s].size(); ++i) {
-      double remains = timeline.cost(s, schedule->order[s][i]).tail;
-      if (remains > 0)
-        tail = std::max(tail, times.tasks[s][i].end + remains - times.tasks[s].back().end);
+      const TaskCost &cost = timeline.cost(s, schedule->order[s][i]);
+      const TaskTime &time = times.tasks[s][i];
+      if (cost.beside > 0)
+        streamEnds = std::max(time.end + cost.tail, std::max(time.start, streamEnds) + cost.beside);
     }
+    double tail = std::max(0.0, streamEnds - times.tasks[s].back().end);
     double start = schedule->splitBackward ? times.tasks[s].front().start : firstStart;
     double reduced = times.tasks[s].back().end - start + tail + total(ending.reduction) + ending.tied;
     allReduced = std::max(allReduced, reduced);

@@ -225,6 +225,7 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
   if (!last)
     cost.seconds = std::max(cost.seconds, beside);
   cost.tail = last ? std::max(0.0, streams.communication - streams.compute) : 0;
+  cost.beside = last ? beside : 0;
   double exposedBeside = std::max(0.0, cost.seconds - cost.compute() - waited);
   if (beside > 0 && exposedBeside > kRounding * cost.seconds) // all of it is of the parameters' axes
     for (const Segment *segment : segments) {

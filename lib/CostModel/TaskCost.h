@@ -20,6 +20,7 @@ struct TaskCost {
   std::map<std::string, double> collectives, exposed; // by axes
   double seconds = 0;                                 // all of it: compute and what is exposed
   double tail = 0;                                    // that reductions begun here still need after the task's end
+  double beside = 0; // of a last microbatch's task: its gathers and reductions, on the communication stream
   double compute() const { return forward + backward + recompute; }
 };
 
