@@ -179,6 +179,20 @@ TEST(Simulator, GradientsAreReducedAtTheEndOrBesideTheLastBackward) {
   EXPECT_NEAR(beside.stepSeconds - beside.breakdown.optimizer, 36 + slower + one, kEps);
 }
 
+TEST(Simulator, ReductionsOfChunksWaitForEachOther) {
+  Step s = pipeline(2, 2, 1, 2);
+  s.mesh.axes[1].size = 2;
+  s.bandwidth = 1e-3;
+  double compute = s.run().stepSeconds;
+  s.work.parts[0].segments[0].parameters = {{"weights", 1, s.axis(1)}};
+  s.plan.bytes.gradient = 4;
+  Simulation reduced = s.run();
+  double one = s.collectives().seconds(Collective::AllReduce, s.axis(1), 4);
+  ASSERT_GT(one, 10 * compute);
+  EXPECT_GE(reduced.stepSeconds - reduced.breakdown.optimizer, 2 * one);
+  EXPECT_LE(reduced.stepSeconds - reduced.breakdown.optimizer, 2 * one + 2 * compute);
+}
+
 TEST(Simulator, ShardedParametersAreFetchedOneLayerAhead) {
   Step s = pipeline(1, 1, 4);
   s.mesh.axes[1].size = 2;
