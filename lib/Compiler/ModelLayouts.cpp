@@ -11,9 +11,9 @@
 namespace kerf {
 
 ModelLayouts::ModelLayouts(mlir::MLIRContext &context, std::string modelPath, StepOptions step, std::string dtype,
-                           const Cluster &cluster)
+                           const Cluster &cluster, const Plan &pins)
     : context(context), modelPath(std::move(modelPath)), step(std::move(step)), dtype(std::move(dtype)),
-      cluster(cluster.mixed() ? cluster.groups.front() : cluster),
+      cluster(cluster.mixed() ? cluster.groups.front() : cluster), pins(pins),
       configured(std::filesystem::path(this->modelPath).extension() == ".json") {
   this->step.import.floatType = DType::F32; // types are `dtype`'s from here on
   this->step.import.structureOnly = true;
@@ -28,6 +28,8 @@ Result<TrainingJob> ModelLayouts::job(std::optional<int64_t> ranks) {
   job.moments = optimizer.kind == OptimizerKind::AdamW ? 2 : optimizer.momentum > 0 ? 1 : 0;
   job.globalBatch = step.import.globalBatch;
   job.ranks = ranks;
+  job.ops = pins.ops;
+  job.arguments = pins.arguments;
   if (!configured) {
     auto exported = imported(0);
     if (!exported)
@@ -165,8 +167,11 @@ Result<ModelLayouts::Placed> ModelLayouts::place(const LayoutKey &key) {
     rank =
         withExperts(module, local,
                     megatronLayout(module, local, key.sequenceParallel ? SequenceParallel::Yes : SequenceParallel::No));
+  auto here = follows ? Result<Plan>(Plan()) : localPins(module, pins, local);
+  if (!here)
+    return here.error();
   auto placement =
-      buildProblem(module, collectives, Plan(), std::nullopt, rank,
+      buildProblem(module, collectives, *here, std::nullopt, rank,
                    key.context > 1 ? withExpertGroups(local, contextRules(local, style)) : RuleOfOp(), known);
   if (!placement)
     return placement.error();

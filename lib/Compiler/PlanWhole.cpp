@@ -17,7 +17,8 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPa
     return used.error();
   if (Status status = checkOneGroup(*used, "kerf plan"); !status)
     return status.error();
-  auto model = std::make_shared<ModelLayouts>(context, modelPath, options.step, options.dtype, *used);
+  auto model = std::make_shared<ModelLayouts>(context, modelPath, options.step, options.dtype, *used,
+                                              options.search.constraints);
   auto job = model->job(std::nullopt);
   if (!job)
     return job.error();
@@ -30,11 +31,17 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPa
       return all.error();
     *sizes = std::move(*all);
   }
-  LayoutSource layouts = [model](const LayoutKey &key) -> Result<const ModelWork *> {
+  bool pinned = !job->ops.empty() || !job->arguments.empty();
+  LayoutSource layouts = [model, pinned](const LayoutKey &key) -> Result<const ModelWork *> {
     auto possible = model->possible(key);
     if (!possible)
       return possible.error();
-    return *possible ? model->work(key) : Result<const ModelWork *>(nullptr);
+    if (!*possible)
+      return nullptr;
+    auto work = model->work(key);
+    // Pins that name nothing are found on the whole model; some meshes cannot carry out the others.
+    bool whole = key.model == 1 && key.context == 1 && key.expert == 1;
+    return work || !pinned || whole ? work : Result<const ModelWork *>(nullptr);
   };
   return WholeJob{std::move(*used), std::move(*job), std::move(search), std::move(layouts), std::move(model)};
 }

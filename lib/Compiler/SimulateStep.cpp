@@ -10,7 +10,7 @@ namespace kerf {
 
 Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &modelPath, const Plan &plan,
                                const std::string &planFile, const Cluster &cluster, const SimulateOptions &options) {
-  ModelLayouts layouts(context, modelPath, options.step, options.dtype, cluster);
+  ModelLayouts layouts(context, modelPath, options.step, options.dtype, cluster, plan);
   auto job = layouts.job(options.ranks);
   if (!job)
     return job.error();

@@ -38,10 +38,12 @@ Status Completion::completeMesh() {
     if (ways > 1 && planAxis(name) < 0)
       return wrong(fmt::format("mesh.{} is {}; simulated are {}, set it to 1", name, ways, fmt::join(kPlanAxes, ", ")));
   }
-  if (!plan.ops.empty() || !plan.arguments.empty())
-    return wrong("it pins single ops or arguments (\"ops\", \"arguments\"), which are not simulated yet; leave them "
-                 "out: without pins the "
-                 "layout is Megatron-LM's");
+  if (plan.ops.empty() && plan.arguments.empty()) {
+    plan.ops = job.ops;
+    plan.arguments = job.arguments;
+  } else if (plan.ops != job.ops || plan.arguments != job.arguments) {
+    return wrong("it pins other ops or arguments than the model is laid out with; give it as the constraints");
+  }
   int64_t others = 1;
   for (const auto &[name, ways] : plan.meshSizes)
     others *= ways;

@@ -382,9 +382,6 @@ void Searching::keep(FoundPlan result) {
 
 Result<FoundPlans> Searching::run() {
   const Plan &given = options.constraints;
-  if (!given.ops.empty() || !given.arguments.empty())
-    return Error{fmt::format("{}: it pins single ops or arguments, which the search over whole plans does not know yet",
-                             options.constraintsFile)};
   for (const auto &[axis, ways] : given.meshSizes)
     if (ways > 1 && planAxis(axis) < 0)
       return Error{fmt::format("{}: mesh.{} is {}; searched are {}, set it to 1", options.constraintsFile, axis, ways,

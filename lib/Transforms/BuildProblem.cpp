@@ -179,6 +179,8 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
       continue;
     if (rank) {
       std::optional<int> its = rank(node, operands, results, batchFactor, strategy);
+      if (!its && *pin) // the layout would not, the pin does
+        its = std::numeric_limits<int>::max();
       if (!its || (leastRank && *its > *leastRank))
         continue;
       if (leastRank && *its < *leastRank) {

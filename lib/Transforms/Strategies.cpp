@@ -66,7 +66,7 @@ Result<Strategy> parseStrategyAttr(DictionaryAttr attr, const Mesh &mesh, const 
 }
 
 Result<Strategy> parseOpPlan(const OpPlan &op, const Mesh &mesh, const Rule &rule) {
-  Strategy strategy{std::vector<int>(mesh.axes.size(), -2)};
+  Strategy strategy{std::vector<int>(mesh.axes.size(), op.strategy.empty() ? -1 : -2)};
   for (const auto &[name, axes] : op.strategy) {
     int factor = findFactor(rule, name);
     if (factor < 0)

@@ -280,9 +280,32 @@ class Simulate(KerfTest):
         self.refuse_plan(["stages", "7", "8"], plan_of(2, stages=[{"layers": [0, 3]}, {"layers": [4, 6]}]))
         self.refuse_plan(["stage 1", "layer 5", "layer 4"], plan_of(2, stages=[{"layers": [0, 3]}, {"layers": [5, 7]}]))
         self.refuse_plan(["stages[0]", "mesh"], plan_of(2, stages=[{"layers": [0, 3], "mesh": {}}, {"layers": [4, 7]}]))
-        self.refuse_plan(["ops"], plan_of(ops={"*": {"strategy": {}}}))
+        c_fc = "transformer.h.*.mlp.c_fc/dot_general"
+        self.refuse_plan(["foo", "no op"], plan_of(ops={"foo": {"strategy": {}}}))
+        self.refuse_plan([c_fc, "zz", "rule"], plan_of(ops={c_fc: {"strategy": {"zz": ["model"]}}}))
+        self.refuse_plan([c_fc, "data", "batch", "n"], plan_of(ops={c_fc: {"strategy": {"n": ["data"]}}}))
+        self.refuse_plan([c_fc, "stage"], plan_of(ops={c_fc: {"strategy": {"n": ["stage"]}}}))
+        self.refuse_plan(["wte", "data"], plan_of(arguments={"*wte*": [["data"], []]}))
         self.refuse_plan(["16", "--ranks", "8"], plan_of(2, 1, 8), "--ranks", "8")
         self.refuse_plan(["gradient_dtype", "f16"], plan_of(gradient_dtype="f16"))
+
+    def test_pins_of_ops(self):
+        """Ops that nothing cuts take what they take without the axis; pins that say what the layout does change nothing."""
+        free, alone = self.simulate(plan_of(1, 2, 2, micro=2)), self.simulate(plan_of(1, 2, 1, micro=2))
+        uncut = self.simulate(plan_of(1, 2, 2, micro=2, ops={"*": {"strategy": {}}}))
+        self.assertEqual((uncut["step_seconds"], uncut["peak_bytes"]), (alone["step_seconds"], alone["peak_bytes"]))
+        self.assertNotIn("model", uncut["breakdown"]["collectives"])
+        megatron = {"transformer.h.*.mlp.c_fc/dot_general": {"strategy": {"n": ["model"], "m0": ["data"]}},
+                    "transformer.h.*.mlp.c_proj/dot_general": {"strategy": {"k": ["model"]}}}
+        self.assertEqual(self.simulate(plan_of(1, 2, 2, micro=2, ops=megatron))["step_seconds"], free["step_seconds"])
+        some = self.simulate(plan_of(1, 2, 2, micro=2, ops={"transformer.h.*.mlp*/*": {"strategy": {}}}))
+        self.assertGreater(some["peak_bytes"][0], free["peak_bytes"][0])
+        self.assertLess(some["peak_bytes"][0], alone["peak_bytes"][0])
+        self.assertLess(some["breakdown"]["collectives"]["model"], free["breakdown"]["collectives"]["model"])
+        # Five and eight times the samples: a layout is decided once and kept.
+        for micro in (5, 8):
+            self.assertEqual(self.simulate(plan_of(1, 1, 2, batch=40, micro=micro, ops={"*": {"strategy": {}}}))["step_seconds"],
+                             self.simulate(plan_of(1, 1, 1, batch=40, micro=micro))["step_seconds"])
 
     def test_mixed_clusters(self):
         config = dict(GPT, n_layer=24, n_embd=4096, n_head=32, n_inner=16384, n_positions=1024)

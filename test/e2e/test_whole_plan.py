@@ -174,6 +174,18 @@ class WholePlan(KerfTest):
         self.assertIn("mesh.data = 8, microbatch = 8", done.stderr)
         self.assertNotIn("gradient_dtype", done.stderr)
 
+    def test_pins_of_ops_hold(self):
+        ops = {"transformer.h.*.mlp*/*": {"strategy": {}}}
+        pins = self.write("pins.json", {"kerf": 1, "mesh": {"model": 4}, "ops": ops})
+        plan = self.plan("--ranks", 8, "--constraints", pins)
+        self.assertEqual((plan["mesh"]["model"], plan["ops"]), (4, ops))
+        self.assertEqual(self.simulate(plan)["step_seconds"], plan["predicted"]["step_seconds"])
+        without = self.plan("--ranks", 8, "--constraints", self.write("pins.json", {"kerf": 1, "mesh": {"model": 4}}))
+        self.assertGreater(plan["predicted"]["step_seconds"], without["predicted"]["step_seconds"])
+        pins = self.write("pins.json", {"kerf": 1, "ops": {"foo": {"strategy": {}}}})
+        self.refuse(1, ["foo", "no op"], "plan", self.path("config.json"), "--cluster", CLUSTER, *JOB, "--global-batch", 32, "--ranks", 8,
+                    "--constraints", pins)
+
     def test_modes(self):
         plan = self.plan("--ranks", 4, "--mode", "data")
         self.assertEqual([plan["mesh"][axis] for axis in ("stage", "context", "expert", "model")], [1, 1, 1, 1])

@@ -86,7 +86,7 @@ struct ExportCommand {
       return status.error();
     StepOptions step = model.toStepOptions();
     auto context = createContext();
-    ModelLayouts layouts(*context, model.model, step, model.dtype, *machine);
+    ModelLayouts layouts(*context, model.model, step, model.dtype, *machine, *given);
     auto job = layouts.job(std::nullopt);
     if (!job)
       return job.error();

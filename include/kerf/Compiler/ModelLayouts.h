@@ -12,9 +12,10 @@ namespace kerf {
 class ModelLayouts {
 public:
   /// `dtype`: of activations and products; `step.import.globalBatch` is the batch that the user asks for. The prices
-  /// that choose the layout are the cluster's, of a mixed one its first group's.
+  /// that choose the layout are the cluster's, of a mixed one its first group's. Of `pins` the ops and arguments count:
+  /// what they leave open is Megatron-LM's layout.
   ModelLayouts(mlir::MLIRContext &context, std::string modelPath, StepOptions step, std::string dtype,
-               const Cluster &cluster);
+               const Cluster &cluster, const Plan &pins);
 
   /// The job that plans are completed for. Imports an exported model, whose batch is its own.
   Result<TrainingJob> job(std::optional<int64_t> ranks);
@@ -41,6 +42,7 @@ private:
   StepOptions step;
   std::string dtype;
   Cluster cluster;
+  Plan pins;
   bool configured;                       // a config.json: imported at the size that is asked for
   std::map<int64_t, TrainingStep> steps; // by their batch; an exported model is imported once
   std::map<LayoutKey, ModelWork> works;

@@ -16,6 +16,9 @@ struct TrainingJob {
   int64_t globalBatch = 0;           // that the user asks for; 0: the plan says, or one microbatch a data group
   int64_t exportedBatch = 0;         // samples of an exported model, which are its global batch; 0: any batch
   std::optional<int64_t> ranks = {}; // the first of the cluster; absent: as many as the plan's mesh has, or all
+  /// Pins that the model's layouts are made with: any plan has these, and no others.
+  std::vector<OpPlan> ops;
+  std::vector<ArgumentPlan> arguments;
 };
 
 struct CompletedPlan {

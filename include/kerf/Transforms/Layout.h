@@ -41,6 +41,10 @@ DecidedLayout decidedLayout(mlir::ModuleOp module, const Placement &placement, c
 /// The same for a module that differs in the size of its batch only.
 DecidedStrategy followLayout(mlir::ModuleOp module, DecidedLayout decided);
 
+/// The `ops` and `arguments` of a plan, which name the plan's axes, on the mesh of one layout: "model" is all its
+/// parts, an axis that the mesh lacks cuts nothing. Errors: "data" on anything but the batch; "stage", or no axis.
+Result<Plan> localPins(mlir::ModuleOp module, const Plan &pins, const Mesh &local);
+
 /// The axes of one layout's mesh that are "model", major first, by size: one, or where it has more ranks than there are
 /// heads of keys and values, the part that cuts these, the part that cuts the query heads that share one, and what is
 /// left and finds no head to cut.

@@ -72,7 +72,7 @@ mlir::DictionaryAttr strategyAttr(mlir::MLIRContext *context, const Mesh &mesh, 
 /// "data: batch, model: n" for a reader; empty when nothing is cut.
 std::string strategyText(const Mesh &mesh, const Rule &rule, const Strategy &strategy);
 Result<Strategy> parseStrategyAttr(mlir::DictionaryAttr attr, const Mesh &mesh, const Rule &rule);
-/// The strategy that a plan's {factor: [axes]} means, -2 for axes that it does not mention.
+/// The strategy that a plan's {factor: [axes]} means, -2 for axes that it does not mention; {} cuts nothing.
 Result<Strategy> parseOpPlan(const OpPlan &op, const Mesh &mesh, const Rule &rule);
 /// The strategy of argumentRule that a plan's list of axes per dimension means for the argument called `name`.
 Result<Strategy> parseArgumentPlan(const ArgumentPlan &argument, const Mesh &mesh, const Rule &rule,
