@@ -84,27 +84,6 @@ int64_t leastInFlight(const ScheduleOptions &schedule, int64_t stage) {
   return 1;
 }
 
-/// Of the layer that has least of each.
-struct LeastLayer {
-  double states = std::numeric_limits<double>::infinity();
-  std::array<double, 3> held = {states, states, states}, extra = held, again = held;
-};
-
-LeastLayer leastLayerOf(const CutPrices &prices) {
-  LeastLayer least;
-  for (size_t l = 0; l < prices.model.chain.size(); ++l) {
-    if (!prices.model.chain[l].layers)
-      continue;
-    least.states = std::min(least.states, prices.states[l]);
-    for (int mode = 0; mode < 3; ++mode) {
-      least.held[mode] = std::min(least.held[mode], prices.held[l][mode].all);
-      least.extra[mode] = std::min(least.extra[mode], prices.held[l][mode].recomputing);
-      least.again[mode] = std::min(least.again[mode], prices.seconds.links[l].again[mode]);
-    }
-  }
-  return least;
-}
-
 /// A stage of a cut, as far as its links say.
 struct CutStage {
   PassSeconds::Link first, all; // its first part, all its parts
@@ -157,33 +136,49 @@ double searchedSeconds(const CutPrices &prices, const std::vector<CutStage> &cut
 
 } // namespace
 
-double forcedSeconds(const CutPrices &prices, const ScheduleOptions &schedule) {
-  int64_t layers = prices.model.layers();
-  if (layers == 0 || std::isinf(prices.memoryLimit))
-    return 0;
-  LeastLayer least = leastLayerOf(prices);
+namespace {
+
+/// Of the layers of one run, whatever else the stages hold.
+double forcedByRun(const CutPrices &prices, const ScheduleOptions &schedule, size_t run, bool onlyRun) {
   bool alone = schedule.chunks == 1 && schedule.kind != ScheduleKind::ZeroBubble; // nothing overlaps in memory
+  const std::array<HeldBytes, 3> &held = prices.held[run];
+  const std::array<double, 3> &again = prices.seconds.links[run].again;
+  auto all = static_cast<double>(prices.model.chain[run].layers);
   std::array<double, 3> room = {}; // layers that all stages can hold in a mode
   for (int64_t s = 0; s < schedule.stages; ++s) {
     // With chunks, what is in flight may be the stage's smallest part: at least half of an even share, as parts differ
-    // by one layer, but for the first and the last part.
+    // by one layer, but for the first and the last part, and where a part may have layers of other runs.
     auto inFlight = static_cast<double>(leastInFlight(schedule, s));
     if (schedule.chunks > 1)
-      inFlight =
-          s == 0 || s + 1 == schedule.stages ? 1 : std::max(1.0, inFlight / static_cast<double>(schedule.chunks) / 2);
+      inFlight = !onlyRun || s == 0 || s + 1 == schedule.stages
+                     ? 1
+                     : std::max(1.0, inFlight / static_cast<double>(schedule.chunks) / 2);
     for (int mode = 0; mode < 3; ++mode) {
-      double left = prices.memoryLimit - deviceBytes(alone ? least.extra[mode] : 0, prices.device);
+      double left = prices.memoryLimit - deviceBytes(alone ? held[mode].recomputing : 0, prices.device);
       double each =
-          deviceBytes(least.states + inFlight * least.held[mode], prices.device) - deviceBytes(0, prices.device);
-      room[mode] += left < 0 ? 0 : each > 0 ? std::floor(left / each * (1 + 1e-9)) : static_cast<double>(layers);
+          deviceBytes(prices.states[run] + inFlight * held[mode].all, prices.device) - deviceBytes(0, prices.device);
+      room[mode] += left < 0 ? 0 : each > 0 ? std::floor(left / each * (1 + 1e-9)) : all;
     }
   }
-  auto all = static_cast<double>(layers);
   if (all > room[2])
     return std::numeric_limits<double>::infinity();
   // A stage has one mode: what none of it keeps has to be selective at least, what not even that holds is full.
   double full = std::max(0.0, all - room[1]), some = std::max(full, all - room[0]);
-  return full * least.again[2] + (some - full) * std::min(least.again[1], least.again[2]);
+  return full * again[2] + (some - full) * std::min(again[1], again[2]);
+}
+
+} // namespace
+
+double forcedSeconds(const CutPrices &prices, const ScheduleOptions &schedule) {
+  if (std::isinf(prices.memoryLimit))
+    return 0;
+  const std::vector<ChainLink> &chain = prices.model.chain;
+  auto runs = std::count_if(chain.begin(), chain.end(), [](const ChainLink &link) { return link.layers > 0; });
+  double most = 0;
+  for (size_t l = 0; l < chain.size(); ++l)
+    if (chain[l].layers)
+      most = std::max(most, forcedByRun(prices, schedule, l, runs == 1));
+  return most;
 }
 
 double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule) {

@@ -19,9 +19,9 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
   for (size_t l = 0; l < links.size(); ++l) {
     const Link &link = links[l];
     ChainLink made;
-    made.layers = link.layer ? layers : 0;
+    made.layers = link.count;
     Segment &segment = made.segment;
-    segment.name = l == 0 ? "embedding" : link.layer ? "layer" : "head";
+    segment.name = link.layer ? "layer" : l == 0 ? "embedding" : l + 1 == links.size() ? "head" : "between";
     segment.recomputable = link.layer;
     auto kernel = [&](const char *name, KernelClass kernelClass, double flops, double bytes, Kept kept = Kept::Always) {
       Kernel one;
@@ -80,7 +80,7 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
     segment.parameters = {{"weights", link.parameters / ways / experts, link.layer ? besidesExpert : data},
                           {"norm", link.parameters / 100, data}};
     model.chain.push_back(std::move(made));
-    model.modelFlops += static_cast<double>(link.layer ? layers : 1) * 3 * samples * link.flops;
+    model.modelFlops += static_cast<double>(link.layer ? link.count : 1) * 3 * samples * link.flops;
   }
   if (tied)
     model.tied.emplace_back(links.size() - 1, ParameterGroup{"tied", links.front().parameters / ways, data});
@@ -115,7 +115,8 @@ RandomJob randomJob(uint64_t seed) {
   job.stream = between(1e5, 1e8);
   for (bool layer : {false, true, false})
     job.links.push_back({layer, between(1e9, layer ? 1e12 : 3e11), between(1e5, 1e8), between(1e5, 1e9),
-                         between(1e5, 1e8), between(1e5, 1e9) / (layer ? static_cast<double>(job.layers) : 3)});
+                         between(1e5, 1e8), between(1e5, 1e9) / (layer ? static_cast<double>(job.layers) : 3),
+                         layer ? job.layers : 0});
   job.tied = random() % 3 == 0;
 
   Cluster &cluster = job.cluster;
@@ -163,6 +164,15 @@ RandomJob randomJob(uint64_t seed) {
   }
   if (ranks <= 4 && ranks % 2 == 0 && seed % 3 == 0) // the space grows with every axis
     (random() % 2 ? job.options.contextSizes : job.options.expertSizes) = {1, 2};
+  if (seed % 4 == 1 && job.layers > 1) { // two kinds of layers
+    RandomJob::Link other = job.links[1], nothing;
+    other.count = 1 + static_cast<int64_t>(random() % (job.layers - 1));
+    other.flops *= between(0.1, 10);
+    other.width *= between(0.1, 10);
+    other.parameters *= between(0.1, 10);
+    job.links[1].count -= other.count;
+    job.links.insert(job.links.begin() + 2, {nothing, other});
+  }
   return job;
 }
 

@@ -16,8 +16,9 @@ struct RandomJob {
   struct Link {
     bool layer = false;
     double flops = 0, bytes = 0, width = 0, parameters = 0, selective = 0;
+    int64_t count = 0; // of a run of layers
   };
-  std::vector<Link> links; // before, the layer, after
+  std::vector<Link> links; // before, the layers, (between, other layers,) after
   double stream = 0;       // bytes of one sample
   bool tied = false;
 
