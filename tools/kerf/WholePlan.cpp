@@ -90,7 +90,10 @@ Result<WholeJob> makeJob(mlir::MLIRContext &context, const ModelFlags &model, co
   }
   listenForInterrupt();
   options.search.stop = [] { return interrupted.load(); };
-  return wholeJob(context, model.model, cluster, options);
+  Cluster limited = cluster;
+  if (given->memoryLimitBytes)
+    limited.device.memoryBytes = std::min(limited.device.memoryBytes, *given->memoryLimitBytes);
+  return wholeJob(context, model.model, limited, options);
 }
 
 void tell(const std::string &what) { fmt::print(stderr, "searching: {}\n", what); }
@@ -138,14 +141,11 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFla
     if (Status status = writeFile(flags.output, text); !status)
       return fail(status.error());
   if (!flags.report.empty()) {
-    Cluster reported = cluster;
-    if (job->search.memoryLimitBytes)
-      reported.device.memoryBytes = std::min(reported.device.memoryBytes, *job->search.memoryLimitBytes);
     SimulateOptions again{model.toStepOptions(), model.dtype, std::nullopt, Trace::Yes};
-    auto simulated = simulatePlan(*context, model.model, best, "the plan found", reported, again);
+    auto simulated = simulatePlan(*context, model.model, best, "the plan found", job->cluster, again);
     if (!simulated)
       return fail(simulated.error());
-    auto full = stepReport(model.model, reported, *simulated);
+    auto full = stepReport(model.model, job->cluster, *simulated);
     if (!full)
       return fail(full.error());
     full->lowerBoundSeconds = found->lowerBoundSeconds;
@@ -168,8 +168,62 @@ bool isWhole(const Plan &plan) { return plan.others.contains("job"); }
 
 namespace {
 
-/// The job that a plan keeps, ready to be asked again.
-Result<WholeJob> savedJob(mlir::MLIRContext &context, const std::string &file, const Plan &plan) {
+/// "infiniband.bandwidth*2", "level.infiniband.bandwidth*2", "ranks*2", "global_batch/2".
+Status change(const std::string &whatIf, Cluster &cluster, ModelFlags &model, Plan &constraints) {
+  size_t at = whatIf.find_last_of("*/");
+  std::string name = whatIf.substr(0, at == std::string::npos ? 0 : at);
+  double factor = 0;
+  const char *end = whatIf.data() + whatIf.size();
+  auto read = at == std::string::npos ? std::from_chars_result{nullptr, std::errc::invalid_argument}
+                                      : std::from_chars(whatIf.data() + at + 1, end, factor);
+  if (read.ec != std::errc() || read.ptr != end || !std::isfinite(factor) || factor <= 0)
+    return Error{fmt::format("--what-if '{}' has to be a quantity, '*' or '/' and a number above 0, as in "
+                             "\"infiniband.bandwidth*2\"",
+                             whatIf)};
+  if (whatIf[at] == '/')
+    factor = 1 / factor;
+  if (name.starts_with("level."))
+    name = name.substr(6);
+  auto whole = [&](int64_t value) -> Result<int64_t> {
+    double scaled = static_cast<double>(value) * factor;
+    if (scaled < 1 || scaled != std::floor(scaled) || scaled > 1e15)
+      return Error{fmt::format("--what-if {}: {} x {} is no whole number", whatIf, value, factor)};
+    return static_cast<int64_t>(scaled);
+  };
+  if (name == "global_batch") {
+    int64_t now = model.globalBatch ? model.globalBatch : constraints.globalBatch;
+    if (now == 0)
+      return Error{fmt::format("--what-if {}: the batch of an export is fixed", whatIf)};
+    auto batch = whole(now);
+    if (!batch)
+      return batch.error();
+    model.globalBatch = *batch;
+    constraints.globalBatch = 0;
+    return ok();
+  }
+  if (name == "ranks") {
+    auto ranks = whole(cluster.ranks());
+    if (!ranks)
+      return ranks.error();
+    Level &outermost = cluster.levels.back();
+    int64_t each = cluster.devicesPerUnit(cluster.levels.size() - 1) / outermost.size;
+    outermost.size = std::max(outermost.size, (*ranks + each - 1) / each);
+    cluster.usedRanks = each * outermost.size;
+    auto part = firstRanks(cluster, *ranks);
+    if (!part)
+      return part.error();
+    cluster = std::move(*part);
+    return ok();
+  }
+  if (scaleQuantity(cluster, name, factor))
+    return ok();
+  return Error{fmt::format("--what-if {}: '{}' is not known; known are {}, device.memory, ranks, global_batch", whatIf,
+                           name, fmt::join(quantitiesOf(cluster), ", "))};
+}
+
+/// The job that a plan keeps, ready to be asked again, with what is asked to be changed.
+Result<WholeJob> savedJob(mlir::MLIRContext &context, const std::string &file, const Plan &plan,
+                          const std::vector<std::string> &whatIf = {}) {
   const Json &saved = plan.others.at("job");
   auto broken = [&](const std::string &what) {
     return Error{fmt::format("{}: \"job\" {}; it is what `kerf plan -o` writes", file, what)};
@@ -199,69 +253,14 @@ Result<WholeJob> savedJob(mlir::MLIRContext &context, const std::string &file, c
   auto constraints = parsePlan(saved["constraints"].dump(), file + ", \"constraints\"");
   if (!constraints)
     return constraints.error();
+  for (const std::string &one : whatIf)
+    if (Status status = change(one, *cluster, model, *constraints); !status)
+      return status.error();
   return makeJob(context, model, flags, *cluster, *constraints);
-}
-
-/// "infiniband.bandwidth*2", "level.infiniband.bandwidth*2", "ranks*2", "global_batch/2".
-Status change(const std::string &whatIf, WholeJob &job) {
-  size_t at = whatIf.find_last_of("*/");
-  std::string name = whatIf.substr(0, at == std::string::npos ? 0 : at);
-  double factor = 0;
-  const char *end = whatIf.data() + whatIf.size();
-  auto read = at == std::string::npos ? std::from_chars_result{nullptr, std::errc::invalid_argument}
-                                      : std::from_chars(whatIf.data() + at + 1, end, factor);
-  if (read.ec != std::errc() || read.ptr != end || !std::isfinite(factor) || factor <= 0)
-    return Error{fmt::format("--what-if '{}' has to be a quantity, '*' or '/' and a number above 0, as in "
-                             "\"infiniband.bandwidth*2\"",
-                             whatIf)};
-  if (whatIf[at] == '/')
-    factor = 1 / factor;
-  if (name.starts_with("level."))
-    name = name.substr(6);
-  auto whole = [&](int64_t value) -> Result<int64_t> {
-    double scaled = static_cast<double>(value) * factor;
-    if (scaled < 1 || scaled != std::floor(scaled) || scaled > 1e15)
-      return Error{fmt::format("--what-if {}: {} x {} is no whole number", whatIf, value, factor)};
-    return static_cast<int64_t>(scaled);
-  };
-  if (name == "global_batch") {
-    if (job.job.exportedBatch)
-      return Error{fmt::format("--what-if {}: the batch of an export is fixed", whatIf)};
-    auto batch = whole(job.job.globalBatch ? job.job.globalBatch : job.search.constraints.globalBatch);
-    if (!batch)
-      return batch.error();
-    job.job.globalBatch = *batch;
-    job.search.constraints.globalBatch = 0;
-    return ok();
-  }
-  if (name == "ranks") {
-    auto ranks = whole(job.cluster.ranks());
-    if (!ranks)
-      return ranks.error();
-    Level &outermost = job.cluster.levels.back();
-    int64_t held = job.cluster.devicesPerUnit(job.cluster.levels.size() - 1);
-    while (held < *ranks) {
-      held += held / outermost.size;
-      ++outermost.size;
-    }
-    job.cluster.usedRanks = held;
-    auto part = firstRanks(job.cluster, *ranks);
-    if (!part)
-      return part.error();
-    job.cluster = std::move(*part);
-    return ok();
-  }
-  if (scaleQuantity(job.cluster, name, factor))
-    return ok();
-  return Error{fmt::format("--what-if {}: '{}' is not known; known are {}, device.memory, ranks, global_batch", whatIf,
-                           name, fmt::join(quantitiesOf(job.cluster), ", "))};
 }
 
 int answerWhatIf(const std::string &file, const Plan &plan, WholeJob job, const std::vector<std::string> &whatIf,
                  bool json) {
-  for (const std::string &one : whatIf)
-    if (Status status = change(one, job); !status)
-      return fail(status.error());
   auto there = simulateWhole(plan, job.cluster, job.job, job.layouts);
   job.search.from = plan;
   auto found = searchPlans(job.cluster, job.job, job.layouts, job.search);
@@ -299,7 +298,7 @@ int answerWhatIf(const std::string &file, const Plan &plan, WholeJob job, const 
 int explainWhole(const std::string &file, const Plan &plan, const std::string &otherFile,
                  const std::optional<Plan> &other, const std::vector<std::string> &whatIf, bool json) {
   auto context = createContext();
-  auto job = savedJob(*context, file, plan);
+  auto job = savedJob(*context, file, plan, whatIf);
   if (!job)
     return fail(job.error());
   if (!whatIf.empty())
