@@ -162,12 +162,12 @@ Result<ModelLayouts::Placed> ModelLayouts::place(const LayoutKey &key) {
   StrategyRank rank;
   DecidedStrategy known;
   if (follows)
-    known = followLayout(module, decided.at(first));
-  else
+    known = followLayout(module, decided.at(first)); // sizes that happen to be equal can make another step of it
+  if (!known)
     rank =
         withExperts(module, local,
                     megatronLayout(module, local, key.sequenceParallel ? SequenceParallel::Yes : SequenceParallel::No));
-  auto here = follows ? Result<Plan>(Plan()) : localPins(module, pins, local);
+  auto here = known ? Result<Plan>(Plan()) : localPins(module, pins, local);
   if (!here)
     return here.error();
   auto placement =

@@ -39,9 +39,8 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPa
     if (!*possible)
       return nullptr;
     auto work = model->work(key);
-    // Pins that name nothing are found on the whole model; some meshes cannot carry out the others.
-    bool whole = key.model == 1 && key.context == 1 && key.expert == 1;
-    return work || !pinned || whole ? work : Result<const ModelWork *>(nullptr);
+    bool cannot = !work && pinned && work.error().status == ExitStatus::Infeasible;
+    return cannot ? Result<const ModelWork *>(nullptr) : work;
   };
   return WholeJob{std::move(*used), std::move(*job), std::move(search), std::move(layouts), std::move(model)};
 }

@@ -188,17 +188,23 @@ Result<double> Bounds::ofExecution(const Choice &choice) {
                                 theSpace->schedule(choice));
   double layers = std::ceil(static_cast<double>(theSpace->layers()) / stages);
   double busiest = std::max((pass.whole() + forced) / stages, layers * pass.layer);
-  double bound = microbatches * busiest;
-  if (choice.chunks == 1 && choice.schedule != ScheduleKind::ZeroBubble)
-    // Stage s waits for those before it, T >= w_0 + ... + w_{s-1} + m w_s, whatever the cut: T (1 - (1 - 1/m)^p) >= W.
-    bound = std::max(bound, (pass.whole() + forced) / (1 - std::pow(1 - 1 / microbatches, stages)));
+  double bound = microbatches * busiest, reduction = 0; // what no backward hides, of all stages
   if (alike && layerGathers) {
     bound = std::max(bound, (microbatches - 1) * parameters.seconds.everyMicrobatch / stages);
     // The sums of a stage are complete with the last microbatch's backward; those of its last chunk before the last
     // group of microbatches goes back through the chunks before it.
     double beside = choice.chunks > 1 ? std::ceil(microbatches / std::max(1.0, std::floor(microbatches / stages))) : 1;
-    bound += gradientOverlap ? std::max(0.0, (parameters.seconds.reduction - beside * pass.backward) / stages)
-                             : parameters.seconds.reduction / stages;
+    reduction = parameters.seconds.reduction - (gradientOverlap ? beside * (pass.backward + forced) : 0);
+    reduction = std::max(0.0, reduction);
+  }
+  // The average stage has its share of both.
+  bound = std::max(bound, (microbatches * (pass.whole() + forced) + reduction) / stages);
+  if (choice.chunks == 1 && choice.schedule != ScheduleKind::ZeroBubble) {
+    // Stage s waits for those before it, T >= w_0 + ... + w_{s-1} + m w_s + r_s, whatever the cut. These p lines in the
+    // proportions (1 - 1/m)^(p-1-s) / m: T (1 - (1 - 1/m)^p) >= W + sum of r in them, of which the first is the least.
+    double left = 1 - 1 / microbatches;
+    bound = std::max(bound, (pass.whole() + forced + std::pow(left, stages - 1) / microbatches * reduction) /
+                                (1 - std::pow(left, stages)));
   }
   return bound;
 }

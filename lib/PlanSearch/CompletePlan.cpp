@@ -156,6 +156,8 @@ Status Completion::completeExecution() {
   if (!mixed && !plan.gradientDtype.empty() && plan.gradientDtype != job.dtype)
     return wrong(fmt::format("gradient_dtype is {} and --dtype {}: gradients of another type are for bf16, f16 and f8",
                              plan.gradientDtype, job.dtype));
+  if (mixed && plan.gradientDtype == "f64")
+    return wrong(fmt::format("gradient_dtype is f64 and --dtype {}: give f32 or a type of 16 bits", job.dtype));
   if (plan.gradientDtype.empty())
     plan.gradientDtype = mixed ? "f32" : job.dtype;
   auto fill = [](std::string &word, const char *otherwise) { word = word.empty() ? otherwise : word; };

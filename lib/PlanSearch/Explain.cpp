@@ -47,12 +47,13 @@ public:
   Result<Explanation> run();
 
 private:
-  std::optional<FoundPlan> search(const Cluster &on, const PlanSearchOptions &with, bool *proven = nullptr);
+  std::optional<FoundPlan> search(const Cluster &on, const PlanSearchOptions &with, Alternative *answer = nullptr);
   std::optional<double> seconds(const Plan &plan, const Changed &where);
   std::vector<Flip> flipsOf(const Plan &alternative);
   std::optional<double> flip(const Plan &alternative, const std::string &quantity);
   std::optional<FoundPlan> withMemory(double factor);
   bool isOpen(const std::string &key) const;
+  bool interrupted() const { return options.stop && options.stop(); }
 
   const Cluster &cluster;
   const TrainingJob &job;
@@ -62,16 +63,19 @@ private:
   const std::function<void(const std::string &)> &begun;
 };
 
-std::optional<FoundPlan> Explaining::search(const Cluster &on, const PlanSearchOptions &with, bool *proven) {
+std::optional<FoundPlan> Explaining::search(const Cluster &on, const PlanSearchOptions &with, Alternative *answer) {
   PlanSearchOptions quick = with;
   quick.top = 1;
   quick.workBudget = options.workBudget / kShareOfBudget;
   quick.leastMemory = false;
   auto found = searchPlans(on, job, layouts, quick);
-  if (!found)
+  if (!found) {
+    if (answer)
+      answer->none = found.error().message;
     return std::nullopt;
-  if (proven)
-    *proven = found->lowerBoundSeconds >= found->plans.front().simulation.stepSeconds;
+  }
+  if (answer)
+    answer->proven = found->lowerBoundSeconds >= found->plans.front().simulation.stepSeconds;
   return std::move(found->plans.front());
 }
 
@@ -171,6 +175,8 @@ Result<Explanation> Explaining::run() {
       [](const Sensitivity &a, const Sensitivity &b) { return a.secondsPerPercent < b.secondsPerPercent; });
   explanation.moreMemory = withMemory(1 + kMemoryStep);
   explanation.lessMemory = withMemory(1 - kMemoryStep);
+  if (interrupted())
+    return Error{"interrupted before the first decision was explained"};
   for (const char *key : kDecisions) {
     if (!isOpen(key))
       continue;
@@ -180,7 +186,14 @@ Result<Explanation> Explaining::run() {
     alternative.key = key;
     PlanSearchOptions with = options;
     with.other = {key, best.plan};
-    alternative.plan = search(cluster, with, &alternative.proven);
+    alternative.plan = search(cluster, with, &alternative);
+    if (interrupted())
+      break;
+    // Of stages that recompute differently only those alike are tried.
+    if (alternative.key == "recompute" && best.plan.meshSizes.at("stage") > 1)
+      alternative.proven = false;
+    if (alternative.key == "order" && !alternative.plan)
+      alternative.none = "every other order lies on the same links, or does not fit";
     if (alternative.plan)
       alternative.flips = flipsOf(alternative.plan->plan);
     explanation.alternatives.push_back(std::move(alternative));

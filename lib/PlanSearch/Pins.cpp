@@ -72,6 +72,20 @@ Plan without(const Plan &plan, const std::string &pin) {
   return fromPins(std::move(root));
 }
 
+Plan decisionsOf(const Plan &plan) {
+  Plan decisions;
+  decisions.meshSizes = plan.meshSizes;
+  decisions.order = plan.order;
+  decisions.microbatch = plan.microbatch;
+  decisions.schedule = plan.schedule;
+  decisions.stages = plan.stages;
+  decisions.recompute = plan.recompute;
+  decisions.optimizerSharding = plan.optimizerSharding;
+  decisions.sequenceParallel = plan.sequenceParallel;
+  decisions.contextStyle = plan.contextStyle;
+  return decisions;
+}
+
 Plan overlaid(const Plan &base, const Plan &pins) {
   Json root = pinsJson(base);
   root.merge_patch(pinsJson(pins));
@@ -79,11 +93,17 @@ Plan overlaid(const Plan &base, const Plan &pins) {
 }
 
 std::vector<std::string> conflictingPins(const Plan &plan, const std::function<bool(const Plan &)> &possible) {
-  if (!possible(Plan()))
+  Plan always;
+  always.globalBatch = plan.globalBatch;
+  always.ops = plan.ops;
+  always.arguments = plan.arguments;
+  if (!possible(always))
     return {};
   Plan left = plan;
   std::vector<std::string> needed;
   for (const std::string &pin : pinsOf(plan)) {
+    if (pin == "global_batch" || pin == "ops" || pin == "arguments")
+      continue;
     Plan fewer = without(left, pin);
     if (possible(fewer))
       needed.push_back(pin);

@@ -398,7 +398,7 @@ Result<FoundPlans> Searching::run() {
     return meshes.error();
   }
   if (options.from) {
-    Plan plan = overlaid(*options.from, given);
+    Plan plan = overlaid(decisionsOf(*options.from), given);
     plan.globalBatch = space->globalBatch();
     (void)judge(candidate(std::move(plan))); // what cannot be carried out any more is left aside
     refusal.reset();

@@ -92,10 +92,6 @@ struct CutStage {
   bool any = false;
 };
 
-} // namespace
-
-namespace {
-
 /// Of a zero-bubble schedule that is searched, all stages recomputing alike: before its first backward a stage can do
 /// as many forwards as the schedule's limit and its memory hold.
 double searchedSeconds(const CutPrices &prices, const std::vector<CutStage> &cut, ScheduleOptions schedule) {
@@ -110,7 +106,11 @@ double searchedSeconds(const CutPrices &prices, const std::vector<CutStage> &cut
     for (const CutStage &stage : cut)
       schedule.activations.push_back(mean > 0 ? stage.held[mode] / mean * kLess : 0);
     // What stands between runs of layers is left out of `cut`, so that the shares are not the schedule's.
-    bool limited = !pinned && prices.model.chain.size() <= 3, fits = true;
+    const std::vector<ChainLink> &chain = prices.model.chain;
+    bool between = false, fits = true;
+    for (size_t l = 1; l + 1 < chain.size(); ++l)
+      between |= chain[l].layers == 0;
+    bool limited = !pinned && !between;
     std::vector<StageSeconds> stages;
     for (size_t s = 0; s < cut.size() && fits; ++s) {
       const CutStage &its = cut[s];
@@ -153,11 +153,13 @@ double forcedByRun(const CutPrices &prices, const ScheduleOptions &schedule, siz
       inFlight = !onlyRun || s == 0 || s + 1 == schedule.stages
                      ? 1
                      : std::max(1.0, inFlight / static_cast<double>(schedule.chunks) / 2);
+    double here = 0;
     for (int mode = 0; mode < 3; ++mode) {
       double left = prices.memoryLimit - deviceBytes(alone ? held[mode].recomputing : 0, prices.device);
       double each =
           deviceBytes(prices.states[run] + inFlight * held[mode].all, prices.device) - deviceBytes(0, prices.device);
-      room[mode] += left < 0 ? 0 : each > 0 ? std::floor(left / each * (1 + 1e-9)) : all;
+      here = std::max(here, left < 0 ? 0 : each > 0 ? std::floor(left / each * (1 + 1e-9)) : all);
+      room[mode] += here; // what a lesser mode holds a greater one is granted
     }
   }
   if (all > room[2])
@@ -231,7 +233,7 @@ double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfP
   std::vector<StageSeconds> stages(schedule.stages);
   for (int64_t s = 0; s < schedule.stages; ++s) {
     const CutStage &its = cut[s];
-    // More recomputation never holds more: the first mode that may fit is the least that can be needed.
+    // More recomputation is never faster: the first mode that may fit is the least that can be needed.
     int mode = 0;
     auto inFlight = static_cast<double>(leastInFlight(schedule, s));
     while (mode < 3 &&

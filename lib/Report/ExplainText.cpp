@@ -41,7 +41,7 @@ std::string slowerText(const FoundPlan &one, const FoundPlan &than) {
 std::string memoryText(const char *change, const std::optional<FoundPlan> &found, const FoundPlan &best,
                        double changedBytes) {
   if (!found)
-    return fmt::format("               {}: nothing fits\n", change);
+    return fmt::format("               {}: nothing found that fits\n", change);
   double seconds = stepOf(*found) - stepOf(best);
   if (differences(best.plan, found->plan).empty() || seconds == 0)
     return fmt::format("               {}: the same step\n", change);
@@ -74,7 +74,7 @@ std::string toText(const Explanation &explanation, const FoundPlan &plan) {
   for (const Alternative &alternative : explanation.alternatives) {
     text += fmt::format("  {:<18} {}\n", alternative.key, decisionText(plan.plan, alternative.key));
     if (!alternative.plan) {
-      text += "    no other fits\n";
+      text += fmt::format("    none: {}\n", alternative.none);
       continue;
     }
     const FoundPlan &other = *alternative.plan;
@@ -112,6 +112,8 @@ Json toJson(const Explanation &explanation, const FoundPlan &plan) {
     Json one = {{"decision", alternative.key},
                 {"value", decisionText(plan.plan, alternative.key)},
                 {"alternative", maybe(alternative.plan)}};
+    if (!alternative.plan)
+      one["none"] = alternative.none;
     if (alternative.plan) {
       one["other_value"] = decisionText(alternative.plan->plan, alternative.key);
       one["proven"] = alternative.proven;

@@ -224,7 +224,7 @@ bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &
     for (const Json &item : value)
       plan.overlap->push_back(in.word(item, key, {"gradients", "parameters", "tensor", "stage"}));
   } else if (key == "gradient_dtype")
-    plan.gradientDtype = in.word(value, key, {"f32", "bf16", "f16"});
+    plan.gradientDtype = in.word(value, key, {"f32", "bf16", "f16", "f64"});
   else if (key == "attention")
     plan.attention = in.word(value, key, {"fused", "unfused"});
   else if (key == "context_style")
@@ -279,12 +279,9 @@ void writeExecution(const Plan &plan, Json &root) {
   if (plan.overlap)
     root["overlap"] = *plan.overlap;
   const std::pair<const char *, const std::string &> words[] = {
-      {"gradient_dtype", plan.gradientDtype},
-      {"attention", plan.attention},
-      {"context_style", plan.contextStyle},
-      {"gradient_accumulation", plan.gradientAccumulation},
-      {"parameter_gathers", plan.parameterGathers},
-      {"stage_sends", plan.stageSends},
+      {"gradient_dtype", plan.gradientDtype},       {"attention", plan.attention},
+      {"context_style", plan.contextStyle},         {"gradient_accumulation", plan.gradientAccumulation},
+      {"parameter_gathers", plan.parameterGathers}, {"stage_sends", plan.stageSends},
   };
   for (const auto &[key, word] : words)
     if (!word.empty())

@@ -195,9 +195,14 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
     node.shardings.push_back(std::move(*sharding));
     ofStrategies.push_back(seconds);
   }
-  if (node.strategies.empty())
-    return Error{fmt::format("the pin of {} can't be carried out on mesh {}: no strategy of its rule {} fits it", name,
-                             toString(placement.mesh, {}, {}), toString(node.rule))};
+  if (node.strategies.empty()) {
+    std::string axes;
+    for (const MeshAxis &axis : placement.mesh.axes)
+      axes += fmt::format("{}{} {}", axes.empty() ? "" : " x ", axis.name, axis.size);
+    return Error{fmt::format("the pin of {} can't be carried out on the mesh {}: no strategy of its rule {} fits it",
+                             name, axes, toString(node.rule)),
+                 ExitStatus::Infeasible};
+  }
   int index = static_cast<int>(placement.nodes.size());
   for (auto [i, result] : llvm::enumerate(results))
     sources[result] = {index, static_cast<int>(i)};

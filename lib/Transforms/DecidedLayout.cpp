@@ -2,6 +2,8 @@
 // A layout that was decided for a module of one batch, carried over to the same module of another.
 #include "kerf/Transforms/Layout.h"
 
+#include "llvm/ADT/Hashing.h"
+
 using namespace mlir;
 
 namespace kerf {
@@ -22,21 +24,37 @@ static llvm::DenseMap<Value, int> numbered(ModuleOp module) {
   return numbers;
 }
 
+static size_t structureOf(ModuleOp module, const llvm::DenseMap<Value, int> &numbers) {
+  llvm::hash_code hash(0);
+  module.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    hash = llvm::hash_combine(hash, op->getName().getStringRef(), op->getNumResults());
+    for (Value operand : op->getOperands())
+      hash = llvm::hash_combine(hash, numbers.lookup(operand));
+    for (Value result : op->getResults())
+      if (auto type = dyn_cast<RankedTensorType>(result.getType()))
+        hash = llvm::hash_combine(hash, type.getRank());
+  });
+  return hash;
+}
+
 DecidedLayout decidedLayout(ModuleOp module, const Placement &placement, const std::vector<int> &choice) {
   llvm::DenseMap<Value, int> numbers = numbered(module);
-  DecidedLayout decided;
+  DecidedLayout decided{structureOf(module, numbers), {}};
   for (auto [node, chosen] : llvm::zip_equal(placement.nodes, choice)) {
     Value value = node.op ? Value(node.op->getResult(0)) : node.argument ? Value(node.argument) : node.seenByUsers;
-    decided[{numbers.lookup(value), node.seenByUsers != nullptr}] = node.strategies[chosen];
+    decided.strategies[{numbers.lookup(value), node.seenByUsers != nullptr}] = node.strategies[chosen];
   }
   return decided;
 }
 
-DecidedStrategy followLayout(ModuleOp module, DecidedLayout decided) {
-  return [numbers = numbered(module), decided = std::move(decided)](const PlacementNode &node,
-                                                                    ValueRange results) -> const Strategy * {
-    auto its = decided.find({numbers.lookup(results.front()), node.seenByUsers != nullptr});
-    return its == decided.end() ? nullptr : &its->second;
+DecidedStrategy followLayout(ModuleOp module, const DecidedLayout &decided) {
+  llvm::DenseMap<Value, int> numbers = numbered(module);
+  if (structureOf(module, numbers) != decided.structure)
+    return {};
+  return [numbers = std::move(numbers), strategies = decided.strategies](const PlacementNode &node,
+                                                                         ValueRange results) -> const Strategy * {
+    auto its = strategies.find({numbers.lookup(results.front()), node.seenByUsers != nullptr});
+    return its == strategies.end() ? nullptr : &its->second;
   };
 }
 

@@ -25,7 +25,7 @@ Result<std::vector<std::string>> localAxes(const std::vector<std::string> &axes,
       return Error{
           fmt::format("there is no mesh axis \"{}\" that cuts ops; give data, context, expert or model", axis)};
     for (const MeshAxis &one : local.axes)
-      if (one.name == axis || one.name.starts_with(axis + "/"))
+      if (one.size > 1 && (one.name == axis || one.name.starts_with(axis + "/")))
         names.push_back(one.name);
   }
   return names;

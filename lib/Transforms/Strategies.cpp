@@ -75,6 +75,8 @@ Result<Strategy> parseOpPlan(const OpPlan &op, const Mesh &mesh, const Rule &rul
       int axis = mesh.find(axisName);
       if (axis < 0)
         return unknownAxis(axisName, mesh);
+      if (strategy.factorOfAxis[axis] >= 0)
+        return Error{fmt::format("\"{}\" cuts two factors; an axis cuts one", axisName)};
       strategy.factorOfAxis[axis] = factor;
     }
   }
@@ -93,6 +95,9 @@ Result<Strategy> parseArgumentPlan(const ArgumentPlan &argument, const Mesh &mes
       int axis = mesh.find(axisName);
       if (axis < 0)
         return Error{fmt::format("arguments[\"{}\"]: {}", argument.pattern, unknownAxis(axisName, mesh).message)};
+      if (strategy.factorOfAxis[axis] >= 0)
+        return Error{
+            fmt::format("arguments[\"{}\"]: \"{}\" cuts two dimensions; an axis cuts one", argument.pattern, axisName)};
       strategy.factorOfAxis[axis] = dims[d].empty() ? -1 : dims[d][0];
     }
   return strategy;

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 
-from support import CLUSTERS, KERF, KerfTest, file_of, kerf, main
+from support import CLUSTERS, KERF, ROOT, KerfTest, file_of, kerf, main
 
 GPT = {"model_type": "gpt2", "n_layer": 8, "n_embd": 1024, "n_head": 16, "n_inner": 4096, "vocab_size": 8192, "n_positions": 256}
 CLUSTER = os.path.join(CLUSTERS, "dgx-a100.json")
@@ -182,9 +182,29 @@ class WholePlan(KerfTest):
         self.assertEqual(self.simulate(plan)["step_seconds"], plan["predicted"]["step_seconds"])
         without = self.plan("--ranks", 8, "--constraints", self.write("pins.json", {"kerf": 1, "mesh": {"model": 4}}))
         self.assertGreater(plan["predicted"]["step_seconds"], without["predicted"]["step_seconds"])
+        # An axis that a mesh does not have cuts nothing there.
+        cut = {"kerf": 1, "ops": {"transformer.h.*.mlp.c_fc/dot_general": {"strategy": {"n": ["model"]}}}}
+        self.assertEqual(self.plan("--ranks", 8, "--constraints", self.write("pins.json", cut))["ops"], cut["ops"])
         pins = self.write("pins.json", {"kerf": 1, "ops": {"foo": {"strategy": {}}}})
         self.refuse(1, ["foo", "no op"], "plan", self.path("config.json"), "--cluster", CLUSTER, *JOB, "--global-batch", 32, "--ranks", 8,
                     "--constraints", pins)
+
+    def test_equal_sizes_of_batch_and_sequence(self):
+        folder = os.path.join(ROOT, "test", "models", "families")
+        for family in ("t5", "bert"):
+            self.succeed("plan", os.path.join(folder, family, "config.json"), "--cluster", CLUSTER, "--ranks", 2, "--sequence", 8, "--global-batch", 8)
+
+    def test_what_if_ranks_is_of_the_whole_cluster(self):
+        path = self.written("plan.json", "--ranks", 2)
+        twice = json.loads(self.succeed("explain", path, "--what-if", "ranks*2", "--json").stdout)
+        self.assertEqual(twice["step_seconds"], self.plan("--ranks", 4)["predicted"]["step_seconds"])
+
+    def test_from_takes_decisions_only(self):
+        pins = self.write("pins.json", {"kerf": 1, "gradient_dtype": "bf16", "mesh": {"data": 4}})
+        path = self.written("plan.json", "--ranks", 4, "--constraints", pins)
+        again = self.plan("--ranks", 4, "--from", path)
+        self.assertEqual(again["gradient_dtype"], "f32")
+        self.assertEqual(again["predicted"]["step_seconds"], self.plan("--ranks", 4)["predicted"]["step_seconds"])
 
     def test_modes(self):
         plan = self.plan("--ranks", 4, "--mode", "data")

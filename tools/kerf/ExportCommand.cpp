@@ -53,7 +53,12 @@ struct ExportCommand {
     std::string whole = sha256(kerf::toJson(machine)), used = whole;
     if (auto first = firstRanks(machine, given.mesh().ranks()))
       used = sha256(kerf::toJson(*first));
-    if (!cluster.empty() && !given.clusterHash.empty() && given.clusterHash != whole && given.clusterHash != used)
+    bool ofJob = false; // a whole plan may use fewer ranks than it was made for
+    if (given.others.contains("job") && given.others["job"].is_object() && given.others["job"].contains("cluster"))
+      if (auto saved = parseCluster(given.others["job"]["cluster"].dump(), plan); saved)
+        ofJob = kerf::toJson(*saved) == kerf::toJson(machine);
+    if (!ofJob && !cluster.empty() && !given.clusterHash.empty() && given.clusterHash != whole &&
+        given.clusterHash != used)
       return Error{fmt::format("{} was made for another cluster: its inputs.cluster_sha256 is {:.16}..., that of {} is "
                                "{:.16}...; plan again",
                                plan, given.clusterHash, machine.name, whole)};

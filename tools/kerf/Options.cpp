@@ -104,7 +104,7 @@ void PlanFlags::addTo(CLI::App &command) {
       ->capture_default_str();
   command.add_option("--budget", budgetSeconds,
                      "search effort, in seconds of a 2020s core; the answer does not depend on this machine's speed");
-  command.add_option("--top", top, "runners-up in the report")->capture_default_str();
+  command.add_option("--top", top, "runners-up in the report")->check(CLI::Range(0, 1000))->capture_default_str();
 }
 
 Result<Cluster> PlanFlags::toCluster() const {

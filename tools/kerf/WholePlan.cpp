@@ -77,6 +77,10 @@ Result<WholeJob> makeJob(mlir::MLIRContext &context, const ModelFlags &model, co
   options.search.memoryLimitBytes = given->memoryLimitBytes;
   if (Status status = applyMode(flags, options.search.constraints); !status)
     return status.error();
+  if (int64_t pinned = options.search.constraints.globalBatch;
+      pinned && model.globalBatch && pinned != model.globalBatch)
+    return Error{fmt::format("{}: global_batch is {}, --global-batch is {}; drop one of them", given->constraintsFile,
+                             pinned, model.globalBatch)};
   if (flags.budgetSeconds > 0)
     options.search.seconds = flags.budgetSeconds;
   if (!flags.from.empty()) {
@@ -102,6 +106,11 @@ void tell(const std::string &what) { fmt::print(stderr, "searching: {}\n", what)
 
 int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFlags &plan, const Cluster &cluster,
                  const WholePlanFlags &flags) {
+  for (const std::string &argument : jobArguments(command)) { // the plan will hold them
+    std::string text = Json(argument).dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (Json::parse(text).get<std::string>() != argument)
+      return fail({"an argument is not UTF-8, which a plan.json cannot hold; rename the file"});
+  }
   auto context = createContext();
   auto job = makeJob(*context, model, plan, cluster, std::nullopt);
   if (!job)
@@ -123,8 +132,11 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFla
 
   Plan best = found->plans.front().plan;
   best.clusterHash = sha256(toJson(cluster));
+  auto whole = plan.cluster.empty() ? Result<Cluster>(cluster) : readCluster(plan.cluster);
+  if (!whole)
+    return fail(whole.error());
   best.others["job"] = {{"arguments", jobArguments(command)},
-                        {"cluster", Json::parse(toJson(cluster))},
+                        {"cluster", Json::parse(toJson(*whole))},
                         {"constraints", Json::parse(toJson(job->search.constraints))}};
   std::string text = toJson(best), told = toText(*found, model.model, cluster);
   if (job->search.from) {
@@ -169,7 +181,7 @@ bool isWhole(const Plan &plan) { return plan.others.contains("job"); }
 namespace {
 
 /// "infiniband.bandwidth*2", "level.infiniband.bandwidth*2", "ranks*2", "global_batch/2".
-Status change(const std::string &whatIf, Cluster &cluster, ModelFlags &model, Plan &constraints) {
+Status change(const std::string &whatIf, Cluster &cluster, ModelFlags &model, PlanFlags &flags, Plan &constraints) {
   size_t at = whatIf.find_last_of("*/");
   std::string name = whatIf.substr(0, at == std::string::npos ? 0 : at);
   double factor = 0;
@@ -202,18 +214,21 @@ Status change(const std::string &whatIf, Cluster &cluster, ModelFlags &model, Pl
     return ok();
   }
   if (name == "ranks") {
-    auto ranks = whole(cluster.ranks());
+    auto ranks = whole(flags.ranks ? flags.ranks : cluster.ranks());
     if (!ranks)
       return ranks.error();
-    Level &outermost = cluster.levels.back();
+    Level &outermost = cluster.levels.back(); // more units where the cluster is too small
     int64_t each = cluster.devicesPerUnit(cluster.levels.size() - 1) / outermost.size;
     outermost.size = std::max(outermost.size, (*ranks + each - 1) / each);
     cluster.usedRanks = each * outermost.size;
-    auto part = firstRanks(cluster, *ranks);
-    if (!part)
-      return part.error();
-    cluster = std::move(*part);
+    flags.ranks = *ranks;
     return ok();
+  }
+  if (name == "device.memory") {
+    if (factor > 1e6 || factor < 1e-6)
+      return Error{
+          fmt::format("--what-if {}: {} times the memory of a device; give a factor from 1e-6 to 1e6", whatIf, factor)};
+    flags.memory = std::llround(static_cast<double>(flags.memory) * factor); // 0: the device's
   }
   if (scaleQuantity(cluster, name, factor))
     return ok();
@@ -254,9 +269,12 @@ Result<WholeJob> savedJob(mlir::MLIRContext &context, const std::string &file, c
   if (!constraints)
     return constraints.error();
   for (const std::string &one : whatIf)
-    if (Status status = change(one, *cluster, model, *constraints); !status)
+    if (Status status = change(one, *cluster, model, flags, *constraints); !status)
       return status.error();
-  return makeJob(context, model, flags, *cluster, *constraints);
+  auto used = firstRanks(*cluster, flags.mode == "stand-alone" ? 1 : flags.ranks ? flags.ranks : cluster->ranks());
+  if (!used)
+    return used.error();
+  return makeJob(context, model, flags, *used, *constraints);
 }
 
 int answerWhatIf(const std::string &file, const Plan &plan, WholeJob job, const std::vector<std::string> &whatIf,
@@ -297,6 +315,8 @@ int answerWhatIf(const std::string &file, const Plan &plan, WholeJob job, const 
 
 int explainWhole(const std::string &file, const Plan &plan, const std::string &otherFile,
                  const std::optional<Plan> &other, const std::vector<std::string> &whatIf, bool json) {
+  if (other && !whatIf.empty())
+    return fail({"--what-if asks about one plan, two are given; drop one of them"});
   auto context = createContext();
   auto job = savedJob(*context, file, plan, whatIf);
   if (!job)

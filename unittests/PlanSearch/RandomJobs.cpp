@@ -154,7 +154,7 @@ RandomJob randomJob(uint64_t seed) {
     given.schedule.name = "interleaved";
     break;
   case 3:
-    given.overlap = std::vector<std::string>{"tensor"};
+    given.overlap = std::vector<std::string>{seed % 2 ? "tensor" : "stage"};
     break;
   case 4:
     given.microbatch = 1;

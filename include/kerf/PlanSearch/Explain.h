@@ -27,7 +27,8 @@ struct Flip {
 
 struct Alternative {
   std::string key;               // one of kDecisions
-  std::optional<FoundPlan> plan; // the best found that decides otherwise; none: none fits, or the decision is pinned
+  std::optional<FoundPlan> plan; // the best found that decides otherwise
+  std::string none;              // why there is no such plan
   bool proven = false;           // that none is faster
   std::vector<Flip> flips;       // the nearest to 1 first
 };
@@ -35,9 +36,11 @@ struct Alternative {
 struct Explanation {
   std::vector<Sensitivity> sensitivities; // the strongest first
   size_t fullestStage = 0;                // the one with the least memory to spare
-  /// What the best plan would take with 10 % more memory on every device, and with 10 % less; none: nothing fits.
+  /// What the best plan would take with 10 % more memory on every device, and with 10 % less; none: nothing found.
   std::optional<FoundPlan> moreMemory, lessMemory;
-  std::vector<Alternative> alternatives; // in the order of kDecisions, without those that cannot be otherwise
+  /// In the order of kDecisions, without those that cannot be otherwise; only the first ones where the search was
+  /// stopped.
+  std::vector<Alternative> alternatives;
 };
 
 inline constexpr double kMemoryStep = 0.1;

@@ -34,12 +34,16 @@ enum class ContextStyle {
 /// What suits none of this is left whole. For buildProblem.
 StrategyRank megatronLayout(mlir::ModuleOp module, const Mesh &mesh, SequenceParallel sequenceParallel);
 
-/// The strategies of a solved problem by what they are of: the number of the value that the node decides in the module,
-/// and whether the node is that value as its users see it.
-using DecidedLayout = std::map<std::pair<int, bool>, Strategy>;
+struct DecidedLayout {
+  /// Of the module: its ops in order, and which values they take. Sizes do not count.
+  size_t structure = 0;
+  /// The strategies of a solved problem by what they are of: the number of the value that the node decides in the
+  /// module, and whether the node is that value as its users see it.
+  std::map<std::pair<int, bool>, Strategy> strategies;
+};
 DecidedLayout decidedLayout(mlir::ModuleOp module, const Placement &placement, const std::vector<int> &choice);
-/// The same for a module that differs in the size of its batch only.
-DecidedStrategy followLayout(mlir::ModuleOp module, DecidedLayout decided);
+/// The same for a module of the same structure, which differs in the size of its batch; null for any other.
+DecidedStrategy followLayout(mlir::ModuleOp module, const DecidedLayout &decided);
 
 /// The `ops` and `arguments` of a plan, which name the plan's axes, on the mesh of one layout: "model" is all its
 /// parts, an axis that the mesh lacks cuts nothing. Errors: "data" on anything but the batch; "stage", or no axis.
