@@ -121,4 +121,14 @@ std::string orderText(const View &view) {
   return fmt::format("{}", fmt::join(axes, ", "));
 }
 
+void writeMegatronSends(const View &view, Draft &out) {
+  if (view.pipeline == 1 || view.tensor == 1)
+    return out.idle("no ranks of model that hold the same activations send to another stage");
+  if (view.sequenceParallel)
+    return out.expressed("each rank of model sends its share of the sequence");
+  if (view.plan.stageSends == "whole")
+    return out.expressed("each rank of model sends the whole activations, the default");
+  out.differs("without sequence parallelism each rank of model sends the whole activations");
+}
+
 } // namespace kerf::exporting

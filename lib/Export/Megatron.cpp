@@ -185,16 +185,6 @@ void writeGathers(const View &view, Draft &out) {
   out.differs("Megatron FSDP gathers layer by layer, not tensor by tensor");
 }
 
-void writeSends(const View &view, Draft &out) {
-  if (view.pipeline == 1 || view.tensor == 1)
-    return out.idle("no ranks of model that hold the same activations send to another stage");
-  if (view.sequenceParallel)
-    return out.expressed("each rank of model sends its share of the sequence");
-  if (view.plan.stageSends == "whole")
-    return out.expressed("each rank of model sends the whole activations, the default");
-  out.differs("without sequence parallelism each rank of model sends the whole activations");
-}
-
 void writeDtype(const View &view, Draft &out) {
   const std::string &dtype = view.in.job.dtype;
   if (dtype == "bf16" || dtype == "f8")
@@ -243,7 +233,7 @@ Table executionTable() {
       {"context_style", writeContextStyle},
       {"gradient_accumulation", writeAccumulation},
       {"parameter_gathers", writeGathers},
-      {"stage_sends", writeSends},
+      {"stage_sends", writeMegatronSends},
       {"dtype", writeDtype},
   };
 }

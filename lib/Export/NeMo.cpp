@@ -196,16 +196,6 @@ void writeGathers(const View &view, Draft &out) {
   out.differs("FSDP gathers layer by layer, not tensor by tensor");
 }
 
-void writeSends(const View &view, Draft &out) {
-  if (view.pipeline == 1 || view.tensor == 1)
-    return out.idle("no ranks of model that hold the same activations send to another stage");
-  if (view.sequenceParallel)
-    return out.expressed("each rank of model sends its share of the sequence");
-  if (view.plan.stageSends == "whole")
-    return out.expressed("each rank of model sends the whole activations");
-  out.differs("without sequence parallelism each rank of model sends the whole activations");
-}
-
 void writeDtype(const View &view, Draft &out) {
   const std::string &dtype = view.in.job.dtype;
   bool b16 = dtype == "bf16" || dtype == "f8";
@@ -363,7 +353,7 @@ Table executionTable() {
            out.differs("FSDP runs without the fusion: a kernel adds");
        }},
       {"parameter_gathers", writeGathers},
-      {"stage_sends", writeSends},
+      {"stage_sends", writeMegatronSends},
       {"dtype", writeDtype},
       {"optimizer.kind", writeOptimizer},
       {"optimizer.beta1",

@@ -78,6 +78,8 @@ void noteMixedRecompute(const View &view, Draft &out);
 void noteMixedSharding(const View &view, Draft &out);
 /// The model is not one that pretrain_gpt.py or its like trains.
 void noteTask(const View &view, Draft &out);
+/// Messages between stages in Megatron-LM, on which NeMo stands.
+void writeMegatronSends(const View &view, Draft &out);
 std::string orderText(const View &view);
 
 /// Every key that is set, with its value: "mesh.data", "model.layers", "optimizer.kind", "dtype".
