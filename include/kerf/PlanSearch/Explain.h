@@ -43,7 +43,7 @@ struct Explanation {
   std::vector<Alternative> alternatives;
 };
 
-inline constexpr double kMemoryStep = 0.1;
+inline constexpr double kMemoryStep = 0.1; // share of every device's memory that is added, and taken away
 
 /// `plan` is one that searchPlans found with these arguments. Each question is a search of its own over a fraction of
 /// the budget; `begun` is told which.
