@@ -4,6 +4,7 @@
 // `readProgram`.
 #include "Readers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
@@ -41,7 +42,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kKinds[] = {"parameter", "buffer", "constant", "state", "input", "learning_rate", "step"};
 constexpr ReduceKind kReduceKinds[] = {ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min};
 constexpr std::string_view kReduceNames[] = {"sum", "max", "min"};
-constexpr int kVersion = 1;
+constexpr std::string_view kPhases[] = {"prepare",        "forward",         "backward",
+                                        "input_gradient", "weight_gradient", "update"};
 
 //===-- writing
 //-------------------------------------------------------------------------------------------------------===//
@@ -95,6 +97,31 @@ Json toJson(const Arg &arg) {
     json["updated_by"] = arg.updatedBy;
   if (arg.trainable)
     json["trainable"] = true;
+  if (arg.stage >= 0)
+    json["stage"] = arg.stage;
+  return json;
+}
+
+Json toJson(const EntryResult &result) {
+  Json json = {{"name", result.name}, {"sharding", toJson(result.sharding)}, {"shape", result.shape}};
+  if (result.stage >= 0)
+    json["stage"] = result.stage;
+  return json;
+}
+
+Json toJson(const Task &task) {
+  Json json = {{"phase", toString(task.phase)}, {"stage", task.stage}};
+  if (task.chunk != 0)
+    json["chunk"] = task.chunk;
+  return json;
+}
+
+Json toJson(const ScheduleChoice &schedule) {
+  Json json = {{"name", schedule.name}};
+  if (!schedule.variant.empty())
+    json["variant"] = schedule.variant;
+  if (schedule.chunks != 1)
+    json["chunks"] = schedule.chunks;
   return json;
 }
 
@@ -104,6 +131,8 @@ Json toJson(const Instruction &instruction) {
     json["attrs"] = instruction.attrs;
   if (!instruction.name.empty())
     json["name"] = instruction.name;
+  if (instruction.task)
+    json["task"] = toJson(*instruction.task);
   return json;
 }
 
@@ -224,6 +253,12 @@ Sharding shardingFrom(const Json &json, std::string_view where) {
   fail(fmt::format("{}: unknown kind of reduction '{}'", where, kind));
 }
 
+/// The stage that holds an argument or result: -1 where none is named.
+int64_t stageFrom(const Json &json, std::string_view where) {
+  const Json *stage = optionalMember(json, "stage");
+  return stage ? integerFrom(*stage, where) : -1;
+}
+
 Arg argFrom(const Json &json, std::string_view where) {
   Arg arg;
   arg.name = stringFrom(member(json, "name", where), where);
@@ -241,7 +276,40 @@ Arg argFrom(const Json &json, std::string_view where) {
     arg.updatedBy = integerFrom<int>(*updatedBy, where);
   if (const Json *trainable = optionalMember(json, "trainable"))
     arg.trainable = trainable->is_boolean() && trainable->get<bool>();
+  arg.stage = stageFrom(json, where);
   return arg;
+}
+
+EntryResult resultFrom(const Json &json, std::string_view where) {
+  EntryResult result;
+  result.name = stringFrom(member(json, "name", where), where);
+  result.sharding = shardingFrom(member(json, "sharding", where), where);
+  result.shape = integersFrom<int64_t>(member(json, "shape", where), where);
+  result.stage = stageFrom(json, where);
+  return result;
+}
+
+Task taskFrom(const Json &json, std::string_view where) {
+  Task task;
+  std::string phase = stringFrom(member(json, "phase", where), where);
+  auto parsed = parsePhase(phase);
+  if (!parsed)
+    fail(fmt::format("{}: unknown phase '{}'; there are {}", where, phase, fmt::join(kPhases, ", ")));
+  task.phase = *parsed;
+  task.stage = integerFrom(member(json, "stage", where), where);
+  if (const Json *chunk = optionalMember(json, "chunk"))
+    task.chunk = integerFrom(*chunk, where);
+  return task;
+}
+
+ScheduleChoice scheduleFrom(const Json &json) {
+  ScheduleChoice schedule;
+  schedule.name = stringFrom(member(json, "name", "schedule"), "the schedule's name");
+  if (const Json *variant = optionalMember(json, "variant"))
+    schedule.variant = stringFrom(*variant, "the schedule's variant");
+  if (const Json *chunks = optionalMember(json, "chunks"))
+    schedule.chunks = integerFrom(*chunks, "the schedule's chunks");
+  return schedule;
 }
 
 Instruction instructionFrom(const Json &json, std::string_view where) {
@@ -255,6 +323,8 @@ Instruction instructionFrom(const Json &json, std::string_view where) {
     fail(fmt::format("{}: attrs is not an object", where));
   if (const Json *name = optionalMember(json, "name"))
     instruction.name = stringFrom(*name, where);
+  if (const Json *task = optionalMember(json, "task"))
+    instruction.task = taskFrom(*task, where);
   return instruction;
 }
 
@@ -283,16 +353,13 @@ Program programFrom(const Json &json) {
       fail("mesh: an axis is [name, size]");
     program.mesh.axes.push_back({stringFrom(axis[0], "mesh"), integerFrom(axis[1], "mesh")});
   }
+  if (const Json *schedule = optionalMember(json, "schedule"))
+    program.schedule = scheduleFrom(*schedule);
   program.entry = stringFrom(member(json, "entry", "the program"), "entry");
   for (const Json &arg : listFrom(member(json, "args", "the program"), "args"))
     program.args.push_back(argFrom(arg, fmt::format("argument {}", program.args.size())));
-  for (const Json &result : listFrom(member(json, "results", "the program"), "results")) {
-    std::string where = fmt::format("result {}", program.results.size());
-    EntryResult &entry = program.results.emplace_back();
-    entry.name = stringFrom(member(result, "name", where), where);
-    entry.sharding = shardingFrom(member(result, "sharding", where), where);
-    entry.shape = integersFrom<int64_t>(member(result, "shape", where), where);
-  }
+  for (const Json &result : listFrom(member(json, "results", "the program"), "results"))
+    program.results.push_back(resultFrom(result, fmt::format("result {}", program.results.size())));
   for (const Json &function : listFrom(member(json, "functions", "the program"), "functions"))
     program.functions.push_back(functionFrom(function, fmt::format("function {}", program.functions.size())));
   if (const Json *info = optionalMember(json, "info"))
@@ -302,6 +369,12 @@ Program programFrom(const Json &json) {
 } // namespace
 
 std::string_view toString(ArgKind kind) { return kKinds[static_cast<size_t>(kind)]; }
+std::string_view toString(Phase phase) { return kPhases[static_cast<size_t>(phase)]; }
+
+std::optional<Phase> parsePhase(std::string_view text) {
+  auto found = std::find(std::begin(kPhases), std::end(kPhases), text);
+  return found == std::end(kPhases) ? std::nullopt : std::optional(Phase(found - std::begin(kPhases)));
+}
 
 std::optional<double> numberFrom(const Json &json) {
   if (json.is_number())
@@ -320,9 +393,6 @@ std::string writeProgram(const Program &program) {
   for (const MeshAxis &axis : program.mesh.axes)
     mesh.push_back({axis.name, axis.size});
   auto asLine = [](const auto &item) { return text(toJson(item)); };
-  auto resultLine = [](const EntryResult &result) {
-    return text({{"name", result.name}, {"sharding", toJson(result.sharding)}, {"shape", result.shape}});
-  };
   auto functionText = [&](const Function &function) {
     Json values = Json::array();
     for (const Value &value : function.values)
@@ -331,11 +401,12 @@ std::string writeProgram(const Program &program) {
                        text(function.name), text(function.args), text(function.results), text(values),
                        lines(function.body, "    ", asLine));
   };
-  return fmt::format("{{\"kerf_package\": {},\n \"mesh\": {},\n \"entry\": {},\n \"args\": {},\n \"results\": {},\n "
+  std::string schedule = program.schedule ? fmt::format("\"schedule\": {},\n ", text(toJson(*program.schedule))) : "";
+  return fmt::format("{{\"kerf_package\": {},\n \"mesh\": {},\n {}\"entry\": {},\n \"args\": {},\n \"results\": {},\n "
                      "\"functions\": {},\n "
                      "\"info\": {}}}\n",
-                     program.version, text(mesh), text(program.entry), lines(program.args, "  ", asLine),
-                     lines(program.results, "  ", resultLine), lines(program.functions, "  ", functionText),
+                     program.version, text(mesh), schedule, text(program.entry), lines(program.args, "  ", asLine),
+                     lines(program.results, "  ", asLine), lines(program.functions, "  ", functionText),
                      text(program.info));
 }
 

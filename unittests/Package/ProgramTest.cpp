@@ -63,6 +63,80 @@ TEST(Program, ReadsWhatItWrites) {
   EXPECT_FALSE(isCollective("wait"));
 }
 
+/// Two stages of one parameter each, three microbatches of two rows: x -> tanh(x * w0) -> loss = sum(y * w1).
+Program pipeline() {
+  Program program;
+  program.mesh.axes = {{"stage", 2}, {"data", 2}, {"microbatch", 3}};
+  program.schedule = {"zero-bubble", "h1", 1};
+  Value rows{DType::F32, {2, 4}}, weight{DType::F32, {4}}, scalar{DType::F32, {}};
+  Function main;
+  main.name = "main";
+  main.values = {rows, weight, weight, rows, rows, scalar, scalar};
+  main.args = {0, 1, 2};
+  main.results = {6};
+  Task forward0{Phase::Forward, 0, 0}, forward1{Phase::Forward, 1, 0};
+  nlohmann::ordered_json none = nlohmann::ordered_json::object();
+  main.body = {{"scale", {0, 1}, {3}, none, "layer.0", forward0},
+               {"transfer", {3}, {4}, {{"from", 0}, {"to", 1}}, "", forward0},
+               {"product", {4, 2}, {5}, none, "layer.1", forward1},
+               {"accumulate", {5}, {6}, none, "loss", forward1}};
+  program.functions = {main};
+  program.entry = "main";
+  Sharding batch = Sharding::replicated(2), whole = Sharding::replicated(1);
+  batch.dims[0] = {{{1, 1, 2}, {2, 1, 3}}, 2};
+  program.args = {{ArgKind::Input, "x", DType::F32, {12, 4}, {12, 4}, batch, -1, false, 0},
+                  {ArgKind::Parameter, "w0", DType::F32, {4}, {4}, whole, -1, true, 0},
+                  {ArgKind::Parameter, "w1", DType::F32, {4}, {4}, whole, -1, true, 1}};
+  program.results = {{"loss", Sharding::replicated(0), {}, 1}};
+  return program;
+}
+
+TEST(Program, ReadsTheScheduleThatItWrites) {
+  Program program = pipeline();
+  std::string text = writeProgram(program);
+  auto read = readProgram(text);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(writeProgram(*read), text);
+  EXPECT_EQ(read->schedule, program.schedule);
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(read->functions[0].body[i].task, program.functions[0].body[i].task) << i;
+  EXPECT_EQ(read->args[2].stage, 1);
+  EXPECT_EQ(read->results[0].stage, 1);
+  program.schedule = {"interleaved", "", 2};
+  program.functions[0].body[0].task->chunk = 1;
+  text = writeProgram(program);
+  EXPECT_NE(text.find(R"("schedule": {"name":"interleaved","chunks":2})"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("task":{"phase":"forward","stage":0,"chunk":1})"), std::string::npos) << text;
+  for (int phase = 0; phase < 6; ++phase)
+    EXPECT_EQ(parsePhase(toString(Phase(phase))), Phase(phase));
+  text.replace(text.find("\"phase\":\"forward\""), 17, "\"phase\":\"forwards\"");
+  auto damaged = readProgram(text);
+  ASSERT_FALSE(damaged);
+  EXPECT_NE(damaged.error().message.find("instruction 0: unknown phase 'forwards'; there are prepare, forward"),
+            std::string::npos)
+      << damaged.error().message;
+}
+
+TEST(Program, AMicrobatchIsNotARank) {
+  Program program = pipeline();
+  EXPECT_EQ(ranksOf(program), 4);
+  EXPECT_EQ(stagesOf(program), 2);
+  EXPECT_EQ(microbatchesOf(program), 3);
+  std::vector<int64_t> stages, others;
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    stages.push_back(stageOf(program, rank));
+    others.push_back(rankOnStage(program, rank, 1 - stages.back()));
+  }
+  EXPECT_EQ(stages, (std::vector<int64_t>{0, 0, 1, 1}));
+  EXPECT_EQ(others, (std::vector<int64_t>{2, 3, 0, 1}));
+  EXPECT_EQ(virtualRank(program, 3, 1), 10);
+  std::swap(program.mesh.axes[0], program.mesh.axes[1]); // data outermost
+  EXPECT_EQ(stageOf(program, 1), 1);
+  EXPECT_EQ(rankOnStage(program, 1, 0), 0);
+  EXPECT_EQ(ranksOf(sample()), 6);
+  EXPECT_EQ(stagesOf(sample()) * microbatchesOf(sample()), 1);
+}
+
 TEST(Program, EveryTruncationIsAMessage) {
   std::string text = writeProgram(sample());
   text.pop_back(); // the final newline may be missing
@@ -161,10 +235,10 @@ TEST(Program, NestedCallsCannotExplode) {
 
 TEST(Program, AnotherVersionIsRefused) {
   std::string text = writeProgram(sample());
-  text.replace(text.find("\"kerf_package\": 1"), 17, "\"kerf_package\": 2");
+  text.replace(text.find("\"kerf_package\": 2"), 17, "\"kerf_package\": 1");
   auto read = readProgram(text);
   ASSERT_FALSE(bool(read));
-  EXPECT_NE(read.error().message.find("version 2, this runtime reads version 1"), std::string::npos)
+  EXPECT_NE(read.error().message.find("version 1, this runtime reads version 2"), std::string::npos)
       << read.error().message;
 }
 

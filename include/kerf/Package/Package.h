@@ -26,14 +26,31 @@ struct Value {
   bool pending = false;
 };
 
+/// When an instruction of a step with a schedule runs: `Prepare` once at the step's start, `Update` once at its end,
+/// the others once for each microbatch. A schedule that splits the backward has `InputGradient` and `WeightGradient`,
+/// any other `Backward`.
+enum class Phase { Prepare, Forward, Backward, InputGradient, WeightGradient, Update };
+std::string_view toString(Phase phase); // "prepare", ..., "input_gradient", "weight_gradient", "update"
+std::optional<Phase> parsePhase(std::string_view text);
+bool isOnce(Phase phase); // Prepare and Update
+
+/// Where and when an instruction of the entry function runs. Those of one task run in the order of the body.
+struct Task {
+  Phase phase = Phase::Prepare;
+  int64_t stage = 0, chunk = 0;
+  auto operator<=>(const Task &) const = default;
+};
+
 /// One op of the device level: `op` is its name in the dialect ("dot_general", "all_reduce"), `attrs` its attributes
 /// under their names in the dialect (docs/operators.md); operands and results index the function's values. op ==
-/// "call": attrs.callee names a function. `name` is the user's node, for errors and traces.
+/// "call": attrs.callee names a function. `name` is the user's node, for errors and traces. `task`: in the entry
+/// function of a program with a schedule.
 struct Instruction {
   std::string op;
   std::vector<int> operands, results;
   nlohmann::ordered_json attrs = nlohmann::ordered_json::object();
   std::string name;
+  std::optional<Task> task = std::nullopt;
 };
 
 struct Function {
@@ -56,17 +73,33 @@ struct Arg {
   Sharding sharding;        // over Program::mesh; never partial
   int updatedBy = -1;       // the entry's result that replaces it after the step, or -1
   bool trainable = false;
+  int64_t stage = -1; // that holds it; -1: every stage that uses it
 };
 
 struct EntryResult {
-  std::string name;  // "loss", "gradient_norm_squared/NAME", or the name of the argument that it replaces
-  Sharding sharding; // never partial
-  Shape shape;       // global; may be left empty where the result replaces an argument, whose shape it has
+  std::string name;   // "loss", "gradient_norm_squared/NAME", or the name of the argument that it replaces
+  Sharding sharding;  // never partial
+  Shape shape;        // global; may be left empty where the result replaces an argument, whose shape it has
+  int64_t stage = -1; // that holds it; -1: every stage
 };
 
+/// The order of microbatches on stages, in the words of kerf/Schedule/Schedule.h.
+struct ScheduleChoice {
+  std::string name = "1f1b", variant;
+  int64_t chunks = 1;
+  bool operator==(const ScheduleChoice &) const = default;
+};
+
+/// Axes of the mesh with a meaning of their own: no tensor is cut by `stage`; `microbatch` is an axis in time, always
+/// the last. A program with either has a schedule.
+inline constexpr std::string_view kStageAxis = "stage", kMicrobatchAxis = "microbatch";
+
+inline constexpr int kVersion = 2;
+
 struct Program {
-  int version = 1;
-  Mesh mesh;
+  int version = kVersion;
+  Mesh mesh; // Mesh::ranks() counts microbatches too: see ranksOf
+  std::optional<ScheduleChoice> schedule;
   std::vector<Function> functions;
   std::string entry; // name of the function that is one training step
   std::vector<Arg> args;
@@ -76,8 +109,24 @@ struct Program {
   nlohmann::ordered_json info = nlohmann::ordered_json::object();
 };
 
+/// Ranks that run the program: the mesh without its microbatches.
+int64_t ranksOf(const Program &program);
+int64_t stagesOf(const Program &program);
+int64_t microbatchesOf(const Program &program);
+/// Coordinate of a rank (of ranksOf) on the axis `stage`.
+int64_t stageOf(const Program &program, int64_t rank);
+/// The rank at the same place of stage `stage`.
+int64_t rankOnStage(const Program &program, int64_t rank, int64_t stage);
+/// The rank as kernels that ask for a position see it: one of the whole mesh, microbatches included.
+int64_t virtualRank(const Program &program, int64_t rank, int64_t microbatch);
+
 /// The ops that communicate: one operand, one result, and that is `pending`.
 bool isCollective(std::string_view op);
+
+/// Ops of the entry function of a program with a schedule alone. `transfer`: the value of stage attrs.from on stage
+/// attrs.to; its task is the sender's. `accumulate`: the sum of a microbatch's value over all microbatches, in the
+/// order in which the stage runs them, perhaps in a wider type.
+inline constexpr std::string_view kTransfer = "transfer", kAccumulate = "accumulate";
 
 /// Numbers in attributes: JSON has no infinities, so `writeProgram` writes "inf", "-inf" and "nan". Nothing where it is
 /// no number.

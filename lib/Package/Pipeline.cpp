@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks, stages and microbatches of a program's mesh.
+#include "kerf/Package/Package.h"
+
+namespace kerf::package {
+
+namespace {
+int64_t sizeOf(const Mesh &mesh, std::string_view axis) {
+  int index = mesh.find(axis);
+  return index < 0 ? 1 : mesh.axes[size_t(index)].size;
+}
+} // namespace
+
+bool isOnce(Phase phase) { return phase == Phase::Prepare || phase == Phase::Update; }
+
+int64_t microbatchesOf(const Program &program) { return sizeOf(program.mesh, kMicrobatchAxis); }
+int64_t stagesOf(const Program &program) { return sizeOf(program.mesh, kStageAxis); }
+int64_t ranksOf(const Program &program) { return program.mesh.ranks() / microbatchesOf(program); }
+
+int64_t virtualRank(const Program &program, int64_t rank, int64_t microbatch) {
+  return rank * microbatchesOf(program) + microbatch;
+}
+
+int64_t stageOf(const Program &program, int64_t rank) {
+  int axis = program.mesh.find(kStageAxis);
+  return axis < 0 ? 0 : program.mesh.coordinate(virtualRank(program, rank, 0), axis);
+}
+
+int64_t rankOnStage(const Program &program, int64_t rank, int64_t stage) {
+  int axis = program.mesh.find(kStageAxis);
+  if (axis < 0)
+    return rank;
+  std::vector<AxisRef> refs = {wholeAxis(program.mesh, axis)};
+  return rankAt(program.mesh, refs, virtualRank(program, rank, 0), stage) / microbatchesOf(program);
+}
+
+} // namespace kerf::package
