@@ -2,6 +2,7 @@
 #include "MemoryPlan.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 namespace kerf::runtime {
@@ -10,6 +11,82 @@ namespace {
 int64_t aligned(int64_t bytes, int64_t alignment) {
   return (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
 }
+
+/// Bytes from `begin` to before `end` of the arena.
+struct Range {
+  int64_t begin = 0, end = 0;
+};
+
+/// Ranges by offset, none touching the next.
+using Ranges = std::vector<Range>;
+
+void unite(Ranges &ranges, Range range) {
+  auto first = std::lower_bound(ranges.begin(), ranges.end(), range.begin,
+                                [](const Range &other, int64_t offset) { return other.end < offset; });
+  auto last = first;
+  for (; last != ranges.end() && last->begin <= range.end; ++last)
+    range = {std::min(range.begin, last->begin), std::max(range.end, last->end)};
+  if (first == last) {
+    ranges.insert(first, range);
+    return;
+  }
+  *first = range;
+  ranges.erase(first + 1, last);
+}
+
+/// Which bytes are taken while, as a segment tree over the positions of the step: node n has the children 2n and 2n
+/// + 1. A plan that packs well leaves few gaps, so that what a node knows is short however many buffers it stands for.
+class Occupied {
+public:
+  explicit Occupied(int64_t positions)
+      : leaves(int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(positions, 1))))), nodes(size_t(2 * leaves)) {}
+
+  /// From position `begin` to `end`, both included.
+  void add(int64_t begin, int64_t end, Range range) { add(1, 0, leaves, begin, end + 1, range); }
+  /// What is taken at any of the positions, by offset; may overlap.
+  const Ranges &during(int64_t begin, int64_t end) {
+    found.clear();
+    collect(1, 0, leaves, begin, end + 1);
+    std::sort(found.begin(), found.end(), [](const Range &a, const Range &b) { return a.begin < b.begin; });
+    return found;
+  }
+
+private:
+  struct Node {
+    Ranges always; // taken at every position of the node, and not told by a node above
+    Ranges ever;   // taken at one of its positions at least, likewise
+  };
+
+  void add(size_t node, int64_t low, int64_t high, int64_t begin, int64_t end, Range range) {
+    if (end <= low || high <= begin)
+      return;
+    unite(nodes[node].ever, range);
+    if (begin <= low && high <= end) {
+      unite(nodes[node].always, range);
+      return;
+    }
+    int64_t middle = (low + high) / 2;
+    add(2 * node, low, middle, begin, end, range);
+    add(2 * node + 1, middle, high, begin, end, range);
+  }
+
+  void collect(size_t node, int64_t low, int64_t high, int64_t begin, int64_t end) {
+    if (end <= low || high <= begin || nodes[node].ever.empty())
+      return;
+    bool whole = begin <= low && high <= end;
+    const Ranges &here = whole ? nodes[node].ever : nodes[node].always;
+    found.insert(found.end(), here.begin(), here.end());
+    if (whole)
+      return;
+    int64_t middle = (low + high) / 2;
+    collect(2 * node, low, middle, begin, end);
+    collect(2 * node + 1, middle, high, begin, end);
+  }
+
+  int64_t leaves;
+  std::vector<Node> nodes;
+  Ranges found;
+};
 } // namespace
 
 Placement placeBuffers(std::span<const Lifetime> buffers, int64_t alignment) {
@@ -17,29 +94,24 @@ Placement placeBuffers(std::span<const Lifetime> buffers, int64_t alignment) {
   std::iota(order.begin(), order.end(), size_t(0));
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
 
-  struct Placed {
-    int64_t offset, top, begin, end;
-  };
-  std::vector<Placed> placed; // by offset
+  int64_t positions = 0;
+  for (const Lifetime &buffer : buffers)
+    positions = std::max(positions, buffer.end + 1);
+  Occupied occupied(positions);
   Placement placement{std::vector<int64_t>(buffers.size()), 0};
   for (size_t index : order) {
     const Lifetime &buffer = buffers[index];
     int64_t bytes = aligned(buffer.bytes, alignment), top = 0, best = -1, bestGap = 0;
-    for (const Placed &other : placed) {
-      if (other.end < buffer.begin || buffer.end < other.begin)
-        continue;
-      int64_t gap = other.offset - top;
+    for (const Range &taken : occupied.during(buffer.begin, buffer.end)) {
+      int64_t gap = taken.begin - top;
       if (gap >= bytes && (best < 0 || gap < bestGap))
         best = top, bestGap = gap;
-      top = std::max(top, other.top);
+      top = std::max(top, taken.end);
     }
     int64_t offset = best >= 0 ? best : top;
     placement.offsets[index] = offset;
     placement.bytes = std::max(placement.bytes, offset + bytes);
-    Placed entry{offset, offset + bytes, buffer.begin, buffer.end};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
-                                   [](const Placed &a, const Placed &b) { return a.offset < b.offset; }),
-                  entry);
+    occupied.add(buffer.begin, buffer.end, {offset, offset + bytes});
   }
   return placement;
 }

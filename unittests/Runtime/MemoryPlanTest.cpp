@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <numeric>
 #include <random>
 
 namespace kerf::runtime {
@@ -33,6 +34,47 @@ TEST(MemoryPlan, NeverOverlapsLiveBuffers) {
         ASSERT_TRUE(!together || apart) << "seed " << kSeed << ", trial " << trial << ": buffers " << a << " and " << b;
       }
     }
+  }
+}
+
+/// The definition: each buffer beside all that are alive with it.
+std::vector<int64_t> placedOneByOne(const std::vector<Lifetime> &buffers, int64_t alignment) {
+  std::vector<size_t> order(buffers.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  auto sizeOf = [&](size_t i) {
+    return (std::max<int64_t>(buffers[i].bytes, 1) + alignment - 1) / alignment * alignment;
+  };
+  std::vector<int64_t> offsets(buffers.size(), 0);
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Lifetime &buffer = buffers[order[i]];
+    std::vector<std::pair<int64_t, int64_t>> taken;
+    for (size_t j = 0; j < i; ++j)
+      if (buffers[order[j]].begin <= buffer.end && buffer.begin <= buffers[order[j]].end)
+        taken.emplace_back(offsets[order[j]], offsets[order[j]] + sizeOf(order[j]));
+    std::sort(taken.begin(), taken.end());
+    int64_t top = 0, best = -1, bestGap = 0;
+    for (auto [begin, end] : taken) {
+      if (begin - top >= sizeOf(order[i]) && (best < 0 || begin - top < bestGap))
+        best = top, bestGap = begin - top;
+      top = std::max(top, end);
+    }
+    offsets[order[i]] = best >= 0 ? best : top;
+  }
+  return offsets;
+}
+
+TEST(MemoryPlan, IsTheTightestGapOneByOne) {
+  constexpr uint32_t kSeed = 6;
+  std::mt19937 random(kSeed);
+  for (int trial = 0; trial < 500; ++trial) {
+    std::vector<Lifetime> buffers;
+    for (size_t count = 1 + random() % 120; buffers.size() < count;) {
+      int64_t begin = random() % 70, length = random() % (random() % 4 ? 6 : 60);
+      buffers.push_back({int64_t(random() % 900), begin, begin + length});
+    }
+    ASSERT_EQ(placeBuffers(buffers, 64).offsets, placedOneByOne(buffers, 64))
+        << "seed " << kSeed << ", trial " << trial;
   }
 }
 
