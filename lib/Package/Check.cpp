@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // checkProgram: everything that the executor relies on, so that a damaged or hand-edited program is a message and not a
 // crash.
+#include "CheckPipeline.h"
 #include "Readers.h"
 
 #include <algorithm>
@@ -34,7 +35,7 @@ Status checkMesh(const Mesh &mesh) {
     if (axis.size < 1 || axis.size > kMostRanks || ranks * axis.size > kMostRanks)
       return Error{fmt::format("the mesh's axis '{}' of size {} makes fewer than 1 or more than {} ranks", axis.name,
                                axis.size, kMostRanks)};
-    ranks *= axis.size;
+    ranks *= axis.name == kMicrobatchAxis ? 1 : axis.size;
   }
   return ok();
 }
@@ -97,7 +98,8 @@ private:
     if (instruction.op == "call")
       return checkCall(instruction);
     bool collective = isCollective(instruction.op), wait = instruction.op == "wait";
-    if ((collective || wait) && (instruction.operands.size() != 1 || instruction.results.size() != 1))
+    bool oneOfOne = collective || wait || instruction.op == kTransfer || instruction.op == kAccumulate;
+    if (oneOfOne && (instruction.operands.size() != 1 || instruction.results.size() != 1))
       return Error{fmt::format("it takes one operand and gives one result, here {} and {}", instruction.operands.size(),
                                instruction.results.size())};
     for (int operand : instruction.operands)
@@ -155,7 +157,7 @@ private:
   std::vector<bool> defined;
 };
 
-/// Counts the instructions of the entry with its calls expanded; fails on recursion.
+/// Counts the instructions of the entry with its calls expanded, in every microbatch; fails on recursion.
 class CallCheck {
 public:
   CallCheck(const Program &program, const std::map<std::string_view, int> &functions)
@@ -193,6 +195,10 @@ public:
         return Error{fmt::format("program: its calls expand to more than {} instructions", kMostInstructions)};
       ++next;
     }
+    int64_t entry = count[size_t(functions.at(program.entry))], microbatches = microbatchesOf(program);
+    if (entry > kMostInstructions / microbatches)
+      return Error{fmt::format("program: {} instructions in {} microbatches are more than {}", entry, microbatches,
+                               kMostInstructions)};
     return ok();
   }
 
@@ -289,6 +295,8 @@ bool isCollective(std::string_view op) {
 Status checkProgram(const Program &program) {
   if (Status status = checkMesh(program.mesh); !status)
     return status;
+  if (Status status = checkSchedule(program); !status)
+    return status;
   std::map<std::string_view, int> functions;
   for (size_t f = 0; f < program.functions.size(); ++f)
     if (!functions.emplace(program.functions[f].name, int(f)).second)
@@ -301,7 +309,10 @@ Status checkProgram(const Program &program) {
       return status;
   if (Status status = CallCheck(program, functions).run(); !status)
     return status;
-  return checkEntry(program, program.functions[size_t(entry->second)]);
+  const Function &step = program.functions[size_t(entry->second)];
+  if (Status status = checkEntry(program, step); !status)
+    return status;
+  return checkPipeline(program, step);
 }
 
 } // namespace kerf::package

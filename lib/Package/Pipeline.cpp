@@ -30,8 +30,8 @@ int64_t rankOnStage(const Program &program, int64_t rank, int64_t stage) {
   int axis = program.mesh.find(kStageAxis);
   if (axis < 0)
     return rank;
-  std::vector<AxisRef> refs = {wholeAxis(program.mesh, axis)};
-  return rankAt(program.mesh, refs, virtualRank(program, rank, 0), stage) / microbatchesOf(program);
+  AxisRef ref = wholeAxis(program.mesh, axis);
+  return rankAt(program.mesh, std::span(&ref, 1), virtualRank(program, rank, 0), stage) / microbatchesOf(program);
 }
 
 } // namespace kerf::package

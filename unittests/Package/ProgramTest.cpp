@@ -103,7 +103,8 @@ TEST(Program, ReadsTheScheduleThatItWrites) {
   EXPECT_EQ(read->args[2].stage, 1);
   EXPECT_EQ(read->results[0].stage, 1);
   program.schedule = {"interleaved", "", 2};
-  program.functions[0].body[0].task->chunk = 1;
+  for (Instruction &instruction : program.functions[0].body)
+    instruction.task->chunk = 1;
   text = writeProgram(program);
   EXPECT_NE(text.find(R"("schedule": {"name":"interleaved","chunks":2})"), std::string::npos) << text;
   EXPECT_NE(text.find(R"("task":{"phase":"forward","stage":0,"chunk":1})"), std::string::npos) << text;
@@ -214,6 +215,122 @@ TEST(Program, EveryInconsistencyIsNamed) {
     EXPECT_NE(status.error().message.find(row.message), std::string::npos)
         << row.message << " | " << status.error().message;
   }
+}
+
+TEST(Program, EveryWrongStageIsNamed) {
+  struct Row {
+    std::string message;
+    void (*damage)(Program &);
+  };
+  std::vector<Row> rows = {
+      {"'microbatch' is axis 1 of 3: it must be the last",
+       [](Program &p) { std::swap(p.mesh.axes[0], p.mesh.axes[2]); }},
+      {"but it has no schedule", [](Program &p) { p.schedule.reset(); }},
+      {"schedule \"9f9b\" is unknown", [](Program &p) { p.schedule->name = "9f9b"; }},
+      {"no variant \"h9\"", [](Program &p) { p.schedule->variant = "h9"; }},
+      {"schedule zero-bubble with 2 chunks", [](Program &p) { p.schedule->chunks = 2; }},
+      {"instruction 0 (scale of layer.0): it has no task", [](Program &p) { p.functions[0].body[0].task.reset(); }},
+      {"its task is on stage 2, but there are 2: 0 to 1", [](Program &p) { p.functions[0].body[0].task->stage = 2; }},
+      {"its task is of chunk 1, but forward has 1", [](Program &p) { p.functions[0].body[0].task->chunk = 1; }},
+      {"zero-bubble splits the backward", [](Program &p) { p.functions[0].body[0].task->phase = Phase::Backward; }},
+      {"1f1b does not split the backward",
+       [](Program &p) {
+         p.schedule = {"1f1b", "", 1};
+         p.functions[0].body[0].task->phase = Phase::InputGradient;
+       }},
+      {"value 3 is on stage 0, its task is on stage 1: transfer it",
+       [](Program &p) { p.functions[0].body[2].operands = {3, 2}; }},
+      {"value 6 is there in the phase update alone, its task is a forward",
+       [](Program &p) {
+         p.functions[0].values.push_back({DType::F32, {}});
+         p.functions[0].body.push_back(
+             {"negate", {6}, {7}, nlohmann::ordered_json::object(), "", Task{Phase::Forward, 1, 0}});
+       }},
+      {"value 5 is of one microbatch, its task is the update of the whole step: accumulate it",
+       [](Program &p) {
+         p.functions[0].values.push_back({DType::F32, {}});
+         p.functions[0].body.push_back(
+             {"negate", {5}, {7}, nlohmann::ordered_json::object(), "", Task{Phase::Update, 1, 0}});
+       }},
+      {"value 4 comes from weight_gradient of stage 0, chunk 0, which need not be done before forward of stage 1",
+       [](Program &p) {
+         p.functions[0].body[0].task->phase = p.functions[0].body[1].task->phase = Phase::WeightGradient;
+       }},
+      {"value 3 comes from forward of stage 0, chunk 1, which need not be done before forward of stage 0, chunk 0",
+       [](Program &p) {
+         p.schedule = {"interleaved", "", 2};
+         p.functions[0].body[0].task->chunk = 1;
+       }},
+      {"attribute from must be a stage, 0 to 1", [](Program &p) { p.functions[0].body[1].attrs.erase("from"); }},
+      {"attribute to must be a stage, 0 to 1", [](Program &p) { p.functions[0].body[1].attrs["to"] = 5; }},
+      {"from stage 1 to stage 0 in a task of stage 0",
+       [](Program &p) { p.functions[0].body[1].attrs = {{"from", 1}, {"to", 0}}; }},
+      {"from stage 0 to stage 0", [](Program &p) { p.functions[0].body[1].attrs["to"] = 0; }},
+      {"have different types", [](Program &p) { p.functions[0].values[4].dtype = DType::F64; }},
+      {"nobody uses what it sends", [](Program &p) { p.functions[0].body[2].operands = {2, 2}; }},
+      {"takes one operand and gives one result", [](Program &p) { p.functions[0].body[1].operands = {3, 3}; }},
+      {"it sums value 2 over the microbatches", [](Program &p) { p.functions[0].body[3].operands = {2}; }},
+      {"it sums f32 into i32", [](Program &p) { p.functions[0].values[6].dtype = DType::I32; }},
+      {"it sums f32 into bf16", [](Program &p) { p.functions[0].values[6].dtype = DType::BF16; }},
+      {"result 0 ('loss'): it is on stage 0, but its value is on stage 1", [](Program &p) { p.results[0].stage = 0; }},
+      {"it names no stage, but its value is on stage 1", [](Program &p) { p.results[0].stage = -1; }},
+      {"it is on stage 2, but there are 2", [](Program &p) { p.results[0].stage = 2; }},
+      {"it is of one microbatch: accumulate it", [](Program &p) { p.functions[0].results = {5}; }},
+      {"a parameter lives on one of the 2 stages", [](Program &p) { p.args[1].stage = -1; }},
+      {"argument 1 ('w0'): it is on stage 7, but there are 2", [](Program &p) { p.args[1].stage = 7; }},
+      {"it is cut by the axis 'stage'",
+       [](Program &p) {
+         p.args[1].sharding.dims[0] = {{{0, 1, 2}}, 2};
+         p.functions[0].values[1].shape = {2};
+       }},
+      {"it is cut by the axis 'microbatch', which only an input",
+       [](Program &p) {
+         p.args[1].sharding.dims[0] = {{{2, 1, 3}}, 2};
+         p.functions[0].values[1].shape = {2};
+       }},
+      {"must be the last of the axes that cut its dimension",
+       [](Program &p) { std::swap(p.args[0].sharding.dims[0].axes[0], p.args[0].sharding.dims[0].axes[1]); }},
+      {"it runs along the axis 'microbatch': ranks of different microbatches exchange values by accumulate alone",
+       [](Program &p) {
+         p.functions[0].values.push_back({DType::F32, {2, 4}, true});
+         p.functions[0].body.push_back(
+             {"all_reduce", {3}, {7}, {{"axes", {1, 1, 2, 2, 1, 3}}}, "", Task{Phase::Forward, 0, 0}});
+       }},
+      {"it runs along the axis 'stage'",
+       [](Program &p) {
+         p.functions[0].values.push_back({DType::F32, {2, 4}, true});
+         p.functions[0].body.push_back({"all_reduce", {3}, {7}, {{"axes", {0, 1, 2}}}, "", Task{Phase::Forward, 0, 0}});
+       }},
+      {"function 'layer': instruction 0 (tanh of h): it has a task",
+       [](Program &p) {
+         p.functions.push_back(sample().functions[0]);
+         p.functions[1].body[0].task = Task{};
+       }},
+      {"it can only be in the entry function of a program with a schedule",
+       [](Program &p) {
+         p.functions.push_back(sample().functions[0]);
+         p.functions[1].body[0].op = "accumulate";
+       }},
+      {"it is on stage 0, but result 1 that updates it is on stage 1",
+       [](Program &p) {
+         p.functions[0].results.push_back(2);
+         p.results.push_back({"w0", Sharding::replicated(1), {4}, 1});
+         p.args[1].updatedBy = 1;
+       }},
+  };
+  for (const Row &row : rows) {
+    Program program = pipeline();
+    row.damage(program);
+    Status status = checkProgram(program);
+    ASSERT_FALSE(bool(status)) << row.message;
+    EXPECT_NE(status.error().message.find(row.message), std::string::npos)
+        << row.message << " | " << status.error().message;
+  }
+  Program flat = sample();
+  flat.schedule = ScheduleChoice{};
+  Status status = checkProgram(flat);
+  ASSERT_FALSE(bool(status));
+  EXPECT_NE(status.error().message.find("its mesh has neither"), std::string::npos) << status.error().message;
 }
 
 TEST(Program, NestedCallsCannotExplode) {

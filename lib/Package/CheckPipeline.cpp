@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// What checkProgram asks of stages, microbatches and tasks: whatever passes can be unrolled in the order of its
+// schedule without a value that is used before it is there, and without stages that wait for each other.
+#include "CheckPipeline.h"
+#include "kerf/Schedule/Schedule.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace kerf::package {
+
+namespace {
+std::string text(const Task &task) {
+  return fmt::format("{} of stage {}, chunk {}", toString(task.phase), task.stage, task.chunk);
+}
+
+std::string place(size_t index, const Instruction &instruction) {
+  return fmt::format("instruction {} ({}{}{})", index, instruction.op, instruction.name.empty() ? "" : " of ",
+                     instruction.name);
+}
+
+bool isWider(DType from, DType to) {
+  auto floating = [](DType dtype) { return dtype <= DType::F16; };
+  return floating(from) && floating(to) && bytesOf(from) < bytesOf(to);
+}
+
+/// Which of the mesh's axes have a meaning of their own; -1 where there is none.
+struct SpecialAxes {
+  explicit SpecialAxes(const Mesh &mesh) : stage(mesh.find(kStageAxis)), microbatch(mesh.find(kMicrobatchAxis)) {}
+  int stage, microbatch;
+};
+
+/// A collective runs between the ranks of one stage in one microbatch.
+Status checkCollectiveAxes(const Mesh &mesh, const SpecialAxes &special, const Instruction &instruction) {
+  auto axes = instruction.attrs.find("axes");
+  if (axes == instruction.attrs.end() || !axes->is_array())
+    return ok(); // refused when it is bound
+  for (size_t i = 0; i < axes->size(); i += 3)
+    for (int axis : {special.stage, special.microbatch})
+      if (axis >= 0 && (*axes)[i] == axis)
+        return Error{fmt::format("it runs along the axis '{}': ranks of different {} exchange values by {} alone",
+                                 mesh.axes[size_t(axis)].name, axis == special.stage ? "stages" : "microbatches",
+                                 axis == special.stage ? kTransfer : kAccumulate)};
+  return ok();
+}
+
+class PipelineCheck {
+public:
+  PipelineCheck(const Program &program, const Function &entry)
+      : program(program), entry(entry), special(program.mesh), stages(stagesOf(program)), values(entry.values.size()) {}
+
+  Status run() {
+    for (const Function &function : program.functions)
+      for (size_t i = 0; i < function.body.size(); ++i)
+        if (Status status = checkPlace(function, function.body[i]); !status)
+          return fail(function, i, status);
+    for (size_t i = 0; i < program.args.size(); ++i)
+      if (Status status = checkArg(program.args[i], values[size_t(entry.args[i])]); !status)
+        return Error{fmt::format("program, argument {} ('{}'): {}", i, program.args[i].name, status.error().message)};
+    if (program.schedule)
+      for (size_t i = 0; i < entry.body.size(); ++i)
+        if (Status status = checkInstruction(entry.body[i]); !status)
+          return fail(entry, i, status);
+    for (size_t i = 0; i < program.results.size(); ++i)
+      if (Status status = checkResult(program.results[i], entry.results[i]); !status)
+        return Error{fmt::format("program, result {} ('{}'): {}", i, program.results[i].name, status.error().message)};
+    for (size_t i = 0; i < entry.body.size(); ++i)
+      if (entry.body[i].op == kTransfer && !values[size_t(entry.body[i].results[0])].used)
+        return fail(entry, i, Error{"nobody uses what it sends: remove it"});
+    return checkUpdates();
+  }
+
+private:
+  /// Where a value of the entry function is, and when.
+  struct Known {
+    int64_t stage = -1;        // -1: on every stage
+    bool ofMicrobatch = false; // one in each microbatch
+    bool fromUpdate = false;   // there at the end of the step alone
+    std::optional<Task> task;  // that makes it
+    bool used = false;
+  };
+
+  Error fail(const Function &function, size_t index, const Status &status) const {
+    return {fmt::format("program, function '{}': {}: {}", function.name, place(index, function.body[index]),
+                        status.error().message)};
+  }
+
+  /// What belongs into the entry function of a program with a schedule, and nowhere else.
+  Status checkPlace(const Function &function, const Instruction &instruction) const {
+    if (isCollective(instruction.op))
+      if (Status status = checkCollectiveAxes(program.mesh, special, instruction); !status)
+        return status;
+    bool scheduled = program.schedule && &function == &entry;
+    if (!scheduled && instruction.task)
+      return Error{"it has a task, which only instructions of the entry function of a program with a schedule have"};
+    if (!scheduled && (instruction.op == kTransfer || instruction.op == kAccumulate))
+      return Error{"it can only be in the entry function of a program with a schedule"};
+    if (scheduled && !instruction.task)
+      return Error{"it has no task: with a schedule, each instruction of the entry function says when it runs"};
+    return ok();
+  }
+
+  Status checkStage(int64_t stage) const {
+    if (stage >= -1 && stage < stages)
+      return ok();
+    return Error{fmt::format("it is on stage {}, but there are {}: 0 to {}", stage, stages, stages - 1)};
+  }
+
+  bool cutBy(const Sharding &sharding, int axis) const {
+    auto names = [&](const AxisRef &ref) { return axis >= 0 && ref.axis == axis; };
+    return std::any_of(sharding.dims.begin(), sharding.dims.end(),
+                       [&](const DimSharding &dim) { return std::any_of(dim.axes.begin(), dim.axes.end(), names); });
+  }
+
+  Status checkArg(const Arg &arg, Known &known) {
+    if (Status status = checkStage(arg.stage); !status)
+      return status;
+    if (stages > 1 && arg.stage < 0 && (arg.kind == ArgKind::Parameter || arg.kind == ArgKind::State))
+      return Error{fmt::format("a {} lives on one of the {} stages: say which", toString(arg.kind), stages)};
+    if (cutBy(arg.sharding, special.stage))
+      return Error{"it is cut by the axis 'stage': a stage holds a tensor or does not"};
+    known.stage = arg.stage;
+    known.ofMicrobatch = cutBy(arg.sharding, special.microbatch);
+    if (!known.ofMicrobatch)
+      return ok();
+    if (arg.kind != ArgKind::Input || arg.updatedBy >= 0)
+      return Error{"it is cut by the axis 'microbatch', which only an input that no result replaces may be"};
+    AxisRef whole = wholeAxis(program.mesh, special.microbatch);
+    for (const DimSharding &dim : arg.sharding.dims)
+      for (size_t i = 0; i < dim.axes.size(); ++i)
+        if (dim.axes[i].axis == special.microbatch && (dim.axes[i] != whole || i + 1 < dim.axes.size()))
+          return Error{"the whole axis 'microbatch' must be the last of the axes that cut its dimension"};
+    return ok();
+  }
+
+  Status checkTask(const Task &task) const {
+    bool split = program.schedule->name == "zero-bubble";
+    int64_t chunks = isOnce(task.phase) ? 1 : program.schedule->chunks;
+    if (task.stage < 0 || task.stage >= stages)
+      return Error{fmt::format("its task is on stage {}, but there are {}: 0 to {}", task.stage, stages, stages - 1)};
+    if (task.chunk < 0 || task.chunk >= chunks)
+      return Error{fmt::format("its task is of chunk {}, but {} has {}", task.chunk, toString(task.phase), chunks)};
+    bool ofSplit = task.phase == Phase::InputGradient || task.phase == Phase::WeightGradient;
+    if (task.phase == Phase::Backward ? split : ofSplit && !split)
+      return Error{fmt::format("its task is a {}, but the schedule {} {}", toString(task.phase), program.schedule->name,
+                               split ? "splits the backward: input_gradient and weight_gradient"
+                                     : "does not split the backward")};
+    return ok();
+  }
+
+  /// Along the way of a microbatch: forward from part to part, then backward.
+  int64_t part(const Task &task) const { return task.chunk * stages + task.stage; }
+
+  /// In every schedule, `first` of a microbatch is done before `then` of the same microbatch begins; or they are one.
+  bool precedes(const Task &first, const Task &then) const {
+    if (first.phase == Phase::Forward)
+      return then.phase != Phase::Forward || part(first) <= part(then);
+    if (then.phase == Phase::Forward)
+      return false;
+    if (first.phase == Phase::WeightGradient) // nobody waits for it
+      return then.phase == Phase::WeightGradient && part(first) == part(then);
+    return part(first) >= part(then);
+  }
+
+  Status checkUse(int value, const Task &task) {
+    Known &known = values[size_t(value)];
+    known.used = true;
+    if (known.stage >= 0 && known.stage != task.stage)
+      return Error{fmt::format("value {} is on stage {}, its task is on stage {}: {} it", value, known.stage,
+                               task.stage, kTransfer)};
+    if (known.fromUpdate && task.phase != Phase::Update)
+      return Error{
+          fmt::format("value {} is there in the phase update alone, its task is a {}", value, toString(task.phase))};
+    if (known.ofMicrobatch && isOnce(task.phase))
+      return Error{fmt::format("value {} is of one microbatch, its task is the {} of the whole step: {} it", value,
+                               toString(task.phase), kAccumulate)};
+    if (known.ofMicrobatch && known.task && !precedes(*known.task, task))
+      return Error{fmt::format("value {} comes from {}, which need not be done before {}", value, text(*known.task),
+                               text(task))};
+    return ok();
+  }
+
+  Status checkInstruction(const Instruction &instruction) {
+    const Task &task = *instruction.task;
+    if (Status status = checkTask(task); !status)
+      return status;
+    for (int operand : instruction.operands)
+      if (Status status = checkUse(operand, task); !status)
+        return status;
+    Known known{task.stage, !isOnce(task.phase), task.phase == Phase::Update, task};
+    if (instruction.op == kTransfer || instruction.op == kAccumulate) {
+      if (Status status =
+              instruction.op == kTransfer ? checkTransfer(instruction, known) : checkAccumulate(instruction, known);
+          !status)
+        return status;
+    }
+    for (int result : instruction.results)
+      values[size_t(result)] = known;
+    return ok();
+  }
+
+  Result<int64_t> stageAttribute(const Instruction &instruction, const char *key) const {
+    auto found = instruction.attrs.find(key);
+    if (found == instruction.attrs.end() || !found->is_number_integer() || *found < 0 || *found >= stages)
+      return Error{fmt::format("its attribute {} must be a stage, 0 to {}", key, stages - 1)};
+    return found->get<int64_t>();
+  }
+
+  Status checkTransfer(const Instruction &transfer, Known &known) const {
+    auto from = stageAttribute(transfer, "from"), to = stageAttribute(transfer, "to");
+    if (!from || !to)
+      return (from ? to : from).error();
+    if (*from == *to || *from != known.stage)
+      return Error{fmt::format("it goes from stage {} to stage {} in a task of stage {}: from another stage to that of "
+                               "who uses it, in a task of the first",
+                               *from, *to, known.stage)};
+    const Value &before = entry.values[size_t(transfer.operands[0])],
+                &after = entry.values[size_t(transfer.results[0])];
+    if (before.dtype != after.dtype || before.shape != after.shape)
+      return Error{"its operand and its result have different types"};
+    known.stage = *to;
+    return ok();
+  }
+
+  Status checkAccumulate(const Instruction &accumulate, Known &known) const {
+    const Value &one = entry.values[size_t(accumulate.operands[0])], &sum = entry.values[size_t(accumulate.results[0])];
+    if (!known.ofMicrobatch || !values[size_t(accumulate.operands[0])].ofMicrobatch)
+      return Error{fmt::format("it sums value {} over the microbatches, which is of the whole step (or its task is)",
+                               accumulate.operands[0])};
+    if (one.shape != sum.shape || (one.dtype != sum.dtype && !isWider(one.dtype, sum.dtype)))
+      return Error{fmt::format("it sums {} into {}: the shape must stay, the type stay or be a wider floating one",
+                               toString(one.dtype), toString(sum.dtype))};
+    known.ofMicrobatch = false;
+    known.fromUpdate = true;
+    return ok();
+  }
+
+  Status checkResult(const EntryResult &result, int value) {
+    if (Status status = checkStage(result.stage); !status)
+      return status;
+    for (int axis : {special.stage, special.microbatch})
+      if (cutBy(result.sharding, axis))
+        return Error{fmt::format("it is cut by the axis '{}'", program.mesh.axes[size_t(axis)].name)};
+    Known &known = values[size_t(value)];
+    known.used = true;
+    if (known.ofMicrobatch)
+      return Error{fmt::format("it is of one microbatch: {} it", kAccumulate)};
+    if (stages > 1 && known.stage >= 0 && known.stage != result.stage)
+      return Error{result.stage < 0 ? fmt::format("it names no stage, but its value is on stage {}", known.stage)
+                                    : fmt::format("it is on stage {}, but its value is on stage {}: {} it",
+                                                  result.stage, known.stage, kTransfer)};
+    return ok();
+  }
+
+  Status checkUpdates() const {
+    for (const Arg &arg : program.args) {
+      int64_t stage = arg.updatedBy < 0 ? arg.stage : program.results[size_t(arg.updatedBy)].stage;
+      if (stages > 1 && stage != arg.stage)
+        return Error{fmt::format("program, argument '{}': it is on stage {}, but result {} that updates it is on stage "
+                                 "{} (-1: on all)",
+                                 arg.name, arg.stage, arg.updatedBy, stage)};
+    }
+    return ok();
+  }
+
+  const Program &program;
+  const Function &entry;
+  SpecialAxes special;
+  int64_t stages;
+  std::vector<Known> values; // of the entry function
+};
+} // namespace
+
+Status checkSchedule(const Program &program) {
+  SpecialAxes special(program.mesh);
+  if (special.microbatch >= 0 && size_t(special.microbatch) + 1 != program.mesh.axes.size())
+    return Error{fmt::format("the mesh's axis 'microbatch' is axis {} of {}: it must be the last",
+                             special.microbatch + 1, program.mesh.axes.size())};
+  bool needed = special.stage >= 0 || special.microbatch >= 0;
+  if (needed != program.schedule.has_value())
+    return Error{needed ? "program: its mesh has stages or microbatches, but it has no schedule"
+                        : "program: it has a schedule, but its mesh has neither an axis 'stage' nor 'microbatch'"};
+  if (!needed)
+    return ok();
+  auto options = scheduleOptions(program.schedule->name, program.schedule->variant, stagesOf(program),
+                                 microbatchesOf(program), program.schedule->chunks);
+  if (!options)
+    return Error{fmt::format("program: {}", options.error().message)};
+  options->variant =
+      ZeroBubbleVariant::H1; // what can be wrong does not depend on the variant, and no order is searched
+  auto schedule = makeSchedule(*options);
+  if (!schedule)
+    return Error{fmt::format("program: {}", schedule.error().message)};
+  return ok();
+}
+
+Status checkPipeline(const Program &program, const Function &entry) { return PipelineCheck(program, entry).run(); }
+
+} // namespace kerf::package
