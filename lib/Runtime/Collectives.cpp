@@ -178,7 +178,8 @@ public:
   Builder(const CollectiveRequest &request, std::vector<int64_t> members)
       : request(request), members(std::move(members)), scratch(request.bind.scratch), operand(request.bind.operands[0]),
         result(request.bind.results[0]), elementBytes(bytesOf(operand.dtype)) {
-    position = std::find(this->members.begin(), this->members.end(), request.bind.rank) - this->members.begin();
+    int64_t self = request.bind.rank / request.microbatches;
+    position = std::find(this->members.begin(), this->members.end(), self) - this->members.begin();
     plan.result = result;
   }
 
@@ -495,8 +496,10 @@ Result<Built> build(const CollectiveRequest &request) {
   auto axes = axesAttribute(bind.instruction, "axes", bind.mesh);
   if (!axes)
     return axes.error();
-  std::vector<int64_t> members = groupOf(bind.mesh, *axes, bind.rank);
-  Builder builder(request, members);
+  std::vector<int64_t> members = groupOf(bind.mesh, *axes, bind.rank), ranks = members;
+  for (int64_t &rank : ranks)
+    rank /= request.microbatches;
+  Builder builder(request, ranks);
   if (Status status = buildOp(request, members, builder); !status)
     return status.error();
   return Built{std::move(builder.plan), builder.scratchBytes()};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loading: flatten, plan memory, bind, list the actions of a step. A step walks the list. A collective that is waited
-// for at once runs on the compute stream; any other is started on its own and waited for by an event.
+// for at once runs on the compute stream; any other is started on its own and waited for by an event. Between stages a
+// send is begun, a receive and the wait for a send block, all on the compute stream.
 #include "kerf/Runtime/Executor.h"
-#include "Flatten.h"
+#include "BufferPlan.h"
 #include "kerf/Runtime/Collectives.h"
 
 #include <algorithm>
@@ -44,10 +45,15 @@ std::string place(const package::Instruction &instruction) {
 class ProgramExecutor : public Executor {
 public:
   ProgramExecutor(const package::Program &program, Device &device, Communicator &communicator)
-      : program(program), device(device), communicator(communicator), flat(flatten(program)) {}
+      : program(program), device(device), communicator(communicator), ranks(package::ranksOf(program)),
+        stage(package::stageOf(program, communicator.rank())) {}
 
   /// Everything that needs no memory: where each buffer will lie.
   Status plan(const ExecutorOptions &options) {
+    auto flattened = flatten(program, stage);
+    if (!flattened)
+      return flattened.error();
+    flat = std::move(*flattened);
     auto planned = planBuffers(program, flat, options.reuseMemory ? Sharing::InPlace : Sharing::Views);
     if (!planned)
       return planned.error();
@@ -63,14 +69,15 @@ public:
   }
 
   Status load(const ExecutorOptions &options) {
-    if (communicator.size() != program.mesh.ranks())
-      return Error{fmt::format("the program is for {} ranks, here are {}: start {}", program.mesh.ranks(),
-                               communicator.size(), program.mesh.ranks())};
+    if (communicator.size() != ranks)
+      return Error{
+          fmt::format("the program is for {} ranks, here are {}: start {}", ranks, communicator.size(), ranks)};
     if (Status status = plan(options); !status)
       return status;
     if (Status status = allocate(); !status)
       return status;
     compute = device.createComputeStream();
+    timers.resize(size_t(flat.origins));
     for (size_t i = 0; i < flat.body.size(); ++i)
       if (Status status = bind(i); !status)
         return Error{fmt::format("{}: {}", place(*flat.body[i].source), status.error().message), status.error().status};
@@ -84,8 +91,15 @@ public:
     return ok();
   }
 
-  TensorView argument(size_t index) override { return view(flat.args[index]); }
-  TensorView result(size_t index) override {
+  std::vector<ArgumentPiece> arguments() override {
+    std::vector<ArgumentPiece> pieces;
+    for (const FlatArg &arg : flat.args)
+      pieces.push_back({arg.arg, arg.microbatch, view(arg.value)});
+    return pieces;
+  }
+  std::optional<TensorView> result(size_t index) override {
+    if (flat.results[index] < 0)
+      return std::nullopt;
     TensorView tensor = view(flat.results[index]);
     tensor.data = memoryOf(buffers.resultBuffers[index]);
     return tensor;
@@ -110,10 +124,14 @@ public:
   TimeReport times() const override {
     TimeReport report{steps, stepSeconds, 0, 0, {}, {}};
     std::map<std::string, KernelTime> byOp;
-    for (size_t i = 0; i < flat.body.size(); ++i) {
-      const package::Instruction &instruction = *flat.body[i].source;
-      const Timer &timer = timers[i];
-      if (!package::isCollective(instruction.op)) {
+    std::vector<bool> told(timers.size(), false);
+    for (const FlatInstruction &flatInstruction : flat.body) {
+      if (told[size_t(flatInstruction.origin)])
+        continue; // another microbatch's
+      told[size_t(flatInstruction.origin)] = true;
+      const package::Instruction &instruction = *flatInstruction.source;
+      const Timer &timer = timers[size_t(flatInstruction.origin)];
+      if (!communicates(flatInstruction)) {
         KernelTime &kernel = byOp[instruction.op];
         kernel.op = instruction.op;
         kernel.calls += timer.calls;
@@ -121,12 +139,8 @@ public:
         report.computeSeconds += timer.seconds;
         continue;
       }
-      const package::Value &operand = flat.values[size_t(flat.body[i].operands[0])];
       report.waitSeconds += timer.waitSeconds;
-      report.collectives.push_back({instruction.op, instruction.name, textAttribute(instruction, "cause", ""),
-                                    textAttribute(instruction, "stream", kDefaultStream),
-                                    elementsOf(operand.shape) * bytesOf(operand.dtype), timer.calls, timer.seconds,
-                                    timer.waitSeconds});
+      report.collectives.push_back(communicationTime(flatInstruction, timer));
     }
     for (auto &[op, kernel] : byOp)
       if (kernel.calls > 0)
@@ -143,8 +157,36 @@ private:
   }
   std::byte *memoryOf(int buffer) const { return memories.empty() ? nullptr : memories[size_t(buffer)]; }
 
+  static bool communicates(const FlatInstruction &instruction) {
+    return instruction.kind != FlatInstruction::Kind::Op || package::isCollective(instruction.source->op);
+  }
+
+  CollectiveTime communicationTime(const FlatInstruction &instruction, const Timer &timer) const {
+    bool receives = instruction.kind == FlatInstruction::Kind::Receive;
+    const package::Value &moved = flat.values[size_t((receives ? instruction.results : instruction.operands)[0])];
+    CollectiveTime time{instruction.source->op,
+                        instruction.source->name,
+                        textAttribute(*instruction.source, "cause", ""),
+                        textAttribute(*instruction.source, "stream", kDefaultStream),
+                        elementsOf(moved.shape) * bytesOf(moved.dtype),
+                        timer.calls,
+                        timer.seconds,
+                        timer.waitSeconds};
+    if (instruction.kind != FlatInstruction::Kind::Op) {
+      time.op = receives ? "receive" : "send";
+      time.stream = "compute";
+    }
+    return time;
+  }
+
   BindRequest request(size_t index) const {
-    BindRequest request{*flat.body[index].source, {}, {}, program.mesh, communicator.rank(), nullptr};
+    const FlatInstruction &instruction = flat.body[index];
+    BindRequest request{*instruction.source,
+                        {},
+                        {},
+                        program.mesh,
+                        package::virtualRank(program, communicator.rank(), instruction.microbatch),
+                        nullptr};
     for (int operand : flat.body[index].operands)
       request.operands.push_back(view(operand));
     for (int result : flat.body[index].results)
@@ -155,26 +197,34 @@ private:
   }
 
   CollectiveRequest collectiveRequest(size_t index) {
-    return {request(index), &communicator, kFirstCollectiveTag + 2 * collectivesBound};
+    return {request(index), &communicator, firstCollectiveTag() + 2 * collectivesBound,
+            package::microbatchesOf(program)};
   }
+  /// Transfers have the tags before.
+  int64_t firstCollectiveTag() const { return kFirstCollectiveTag + flat.messages; }
 
   /// One more buffer for each instruction that needs scratch: alive while it runs.
   Status planScratch(bool reuse) {
     scratchOf.assign(flat.body.size(), -1);
+    std::vector<int64_t> known(size_t(flat.origins), -1); // the same in each microbatch
     for (size_t i = 0; i < flat.body.size(); ++i) {
       const package::Instruction &instruction = *flat.body[i].source;
-      if (isView(instruction.op))
+      if (flat.body[i].kind != FlatInstruction::Kind::Op || isView(flat, flat.body[i]))
         continue;
       bool collective = package::isCollective(instruction.op);
-      auto bytes = collective ? collectiveScratchBytes(collectiveRequest(i)) : device.scratchBytes(request(i));
-      if (!bytes)
-        return Error{fmt::format("{}: {}", place(instruction), bytes.error().message), bytes.error().status};
-      if (*bytes == 0)
+      int64_t &bytes = known[size_t(flat.body[i].origin)];
+      if (bytes < 0) {
+        auto asked = collective ? collectiveScratchBytes(collectiveRequest(i)) : device.scratchBytes(request(i));
+        if (!asked)
+          return Error{fmt::format("{}: {}", place(instruction), asked.error().message), asked.error().status};
+        bytes = *asked;
+      }
+      if (bytes == 0)
         continue;
       scratchOf[i] = int(buffers.buffers.size());
       int64_t end = int64_t(flat.body.size());
-      Lifetime lifetime{*bytes, int64_t(i), collective ? buffers.waitedAt[i] : int64_t(i)};
-      buffers.buffers.push_back({BufferKind::Working, reuse ? lifetime : Lifetime{*bytes, 0, end}});
+      Lifetime lifetime{bytes, int64_t(i), collective ? buffers.waitedAt[i] : int64_t(i)};
+      buffers.buffers.push_back({BufferKind::Working, reuse ? lifetime : Lifetime{bytes, 0, end}});
     }
     return ok();
   }
@@ -214,9 +264,9 @@ private:
   }
 
   void reportMemory(const std::vector<Lifetime> &working, const std::vector<size_t> &workingIndex) {
-    for (size_t i = 0; i < program.args.size(); ++i) {
-      int64_t bytes = buffers.buffers[size_t(buffers.bufferOf[size_t(flat.args[i])])].lifetime.bytes;
-      switch (program.args[i].kind) {
+    for (const FlatArg &arg : flat.args) {
+      int64_t bytes = buffers.buffers[size_t(buffers.bufferOf[size_t(arg.value)])].lifetime.bytes;
+      switch (program.args[arg.arg].kind) {
       case package::ArgKind::Parameter:
       case package::ArgKind::Buffer:
       case package::ArgKind::Constant:
@@ -269,11 +319,11 @@ private:
 
   Status bind(size_t index) {
     const package::Instruction &instruction = *flat.body[index].source;
-    if (timers.empty())
-      timers.resize(flat.body.size());
+    if (flat.body[index].kind != FlatInstruction::Kind::Op)
+      return bindTransfer(index);
     if (instruction.op == "wait")
       return bindWait(index);
-    if (isView(instruction.op))
+    if (isView(flat, flat.body[index]))
       return ok();
     if (package::isCollective(instruction.op))
       return bindCollectiveAt(index);
@@ -282,9 +332,46 @@ private:
       return kernel.error();
     if (keptConstant(index))
       return (*kernel)();
-    actions.push_back({Action::Kind::Compute, wrapped(std::move(*kernel), instruction, &timers[index], false),
-                       &timers[index], nullptr, nullptr, nullptr});
+    addCompute(index, std::move(*kernel), false);
     return ok();
+  }
+
+  Timer *timerOf(size_t index) { return &timers[size_t(flat.body[index].origin)]; }
+
+  void addCompute(size_t index, Kernel kernel, bool waits) {
+    Timer *timer = timerOf(index);
+    actions.push_back({Action::Kind::Compute, wrapped(std::move(kernel), *flat.body[index].source, timer, waits), timer,
+                       nullptr, nullptr, nullptr});
+  }
+
+  /// One side of a transfer, or the wait for its send.
+  Status bindTransfer(size_t index) {
+    const FlatInstruction &transfer = flat.body[index];
+    int64_t tag = kFirstCollectiveTag + transfer.message;
+    if (Status status = checkTag(tag); !status)
+      return status;
+    if (transfer.kind == FlatInstruction::Kind::WaitForSend) {
+      addCompute(index, [this, tag] { return communicator.finishSends(tag); }, true);
+      return ok();
+    }
+    int64_t peer = package::rankOnStage(program, communicator.rank(), transfer.peerStage);
+    if (transfer.kind == FlatInstruction::Kind::Send) {
+      TensorView sent = view(transfer.operands[0]);
+      std::span<const std::byte> bytes(static_cast<const std::byte *>(sent.data), size_t(sent.bytes()));
+      addCompute(index, [this, bytes, peer, tag] { return communicator.startSend(bytes, peer, tag); }, false);
+      return ok();
+    }
+    TensorView received = view(transfer.results[0]);
+    std::span<std::byte> bytes(static_cast<std::byte *>(received.data), size_t(received.bytes()));
+    addCompute(index, [this, bytes, peer, tag] { return communicator.receive(bytes, peer, tag); }, true);
+    return ok();
+  }
+
+  Status checkTag(int64_t tag) const {
+    if (tag <= communicator.maxTag())
+      return ok();
+    return Error{fmt::format("tag {} of this message is above {}, the largest that this MPI allows: fewer microbatches",
+                             tag, communicator.maxTag())};
   }
 
   bool keptConstant(size_t index) const {
@@ -297,13 +384,12 @@ private:
     const package::Instruction &instruction = *flat.body[index].source;
     CollectiveRequest request = collectiveRequest(index);
     ++collectivesBound;
-    if (request.tag + 1 > communicator.maxTag())
-      return Error{fmt::format("tag {} of this collective is above {}, the largest that this MPI allows",
-                               request.tag + 1, communicator.maxTag())};
+    if (Status status = checkTag(request.tag + 1); !status)
+      return status;
     auto kernel = bindCollective(request);
     if (!kernel)
       return kernel.error();
-    Timer *timer = &timers[index];
+    Timer *timer = timerOf(index);
     bool atOnce = buffers.waitedAt[index] == int64_t(index) + 1;
     Kernel whole = wrapped(std::move(*kernel), instruction, timer, atOnce);
     if (atOnce) {
@@ -347,7 +433,10 @@ private:
     }
     size_t peers = size_t(communicator.size() - 1),
            atOnce = streams.size() + 1; // one on each stream, that of kernels included
-    communicator.reserve(kMessagesToPeer * peers * atOnce);
+    auto transfers = std::count_if(flat.body.begin(), flat.body.end(), [](const FlatInstruction &instruction) {
+      return instruction.kind == FlatInstruction::Kind::Send || instruction.kind == FlatInstruction::Kind::Receive;
+    });
+    communicator.reserve(kMessagesToPeer * peers * atOnce + size_t(transfers));
   }
 
   Event *newEvent() {
@@ -385,6 +474,7 @@ private:
   const package::Program &program;
   Device &device;
   Communicator &communicator;
+  int64_t ranks, stage;
   FlatProgram flat;
   BufferPlan buffers;
   std::vector<int64_t> offsets; // of each buffer, in the arena or in what persists
@@ -393,7 +483,7 @@ private:
   std::vector<std::byte *> memories; // of each buffer; empty until allocated
   int64_t collectivesBound = 0;
   std::map<int, Pending> pending; // [value]: started on a stream
-  std::vector<Timer> timers;      // of each instruction
+  std::vector<Timer> timers;      // of each origin
   std::vector<Action> actions;
   MemoryReport memoryReport;
   int64_t steps = 0;
@@ -402,11 +492,11 @@ private:
   std::vector<std::unique_ptr<Event>> events;
   std::map<std::string, std::unique_ptr<Stream>> streams; // last: their threads end first
 };
-/// Stands for rank 0 where nothing is sent.
+/// Stands for a rank where nothing is sent.
 class SilentCommunicator : public Communicator {
 public:
-  explicit SilentCommunicator(int64_t ranks) : ranks(ranks) {}
-  int64_t rank() const override { return 0; }
+  SilentCommunicator(int64_t rank, int64_t ranks) : self(rank), ranks(ranks) {}
+  int64_t rank() const override { return self; }
   int64_t size() const override { return ranks; }
   void reserve(size_t) override {}
   Status startSend(std::span<const std::byte>, int64_t, int64_t) override { return silent(); }
@@ -420,14 +510,17 @@ private:
   static Status silent() {
     return Error{"a program whose memory is only planned sent a message", ExitStatus::InternalCheck};
   }
-  int64_t ranks;
+  int64_t self, ranks;
 };
 
 } // namespace
 
-Result<MemoryReport> planMemory(const package::Program &program) {
+Result<MemoryReport> planMemory(const package::Program &program, int64_t stage) {
+  if (stage < 0 || stage >= package::stagesOf(program))
+    return Error{
+        fmt::format("the memory of stage {} is asked for, the program has {}", stage, package::stagesOf(program))};
   auto device = createCpuDevice();
-  SilentCommunicator communicator(program.mesh.ranks());
+  SilentCommunicator communicator(package::rankOnStage(program, 0, stage), package::ranksOf(program));
   ProgramExecutor executor(program, *device, communicator);
   if (Status status = executor.plan({}); !status)
     return status.error();

@@ -1,269 +1,383 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Flatten.h"
+#include "StepOrder.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <map>
 
 namespace kerf::runtime {
 
 namespace {
-class Flattener {
+using package::Instruction;
+using package::Phase;
+
+const package::Function &entryOf(const package::Program &program) {
+  return *std::find_if(program.functions.begin(), program.functions.end(),
+                       [&](const package::Function &function) { return function.name == program.entry; });
+}
+
+TaskKind kindOf(Phase phase) {
+  return phase == Phase::Forward         ? TaskKind::Forward
+         : phase == Phase::Backward      ? TaskKind::Backward
+         : phase == Phase::InputGradient ? TaskKind::InputGradient
+                                         : TaskKind::WeightGradient;
+}
+
+/// Appends instructions of the entry function, calls expanded.
+class Appender {
 public:
-  explicit Flattener(const package::Program &program) : program(program) {
+  Appender(const package::Program &program, FlatProgram &flat) : flat(flat) {
     for (const package::Function &function : program.functions)
       functions.emplace(function.name, &function);
   }
 
-  FlatProgram run() {
-    const package::Function &entry = *functions.at(program.entry);
-    for (int arg : entry.args)
-      flat.args.push_back(add(entry.values[size_t(arg)]));
-    flat.results = expand(entry, flat.args);
-    return std::move(flat);
-  }
-
-private:
   int add(const package::Value &value) {
     flat.values.push_back(value);
     return int(flat.values.size()) - 1;
   }
 
-  std::vector<int> expand(const package::Function &function, const std::vector<int> &args) {
-    std::vector<int> numbers(function.values.size(), -1); // flat value of each of the function's
-    for (size_t i = 0; i < args.size(); ++i)
-      numbers[size_t(function.args[i])] = args[i];
-    auto mapped = [&](const std::vector<int> &values) {
-      std::vector<int> result;
-      for (int value : values)
-        result.push_back(numbers[size_t(value)]);
-      return result;
-    };
-    for (const package::Instruction &instruction : function.body) {
-      if (instruction.op == "call") {
-        const package::Function &callee = *functions.at(instruction.attrs["callee"].get_ref<const std::string &>());
-        std::vector<int> results = expand(callee, mapped(instruction.operands));
-        for (size_t i = 0; i < results.size(); ++i)
-          numbers[size_t(instruction.results[i])] = results[i];
-        continue;
-      }
-      for (int result : instruction.results)
-        numbers[size_t(result)] = add(function.values[size_t(result)]);
-      flat.body.push_back({&instruction, mapped(instruction.operands), mapped(instruction.results)});
-    }
-    return mapped(function.results);
+  /// Each gets the next origin.
+  void append(FlatInstruction instruction) {
+    instruction.origin = origin++;
+    flat.origins = std::max(flat.origins, origin);
+    flat.body.push_back(std::move(instruction));
   }
 
-  const package::Program &program;
+  /// Of `function`'s instruction, on the flat values `operands`; the flat values of its results.
+  std::vector<int> append(const package::Function &function, const Instruction &instruction, std::vector<int> operands,
+                          int64_t microbatch) {
+    std::vector<int> results;
+    if (instruction.op != "call") {
+      for (int result : instruction.results)
+        results.push_back(add(function.values[size_t(result)]));
+      append({&instruction, std::move(operands), results, FlatInstruction::Kind::Op, microbatch});
+      return results;
+    }
+    const package::Function &callee = *functions.at(instruction.attrs["callee"].get_ref<const std::string &>());
+    std::vector<int> numbers(callee.values.size(), -1); // flat value of each of the callee's
+    for (size_t i = 0; i < operands.size(); ++i)
+      numbers[size_t(callee.args[i])] = operands[i];
+    auto mapped = [&](const std::vector<int> &values) {
+      std::vector<int> flat;
+      for (int value : values)
+        flat.push_back(numbers[size_t(value)]);
+      return flat;
+    };
+    for (const Instruction &inner : callee.body) {
+      std::vector<int> made = append(callee, inner, mapped(inner.operands), microbatch);
+      for (size_t i = 0; i < made.size(); ++i)
+        numbers[size_t(inner.results[i])] = made[i];
+    }
+    return mapped(callee.results);
+  }
+
+  int origin = 0; // of the next instruction
+
+private:
+  FlatProgram &flat;
   std::map<std::string_view, const package::Function *> functions;
-  FlatProgram flat;
 };
 
-int64_t bytesOfValue(const package::Value &value) { return elementsOf(value.shape) * bytesOf(value.dtype); }
+/// A transfer, and who on its receiving stage uses it.
+struct Transfer {
+  size_t index = 0; // in the entry function's body
+  int64_t from = 0, to = 0;
+  bool once = false; // in prepare or update
+  std::vector<package::Task> users;
+  int64_t message = 0; // of its first microbatch
+};
 
-class Planner {
+/// Where a stage receives a transfer: in the phase prepare or update where the transfer stands there, else at the start
+/// of the task, or of update.
+struct Receipt {
+  enum class Where { InPrepare, AtTask, AtUpdate, InUpdate } where = Where::AtTask;
+  size_t task = 0;
+};
+
+class Unroller {
 public:
-  Planner(const package::Program &program, const FlatProgram &flat, Sharing sharing)
-      : program(program), flat(flat), sharing(sharing), end(int64_t(flat.body.size())), root(flat.values.size()),
-        lastUse(flat.values.size(), -1), updates(flat.values.size(), -1) {
-    plan.bufferOf.assign(flat.values.size(), -1);
-  }
+  Unroller(const package::Program &program, int64_t stage, StepOrder order)
+      : program(program), entry(entryOf(program)), stage(stage), microbatches(package::microbatchesOf(program)),
+        order(std::move(order)), appender(program, flat), numbers(entry.values.size()),
+        firstOrigin(entry.body.size(), -1), receiveOrigin(entry.body.size(), -1) {}
 
-  Result<BufferPlan> run() {
-    if (Status status = findRoots(); !status)
-      return status.error();
-    findUses();
-    for (size_t i = 0; i < flat.args.size(); ++i) {
-      plan.bufferOf[size_t(flat.args[i])] = addBuffer(flat.args[i], BufferKind::Argument, 0);
-      argOccupied.push_back(false);
+  FlatProgram run() {
+    addArgs();
+    findTransfers();
+    tasks = this->order.schedule.order[size_t(stage)];
+    waits.resize(tasks.size() + 1);
+    receipts.resize(tasks.size() + 1);
+    planMessages();
+    appendOnce(Phase::Prepare);
+    for (size_t t = 0; t <= tasks.size(); ++t) {
+      for (auto [transfer, microbatch] : waits[t])
+        appendWait(*transfer, microbatch);
+      for (auto [transfer, microbatch] : receipts[t])
+        appendReceive(*transfer, microbatch);
+      if (t == tasks.size())
+        break;
+      for (size_t i : instructionsOf(tasks[t]))
+        append(i, tasks[t].microbatch);
     }
-    for (size_t i = 0; i < program.args.size(); ++i)
-      if (int result = program.args[i].updatedBy; result >= 0) {
-        int &update = updates[size_t(root[size_t(flat.results[size_t(result)])])];
-        if (update < 0)
-          update = int(i); // a value that updates two arguments is copied into the second
-      }
-    for (int64_t position = 0; position < end; ++position)
-      placeResults(position);
-    for (size_t value = 0; value < flat.values.size(); ++value)
-      plan.bufferOf[value] = plan.bufferOf[size_t(root[value])];
-    addCopies();
-    return std::move(plan);
+    appendOnce(Phase::Update);
+    for (auto [transfer, microbatch] : lastWaits)
+      appendWait(*transfer, microbatch);
+    for (size_t r = 0; r < program.results.size(); ++r)
+      flat.results.push_back(hasResult(program, r, stage) ? number(entry.results[r], 0) : -1);
+    return std::move(flat);
   }
 
 private:
-  Status findRoots() {
-    for (size_t value = 0; value < root.size(); ++value)
-      root[value] = int(value);
-    for (const FlatInstruction &instruction : flat.body) {
-      const std::string &op = instruction.source->op;
-      if (!isView(op))
+  /// Of a value of the entry function: one number a microbatch, or one for all.
+  int &number(int value, int64_t microbatch) {
+    std::vector<int> &all = numbers[size_t(value)];
+    if (all.empty())
+      all.assign(1, -1);
+    return all[all.size() == 1 ? 0 : size_t(microbatch)];
+  }
+
+  void addArgs() {
+    for (const Instruction &instruction : entry.body)
+      if (!package::isOnce(instruction.task->phase) && instruction.op != package::kAccumulate)
+        for (int result : instruction.results)
+          numbers[size_t(result)].assign(size_t(microbatches), -1);
+    for (size_t a = 0; a < program.args.size(); ++a) {
+      if (!hasArg(program, a, stage))
         continue;
-      if (instruction.operands.size() != 1 || instruction.results.size() != 1)
-        return Error{fmt::format("{} of '{}' takes one operand and gives one result, not {} and {}", op,
-                                 instruction.source->name, instruction.operands.size(), instruction.results.size())};
-      const package::Value &from = flat.values[size_t(instruction.operands[0])],
-                           &to = flat.values[size_t(instruction.results[0])];
-      if (from.dtype != to.dtype || elementsOf(from.shape) != elementsOf(to.shape))
-        return Error{fmt::format("{} of '{}' makes {} elements of {}, which has {}", op, instruction.source->name,
-                                 elementsOf(to.shape), toString(from.dtype), elementsOf(from.shape))};
-      root[size_t(instruction.results[0])] = root[size_t(instruction.operands[0])];
-    }
-    return ok();
-  }
-
-  void use(int value, int64_t position) {
-    int64_t &last = lastUse[size_t(root[size_t(value)])];
-    last = std::max(last, position);
-  }
-
-  void findUses() {
-    plan.waitedAt.assign(flat.body.size(), -1);
-    std::map<int, size_t> started; // pending value -> its collective
-    for (size_t i = 0; i < flat.body.size(); ++i) {
-      const FlatInstruction &instruction = flat.body[i];
-      for (int operand : instruction.operands)
-        use(operand, int64_t(i));
-      if (package::isCollective(instruction.source->op)) {
-        started[instruction.results[0]] = i;
-        plan.waitedAt[i] = end;
-      } else if (instruction.source->op == "wait") {
-        int64_t &at = plan.waitedAt[started.at(instruction.operands[0])];
-        at = std::min(at, int64_t(i));
+      std::vector<int> &mine = numbers[size_t(entry.args[a])];
+      for (int64_t m = 0, pieces = piecesOf(program, a); m < pieces; ++m) {
+        mine.push_back(appender.add(entry.values[size_t(entry.args[a])]));
+        flat.args.push_back({a, m, mine.back()});
       }
     }
-    // Until its wait, a collective reads its operand and writes its result.
-    for (size_t i = 0; i < flat.body.size(); ++i)
-      if (plan.waitedAt[i] >= 0) {
-        use(flat.body[i].operands[0], plan.waitedAt[i]);
-        use(flat.body[i].results[0], plan.waitedAt[i]);
-      }
-    for (int result : flat.results)
-      use(result, end);
   }
 
-  int addBuffer(int value, BufferKind kind, int64_t begin) {
-    int64_t last = std::max(lastUse[size_t(value)], begin);
-    plan.buffers.push_back({kind, {bytesOfValue(flat.values[size_t(value)]), begin, last}});
-    return int(plan.buffers.size()) - 1;
-  }
-
-  /// True when `result` may take over `buffer`, of which `operands` has the last uses.
-  bool mayTake(const FlatInstruction &instruction, int result, int buffer) const {
-    bool read = false;
-    for (size_t o = 0; o < instruction.operands.size(); ++o) {
-      if (plan.bufferOf[size_t(root[size_t(instruction.operands[o])])] != buffer)
+  void findTransfers() {
+    for (size_t i = 0; i < entry.body.size(); ++i) {
+      const Instruction &instruction = entry.body[i];
+      if (instruction.op != package::kTransfer)
         continue;
-      read = true;
-      if (!mayOverwrite(*instruction.source, int(o), result))
-        return false;
+      Transfer transfer{i,
+                        instruction.attrs["from"],
+                        instruction.attrs["to"],
+                        package::isOnce(instruction.task->phase),
+                        {},
+                        flat.messages};
+      for (const Instruction &user : entry.body)
+        if (std::count(user.operands.begin(), user.operands.end(), instruction.results[0]))
+          transfer.users.push_back(*user.task);
+      flat.messages += transfer.once ? 1 : microbatches;
+      transfers.push_back(std::move(transfer));
     }
-    return read;
+    for (size_t i = 0; i < entry.body.size(); ++i)
+      if (const package::Task &task = *entry.body[i].task; task.stage == stage && !package::isOnce(task.phase))
+        byTask[{kindOf(task.phase), task.chunk}].push_back(i);
   }
 
-  void placeResults(int64_t position) {
-    const FlatInstruction &instruction = flat.body[size_t(position)];
-    if (isView(instruction.source->op))
+  const std::vector<size_t> &instructionsOf(const Task &task) { return byTask[{task.kind, task.chunk}]; }
+
+  Receipt receiptOf(const Transfer &transfer, int64_t microbatch) const {
+    Phase phase = entry.body[transfer.index].task->phase;
+    if (phase == Phase::Update)
+      return {Receipt::Where::InUpdate};
+    bool inPrepare = std::any_of(transfer.users.begin(), transfer.users.end(),
+                                 [](const package::Task &user) { return user.phase == Phase::Prepare; });
+    if (inPrepare)
+      return {Receipt::Where::InPrepare};
+    const std::vector<Task> &theirs = order.schedule.order[size_t(transfer.to)];
+    for (size_t t = 0; t < theirs.size(); ++t)
+      for (const package::Task &user : transfer.users)
+        if (!package::isOnce(user.phase) && kindOf(user.phase) == theirs[t].kind && user.chunk == theirs[t].chunk &&
+            (transfer.once || theirs[t].microbatch == microbatch))
+          return {Receipt::Where::AtTask, t};
+    return {Receipt::Where::AtUpdate};
+  }
+
+  /// When this stage receives what others send, and waits for what it sends.
+  void planMessages() {
+    for (const Transfer &transfer : transfers) {
+      if (transfer.from != stage && transfer.to != stage)
+        continue;
+      for (int64_t m = 0, count = transfer.once ? 1 : microbatches; m < count; ++m) {
+        Receipt receipt = receiptOf(transfer, m);
+        bool atTask = receipt.where == Receipt::Where::AtTask;
+        if (transfer.to == stage) {
+          if (atTask || receipt.where == Receipt::Where::AtUpdate)
+            receipts[atTask ? receipt.task : tasks.size()].push_back({&transfer, m});
+          if (receipt.where == Receipt::Where::InPrepare || receipt.where == Receipt::Where::InUpdate)
+            inPlace[transfer.index] = &transfer;
+          continue;
+        }
+        sending[transfer.index] = &transfer;
+        if (atTask)
+          waits[waitTask(order, stage, transfer.to, receipt.task)].push_back({&transfer, m});
+        else if (receipt.where == Receipt::Where::InPrepare)
+          waits[0].push_back({&transfer, m});
+        else
+          lastWaits.push_back({&transfer, m});
+      }
+    }
+  }
+
+  void appendOnce(Phase phase) {
+    for (size_t i = 0; i < entry.body.size(); ++i) {
+      if (entry.body[i].task->phase != phase)
+        continue;
+      if (entry.body[i].task->stage == stage)
+        append(i, 0);
+      else if (auto found = inPlace.find(i); found != inPlace.end())
+        appendReceive(*found->second, 0);
+    }
+  }
+
+  void append(size_t index, int64_t microbatch) {
+    const Instruction &instruction = entry.body[index];
+    std::vector<int> operands;
+    for (int operand : instruction.operands)
+      operands.push_back(number(operand, microbatch));
+    if (instruction.op == package::kTransfer) {
+      appendMessage(*sending.at(index), microbatch, FlatInstruction::Kind::Send, firstOrigin[index],
+                    std::move(operands), {});
       return;
-    bool collective = package::isCollective(instruction.source->op);
-    std::vector<int> taken;
-    for (size_t r = 0; r < instruction.results.size(); ++r) {
-      int value = instruction.results[r];
-      int64_t bytes = bytesOfValue(flat.values[size_t(value)]);
-      bool constant = instruction.source->op == "constant" && bytes <= kKeptConstantBytes;
-      int buffer = -1;
-      if (sharing == Sharing::InPlace && !constant)
-        buffer = updatedArgument(instruction, int(r), position, collective, taken);
-      if (sharing == Sharing::InPlace && buffer < 0 && !constant && !collective)
-        buffer = dyingOperand(instruction, int(r), position, bytes, taken);
-      if (buffer < 0)
-        buffer = addBuffer(value, constant ? BufferKind::Constant : BufferKind::Working, position);
-      else
-        taken.push_back(buffer);
-      plan.bufferOf[size_t(value)] = buffer;
-      int64_t &last = plan.buffers[size_t(buffer)].lifetime.end;
-      last = std::max({last, lastUse[size_t(value)], position});
     }
+    if (instruction.op == package::kAccumulate)
+      if (int sum = number(instruction.results[0], microbatch); sum >= 0)
+        operands.insert(operands.begin(), sum);
+    beginOrigins(firstOrigin[index]);
+    std::vector<int> results = appender.append(entry, instruction, std::move(operands), microbatch);
+    for (size_t i = 0; i < results.size(); ++i)
+      number(instruction.results[i], microbatch) = results[i];
   }
 
-  /// The buffer of the argument that this result replaces, when the argument's old value is needed no more.
-  int updatedArgument(const FlatInstruction &instruction, int result, int64_t position, bool collective,
-                      const std::vector<int> &taken) {
-    int arg = updates[size_t(instruction.results[size_t(result)])];
-    if (arg < 0 || argOccupied[size_t(arg)])
-      return -1;
-    int value = flat.args[size_t(arg)], buffer = plan.bufferOf[size_t(value)];
-    int64_t last = lastUse[size_t(value)];
-    bool dead = last < position || (last == position && !collective && mayTake(instruction, result, buffer));
-    if (!dead || std::find(taken.begin(), taken.end(), buffer) != taken.end())
-      return -1;
-    argOccupied[size_t(arg)] = true;
-    return buffer;
+  /// The next instructions are of the origins from `first` on, which it gets the first time.
+  void beginOrigins(int &first) {
+    if (first < 0)
+      first = flat.origins;
+    appender.origin = first;
   }
 
-  int dyingOperand(const FlatInstruction &instruction, int result, int64_t position, int64_t bytes,
-                   const std::vector<int> &taken) const {
-    for (int operand : instruction.operands) {
-      int buffer = plan.bufferOf[size_t(root[size_t(operand)])];
-      const Buffer &candidate = plan.buffers[size_t(buffer)];
-      if (candidate.kind == BufferKind::Working && candidate.lifetime.end == position &&
-          candidate.lifetime.bytes == bytes && std::find(taken.begin(), taken.end(), buffer) == taken.end() &&
-          mayTake(instruction, result, buffer))
-        return buffer;
-    }
-    return -1;
+  void appendMessage(const Transfer &transfer, int64_t microbatch, FlatInstruction::Kind kind, int &origin,
+                     std::vector<int> operands, std::vector<int> results) {
+    beginOrigins(origin);
+    FlatInstruction message{&entry.body[transfer.index], std::move(operands), std::move(results), kind, microbatch};
+    message.peerStage = transfer.from == stage ? transfer.to : transfer.from;
+    message.message = transfer.message + microbatch;
+    appender.append(std::move(message));
   }
 
-  void addCopies() {
-    std::vector<EndCopy> updates;
-    std::map<int, int>
-        saved; // argument that changes at the end -> where its old content is kept, -1 while nobody needs it
-    for (size_t i = 0; i < program.args.size(); ++i) {
-      if (program.args[i].updatedBy < 0)
-        continue;
-      int to = plan.bufferOf[size_t(flat.args[i])],
-          from = plan.bufferOf[size_t(flat.results[size_t(program.args[i].updatedBy)])];
-      if (from != to) {
-        updates.push_back({from, to});
-        saved[to] = -1;
-      }
-    }
-    auto kept = [&](int buffer) {
-      auto found = saved.find(buffer);
-      if (found == saved.end())
-        return buffer;
-      if (found->second < 0) {
-        found->second = int(plan.buffers.size());
-        plan.copies.push_back({buffer, found->second});
-        plan.buffers.push_back({BufferKind::Working, {plan.buffers[size_t(buffer)].lifetime.bytes, end, end}});
-      }
-      return found->second;
-    };
-    for (EndCopy &update : updates)
-      update.from = kept(update.from);
-    for (int result : flat.results)
-      plan.resultBuffers.push_back(kept(plan.bufferOf[size_t(result)]));
-    plan.copies.insert(plan.copies.end(), updates.begin(), updates.end());
+  void appendReceive(const Transfer &transfer, int64_t microbatch) {
+    int value = entry.body[transfer.index].results[0];
+    int received = appender.add(entry.values[size_t(value)]);
+    number(value, microbatch) = received;
+    appendMessage(transfer, microbatch, FlatInstruction::Kind::Receive, receiveOrigin[transfer.index], {}, {received});
   }
+
+  /// Of the same origin as the send.
+  void appendWait(const Transfer &transfer, int64_t microbatch) {
+    appendMessage(transfer, microbatch, FlatInstruction::Kind::WaitForSend, firstOrigin[transfer.index],
+                  {number(entry.body[transfer.index].operands[0], microbatch)}, {});
+  }
+
+  struct Message {
+    const Transfer *transfer;
+    int64_t microbatch;
+  };
 
   const package::Program &program;
-  const FlatProgram &flat;
-  Sharing sharing;
-  int64_t end;
-  std::vector<int> root;         // the value whose memory a view has
-  std::vector<int64_t> lastUse;  // of each root
-  std::vector<int> updates;      // of each root: the argument that it replaces, or -1
-  std::vector<bool> argOccupied; // the argument's buffer holds its update already
-  BufferPlan plan;
+  const package::Function &entry;
+  int64_t stage, microbatches;
+  StepOrder order;
+  FlatProgram flat;
+  Appender appender;
+  std::vector<std::vector<int>> numbers;       // flat values of each of the entry function's
+  std::vector<int> firstOrigin, receiveOrigin; // of each instruction of the entry function
+  std::vector<Transfer> transfers;
+  std::map<std::pair<TaskKind, int64_t>, std::vector<size_t>> byTask; // kind and chunk -> instructions on this stage
+  std::vector<Task> tasks;                                            // of this stage
+  std::vector<std::vector<Message>> waits, receipts;                  // at the start of each task, and of update
+  std::vector<Message> lastWaits;                                     // at the end of the step
+  std::map<size_t, const Transfer *> sending, inPlace; // by instruction; inPlace: received where it stands
 };
+
+FlatProgram flattenWhole(const package::Program &program) {
+  FlatProgram flat;
+  Appender appender(program, flat);
+  const package::Function &entry = entryOf(program);
+  std::vector<int> numbers(entry.values.size(), -1);
+  for (size_t a = 0; a < entry.args.size(); ++a) {
+    int &number = numbers[size_t(entry.args[a])];
+    number = appender.add(entry.values[size_t(entry.args[a])]);
+    flat.args.push_back({a, 0, number});
+  }
+  for (const Instruction &instruction : entry.body) {
+    std::vector<int> operands;
+    for (int operand : instruction.operands)
+      operands.push_back(numbers[size_t(operand)]);
+    std::vector<int> results = appender.append(entry, instruction, std::move(operands), 0);
+    for (size_t i = 0; i < results.size(); ++i)
+      numbers[size_t(instruction.results[i])] = results[i];
+  }
+  for (int result : entry.results)
+    flat.results.push_back(numbers[size_t(result)]);
+  return flat;
+}
 } // namespace
 
-bool isView(std::string_view op) { return op == "reshape" || op == "wait"; }
+Result<FlatProgram> flatten(const package::Program &program, int64_t stage) {
+  if (!program.schedule)
+    return flattenWhole(program);
+  auto options = scheduleOptions(program.schedule->name, program.schedule->variant, package::stagesOf(program),
+                                 package::microbatchesOf(program), program.schedule->chunks);
+  if (!options)
+    return options.error();
+  auto schedule = makeSchedule(*options);
+  if (!schedule)
+    return schedule.error();
+  return Unroller(program, stage, stepOrder(std::move(*schedule))).run();
+}
 
-FlatProgram flatten(const package::Program &program) { return Flattener(program).run(); }
+bool isView(const FlatProgram &flat, const FlatInstruction &instruction) {
+  if (instruction.kind != FlatInstruction::Kind::Op)
+    return false;
+  const std::string &op = instruction.source->op;
+  if (op == "reshape" || op == "wait")
+    return true;
+  return op == package::kAccumulate && instruction.operands.size() == 1 &&
+         flat.values[size_t(instruction.operands[0])].dtype == flat.values[size_t(instruction.results[0])].dtype;
+}
 
-Result<BufferPlan> planBuffers(const package::Program &program, const FlatProgram &flat, Sharing sharing) {
-  return Planner(program, flat, sharing).run();
+int64_t piecesOf(const package::Program &program, size_t arg) {
+  int axis = program.mesh.find(package::kMicrobatchAxis);
+  for (const DimSharding &dim : program.args[arg].sharding.dims)
+    for (const AxisRef &ref : dim.axes)
+      if (ref.axis == axis)
+        return package::microbatchesOf(program);
+  return 1;
+}
+
+bool hasArg(const package::Program &program, size_t arg, int64_t stage) {
+  int64_t home = program.args[arg].stage;
+  if (home >= 0 || package::stagesOf(program) == 1)
+    return home < 0 || home == stage;
+  const package::Function &entry = entryOf(program);
+  int value = entry.args[arg];
+  for (const Instruction &instruction : entry.body)
+    if (instruction.task->stage == stage && std::count(instruction.operands.begin(), instruction.operands.end(), value))
+      return true;
+  for (size_t r = 0; r < program.results.size(); ++r)
+    if (entry.results[r] == value && hasResult(program, r, stage))
+      return true;
+  return false;
+}
+
+bool hasResult(const package::Program &program, size_t result, int64_t stage) {
+  int64_t home = program.results[result].stage;
+  return home < 0 || home == stage;
+}
+
+DType resultType(const package::Program &program, size_t result) {
+  const package::Function &entry = entryOf(program);
+  return entry.values[size_t(entry.results[result])].dtype;
 }
 
 } // namespace kerf::runtime

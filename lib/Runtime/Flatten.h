@@ -1,61 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry function with its calls expanded: one list of instructions, each call's values its own. And which buffer
-// each value has.
+// A stage's step as one list of instructions: the entry function with its calls expanded and, where there is a
+// schedule, the stage's tasks unrolled in its order, each microbatch's values its own.
 #pragma once
 
-#include "MemoryPlan.h"
-#include "kerf/Runtime/Kernels.h"
+#include "kerf/Package/Package.h"
 
 namespace kerf::runtime {
 
 struct FlatInstruction {
+  /// `Send`, `Receive` and `WaitForSend` are a transfer's two sides and its end: see StepOrder.h.
+  enum class Kind { Op, Send, Receive, WaitForSend };
+
   const package::Instruction *source = nullptr;
   std::vector<int> operands, results; // indices into FlatProgram::values
+  Kind kind = Kind::Op;
+  int64_t microbatch = 0;
+  /// Instructions of one origin are the same but for their microbatch.
+  int origin = 0;
+  int64_t peerStage = -1, message = -1; // of a transfer: who sends or receives, and which of FlatProgram::messages
+};
+
+/// An argument of the program that the stage has, in a microbatch where it is cut by them.
+struct FlatArg {
+  size_t arg = 0;
+  int64_t microbatch = 0;
+  int value = -1;
 };
 
 struct FlatProgram {
   std::vector<package::Value> values;
-  std::vector<int> args, results;
-  std::vector<FlatInstruction> body; // no calls
+  std::vector<FlatArg> args;         // in the program's order
+  std::vector<int> results;          // of each result of the program: its value, -1 where the stage does not have it
+  std::vector<FlatInstruction> body; // no calls, no transfers
+  int origins = 0;
+  int64_t messages = 0; // of all stages in a step
 };
 
-/// The program must have passed checkProgram; instructions point into it.
-FlatProgram flatten(const package::Program &program);
-
-/// `Argument` and `Constant` buffers keep their content between steps; `Working` ones share the arena.
-enum class BufferKind { Argument, Constant, Working };
-
-struct Buffer {
-  BufferKind kind = BufferKind::Working;
-  Lifetime lifetime; // positions are instructions; one after the last is the end of the step
-};
-
-/// From one buffer to another, at the end of the step.
-struct EndCopy {
-  int from = 0, to = 0;
-};
-
-/// Constants of up to this size are computed once, when the program is loaded.
-inline constexpr int64_t kKeptConstantBytes = 64 * 1024;
-
-struct BufferPlan {
-  std::vector<Buffer> buffers;
-  std::vector<int> bufferOf;      // of each flat value
-  std::vector<int> resultBuffers; // of each result of the entry
-  /// In this order: arguments' updates that were not computed in their place, after the old content that they or
-  /// results still need was saved.
-  std::vector<EndCopy> copies;
-  std::vector<int64_t>
-      waitedAt; // for each collective, the position of its first wait (or the end); -1 for other instructions
-};
-
-/// How buffers may be shared: `Views` for reshape and wait alone, `InPlace` also by writing results over operands and
-/// arguments.
-enum class Sharing { Views, InPlace };
-
-Result<BufferPlan> planBuffers(const package::Program &program, const FlatProgram &flat, Sharing sharing);
+/// The program must have passed checkProgram; instructions point into it. `accumulate` has one operand (a microbatch's
+/// value) the first time, then two (the sum so far, the value).
+Result<FlatProgram> flatten(const package::Program &program, int64_t stage);
 
 /// True when nothing is computed: the result is the operand's memory.
-bool isView(std::string_view op);
+bool isView(const FlatProgram &flat, const FlatInstruction &instruction);
+
+/// Values that an argument has: one in each microbatch where it is cut by them.
+int64_t piecesOf(const package::Program &program, size_t arg);
+/// True when the stage has the argument: it is its home or, without one, uses it.
+bool hasArg(const package::Program &program, size_t arg, int64_t stage);
+bool hasResult(const package::Program &program, size_t result, int64_t stage);
+DType resultType(const package::Program &program, size_t result);
 
 } // namespace kerf::runtime

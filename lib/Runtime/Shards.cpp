@@ -62,36 +62,41 @@ BoxCopy cutShard(const Shape &shape, const Shard &shard, int64_t elementBytes) {
   return BoxCopy(shape, shard.begin, shard.local, Shape(shape.size(), 0), shard.count, elementBytes);
 }
 
-Result<std::optional<Tensor>> gatherShards(Communicator &communicator, const Mesh &mesh, const Shape &shape,
-                                           const Sharding &sharding, const TensorView &local) {
+Result<std::optional<Tensor>> gatherShards(Communicator &communicator, const package::Program &program, int64_t stage,
+                                           const Shape &shape, const Sharding &sharding, DType dtype,
+                                           const std::byte *local) {
   // The lowest rank that holds a box sends it; every rank finds the same owners by itself.
-  int64_t elementBytes = bytesOf(local.dtype);
+  int64_t elementBytes = bytesOf(dtype), self = communicator.rank();
+  auto shardOfRank = [&](int64_t rank) {
+    return shardOf(program.mesh, shape, sharding, package::virtualRank(program, rank, 0));
+  };
   std::map<Shape, int64_t> owners;
   for (int64_t rank = 0; rank < communicator.size(); ++rank) {
-    Shard shard = shardOf(mesh, shape, sharding, rank);
+    if (package::stageOf(program, rank) != stage)
+      continue;
+    Shard shard = shardOfRank(rank);
     if (shard.elements() > 0)
       owners.emplace(shard.begin, rank);
   }
-  Shard mine = shardOf(mesh, shape, sharding, communicator.rank());
-  if (communicator.rank() != 0) {
+  if (self != 0) {
+    Shard mine = shardOfRank(self);
     auto owner = owners.find(mine.begin);
-    if (mine.elements() == 0 || owner->second != communicator.rank())
+    if (mine.elements() == 0 || owner->second != self)
       return std::optional<Tensor>();
     BoxCopy pack = packBox(mine.local, Shape(shape.size(), 0), mine.count, elementBytes);
     std::vector<std::byte> packed(static_cast<size_t>(pack.bytes()));
-    pack.run(static_cast<const std::byte *>(local.data), packed.data());
+    pack.run(local, packed.data());
     if (Status sent = communicator.startSend(packed, 0, kGatherTag); !sent)
       return sent.error();
     if (Status sent = communicator.finishSends(kGatherTag); !sent)
       return sent.error();
     return std::optional<Tensor>();
   }
-  auto [whole, bytes] = allocateTensor(local.dtype, shape);
+  auto [whole, bytes] = allocateTensor(dtype, shape);
   for (const auto &[begin, owner] : owners) {
-    Shard shard = shardOf(mesh, shape, sharding, owner);
+    Shard shard = shardOfRank(owner);
     if (owner == 0) {
-      BoxCopy(shard.local, Shape(shape.size(), 0), shape, shard.begin, shard.count, elementBytes)
-          .run(static_cast<const std::byte *>(local.data), bytes);
+      BoxCopy(shard.local, Shape(shape.size(), 0), shape, shard.begin, shard.count, elementBytes).run(local, bytes);
       continue;
     }
     BoxCopy unpack = unpackBox(shape, shard.begin, shard.count, elementBytes);

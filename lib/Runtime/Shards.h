@@ -19,9 +19,11 @@ Shard shardOf(const Mesh &mesh, const Shape &shape, const Sharding &sharding, in
 /// From a whole tensor's row-major bytes into the local tensor; padding is left as it is.
 BoxCopy cutShard(const Shape &shape, const Shard &shard, int64_t elementBytes);
 
-/// Puts `local` of every rank together on rank 0 (nothing elsewhere). Every rank calls it, in the same order. Tag 2.
-Result<std::optional<Tensor>> gatherShards(Communicator &communicator, const Mesh &mesh, const Shape &shape,
-                                           const Sharding &sharding, const TensorView &local);
+/// Puts the local tensors of a stage's ranks together on rank 0 (nothing elsewhere); `local` is not read on other
+/// stages. Every rank calls it, in the same order. Tag 2.
+Result<std::optional<Tensor>> gatherShards(Communicator &communicator, const package::Program &program, int64_t stage,
+                                           const Shape &shape, const Sharding &sharding, DType dtype,
+                                           const std::byte *local);
 
 /// Initial values of a parameter that no file gives (docs/runtime.md): one-dimensional `*.weight` ones, other
 /// one-dimensional and scalar tensors zeros, the rest normal with deviation 0.02. A value depends on (seed, name, index

@@ -206,7 +206,7 @@ struct CompileCommand {
               n += f.body.size();
             return n;
           }(),
-          program.mesh.ranks());
+          package::ranksOf(program));
     return 0;
   }
 };

@@ -66,6 +66,9 @@ nlohmann::ordered_json measuredJson(const runtime::RunReport &run) {
   measured["peak_bytes"] = run.memory.totalBytes();
   measured["arena_bytes"] = run.memory.arenaBytes;
   measured["persistent_bytes"] = run.memory.persistentBytes;
+  if (run.stageMemory.size() > 1)
+    for (const runtime::MemoryReport &stage : run.stageMemory)
+      measured["stage_peak_bytes"].push_back(stage.totalBytes());
   measured["compute_seconds"] = times.computeSeconds / steps;
   measured["wait_seconds"] = times.waitSeconds / steps;
   measured["kernels"] = nlohmann::ordered_json::array();
@@ -164,7 +167,7 @@ struct RunCommand {
     auto loaded = runtime::loadPackage(folder);
     if (!loaded)
       return fail(loaded.error());
-    int64_t needed = loaded->program.mesh.ranks();
+    int64_t needed = package::ranksOf(loaded->program);
     if (ranks && ranks != needed)
       return fail({fmt::format("{} was compiled for {} ranks, --ranks is {}; compile it again for {}", folder, needed,
                                ranks, ranks)});

@@ -2,7 +2,7 @@
 // A training step allocates nothing: whole runs of `run` are counted from the end of the first step on, over all ranks
 // and streams. `AllocationTests PACKAGE DATA.npz` counts the steps of a package that `kerf compile` wrote.
 #include "AllocationCounter.h"
-#include "TestPrograms.h"
+#include "TestPipelines.h"
 
 #include <barrier>
 #include <cstdlib>
@@ -27,7 +27,7 @@ Result<Allocations> countSteps(const package::Program &program, const TensorMap 
     else
       counted = stopCounting();
   };
-  std::barrier barrier(std::ptrdiff_t(program.mesh.ranks()), met);
+  std::barrier barrier(std::ptrdiff_t(package::ranksOf(program)), met);
   RunOptions options;
   options.steps = kCountedSteps + 2;
   options.learningRate = [&](int64_t step) {
@@ -38,7 +38,7 @@ Result<Allocations> countSteps(const package::Program &program, const TensorMap 
   auto report = run(program, weights, data, options);
   if (!report)
     return report.error();
-  fmt::print("ranks: {}, steps: {}, allocations by Kerf: {}, by oneDNN: {}\n", program.mesh.ranks(), kCountedSteps,
+  fmt::print("ranks: {}, steps: {}, allocations by Kerf: {}, by oneDNN: {}\n", package::ranksOf(program), kCountedSteps,
              counted.kerf, counted.oneDnn);
   return counted;
 }
@@ -110,6 +110,20 @@ TEST_F(AllocationTest, NoneInAStep) {
       ASSERT_TRUE(counted) << counted.error().message;
       EXPECT_EQ(counted->kerf, 0) << stacksOf(*counted);
     }
+}
+
+TEST_F(AllocationTest, NoneInAStepWithStages) {
+  PipelineCase test;
+  test.schedule = package::ScheduleChoice{};
+  test.parts = test.stages = 3;
+  test.microbatches = 4;
+  test.data = 2;
+  test.rows = 16;
+  test.skip = test.tied = test.norm = true;
+  test.dtype = test.sumType = DType::F32;
+  auto counted = countSteps(pipelineProgram(test), pipelineWeights(test), pipelineData(test, 2));
+  ASSERT_TRUE(counted) << counted.error().message;
+  EXPECT_EQ(counted->kerf, 0) << stacksOf(*counted);
 }
 
 int countPackage(const std::string &folder, const std::string &dataFile) {

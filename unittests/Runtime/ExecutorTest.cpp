@@ -137,8 +137,9 @@ std::vector<std::vector<std::byte>> trace(const package::Program &program, bool 
   for (size_t r = 0; r < communicators.size(); ++r)
     threads.emplace_back([&, r] {
       Executor &executor = *executors[r];
-      for (size_t i = 0; i < program.args.size(); ++i) {
-        TensorView view = executor.argument(i);
+      std::vector<ArgumentPiece> args = executor.arguments();
+      for (size_t i = 0; i < args.size(); ++i) {
+        const TensorView &view = args[i].tensor;
         for (int64_t e = 0; e < view.elements(); ++e)
           static_cast<double *>(view.data)[e] = 0.01 * double(e + 1) + double(i) - 0.3 * double(r);
       }
@@ -146,7 +147,7 @@ std::vector<std::vector<std::byte>> trace(const package::Program &program, bool 
         Status status = executor.step();
         EXPECT_TRUE(status);
         for (size_t i = 0; i < program.args.size() + program.results.size(); ++i) {
-          TensorView view = i < program.args.size() ? executor.argument(i) : executor.result(i - program.args.size());
+          TensorView view = i < args.size() ? args[i].tensor : *executor.result(i - args.size());
           const auto *bytes = static_cast<const std::byte *>(view.data);
           traces[r].insert(traces[r].end(), bytes, bytes + view.bytes());
         }

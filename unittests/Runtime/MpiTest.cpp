@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Run under mpirun: what this process gets as an MPI rank must be, bit for bit, what that rank gets as a thread.
 // `--fail`: rank 1 meets a bad label, and the job must end with its message.
-#include "TestPrograms.h"
+#include "TestPipelines.h"
 
 #include <cstdio>
 #include <cstring>
@@ -44,6 +44,32 @@ int training(Communicator &communicator) {
       return fail(communicator.rank(), "losses differ in step " + std::to_string(step));
   return 0;
 }
+
+int pipeline(Communicator &communicator) {
+  PipelineCase test;
+  test.schedule = package::ScheduleChoice{};
+  test.parts = test.stages = communicator.size() / 2 + 1;
+  test.data = communicator.size() / test.stages;
+  if (test.stages * test.data != communicator.size())
+    test.parts = test.stages = communicator.size(), test.data = 1;
+  test.microbatches = 5;
+  test.rows = 5 * test.data * 200; // messages of 8000 bytes: more than MPI sends at once
+  test.skip = test.tied = test.norm = true;
+  RunOptions options;
+  options.steps = 4;
+  options.learningRate = [](int64_t) { return 0.1; };
+  package::Program program = pipelineProgram(test);
+  TensorMap weights = pipelineWeights(test), data = pipelineData(test, 2);
+  auto threads = runtime::run(program, weights, data, options);
+  options.communicator = &communicator;
+  auto processes = runtime::run(program, weights, data, options);
+  if (!threads || !processes)
+    return fail(communicator.rank(), (threads ? processes : threads).error().message);
+  for (size_t step = 0; step < 4; ++step)
+    if (threads->steps[step].loss != processes->steps[step].loss)
+      return fail(communicator.rank(), "losses of stages differ in step " + std::to_string(step));
+  return 0;
+}
 } // namespace
 
 int main(int argc, char **argv) {
@@ -59,6 +85,6 @@ int main(int argc, char **argv) {
                                classifierData(communicator.size(), 3, 11, 7, 4, 2, 1), options);
     return report ? 0 : 1; // not reached by rank 1, which ended the job
   }
-  int failures = collectives(communicator) + training(communicator);
+  int failures = collectives(communicator) + training(communicator) + pipeline(communicator);
   return agree(communicator, failures ? Status(Error{"failed"}) : ok()) ? 0 : 1;
 }

@@ -21,10 +21,11 @@ struct MemoryReport {
   int64_t totalBytes() const { return arenaBytes + persistentBytes; }
 };
 
-/// Sums over the steps so far, on one rank.
+/// Sums over the steps so far (and the microbatches of each), on one rank. What a stage sends another is told as
+/// "send", on the other side as "receive".
 struct CollectiveTime {
   std::string op, name, cause, stream;
-  int64_t bytes = 0; // of the operand
+  int64_t bytes = 0; // of the operand, in one microbatch
   int64_t calls = 0;
   double seconds = 0;     // from its start on its stream to its end: waiting for slower ranks included
   double waitSeconds = 0; // in which the compute stream stood still for it
@@ -46,6 +47,13 @@ struct ExecutorOptions {
   bool reuseMemory = true;
 };
 
+/// An argument that a rank has: one tensor, or one for each microbatch of an input that is cut by them.
+struct ArgumentPiece {
+  size_t arg = 0; // of the program
+  int64_t microbatch = 0;
+  TensorView tensor;
+};
+
 class Executor {
 public:
   /// `program` must have passed checkProgram; it, `device` and `communicator` must outlive the executor.
@@ -53,9 +61,11 @@ public:
                                                   Communicator &communicator, const ExecutorOptions &options = {});
   virtual ~Executor() = default;
 
-  /// The rank's local tensor: of an argument (its content stays, and is updated by steps), of a result after a step.
-  virtual TensorView argument(size_t index) = 0;
-  virtual TensorView result(size_t index) = 0;
+  /// The rank's local tensors of the arguments that its stage has, in the program's order. Their content stays, and is
+  /// updated by steps.
+  virtual std::vector<ArgumentPiece> arguments() = 0;
+  /// The rank's local tensor of a result after a step; none where another stage has it.
+  virtual std::optional<TensorView> result(size_t index) = 0;
   /// All instructions once, and the updates of arguments. A failure has ended the other ranks too.
   virtual Status step() = 0;
 
@@ -63,8 +73,8 @@ public:
   virtual TimeReport times() const = 0;
 };
 
-/// What the memory report of a rank's executor will say, without its memory: for plans of machines that are not here.
-/// Scratch is that of the CPU's kernels.
-Result<MemoryReport> planMemory(const package::Program &program);
+/// What the memory report of the executor of a stage's ranks will say, without its memory: for plans of machines that
+/// are not here. Scratch is that of the CPU's kernels.
+Result<MemoryReport> planMemory(const package::Program &program, int64_t stage = 0);
 
 } // namespace kerf::runtime

@@ -34,8 +34,9 @@ struct RunReport {
   std::vector<StepResult> steps;
   /// The first step's results that replace no argument ("loss", "gradient_norm_squared/NAME"), whole. On rank 0.
   TensorMap firstResults;
-  MemoryReport memory; // of one rank; all ranks run one program
-  TimeReport times;    // of rank 0
+  MemoryReport memory;                   // of this rank
+  std::vector<MemoryReport> stageMemory; // of a rank of each stage. On rank 0
+  TimeReport times;                      // of rank 0
   double loadSeconds = 0;
   std::vector<std::string> initialized; // parameters that no file gave
   std::vector<std::string> unused;      // names in `weights` that the program doesn't have

@@ -30,6 +30,7 @@ struct Row {
 
 constexpr Row kRows[] = {
     {"convert", planConvert, overwritesAny, Half::AsIs},
+    {"accumulate", planAccumulate, overwritesAny, Half::AsIs},
     {"is_nan", planIsNan, overwritesAny, Half::AsFloat},
     {"gelu", planGelu, overwritesAny, Half::AsFloat},
     {"gelu_backward", planGeluBackward, overwritesAny, Half::AsFloat},

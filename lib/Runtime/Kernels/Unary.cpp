@@ -201,6 +201,32 @@ Result<Planned> planConvert(const BindRequest &request) {
   });
 }
 
+Result<Planned> planAccumulate(const BindRequest &request) {
+  Checker check(request);
+  if (!check.counts(1, 2, 1))
+    return check.error();
+  if (request.operands.size() == 1)
+    return planConvert(request); // the first
+  check.sameType(request.operands[0], "the sum so far", request.results[0], "the result");
+  check.shape(request.operands[1], "the value", request.results[0].shape);
+  if (check.failed())
+    return check.error();
+  return forStored(request, request.results[0].dtype, [&](auto sum) {
+    using Sum = typename decltype(sum)::type;
+    return forStored(request, request.operands[1].dtype, [&](auto in) -> Result<Planned> {
+      using In = typename decltype(in)::type;
+      const Sum *before = dataOf<Sum>(request.operands[0]);
+      const In *x = dataOf<In>(request.operands[1]);
+      Sum *after = mutableDataOf<Sum>(request.results[0]);
+      return Planned{[before, x, after, n = request.results[0].elements()] {
+        for (int64_t i = 0; i < n; ++i)
+          after[i] = stored<Sum>(loaded(before[i]) + loaded(x[i]));
+        return ok();
+      }};
+    });
+  });
+}
+
 Result<Planned> planIsNan(const BindRequest &request) {
   Checker check(request);
   if (check.counts(1, 1, 1)) {

@@ -49,6 +49,32 @@ TEST(Elementwise, UnaryMatchesTheLibrary) {
     }
 }
 
+TEST(Elementwise, AccumulateAddsInTheWiderType) {
+  Random random(9);
+  for (auto [in, sum] : {std::pair{DType::BF16, DType::F32},
+                         {DType::F16, DType::F32},
+                         {DType::F32, DType::F64},
+                         {DType::F32, DType::F32},
+                         {DType::BF16, DType::BF16},
+                         {DType::I32, DType::I32}}) {
+    SCOPED_TRACE(std::string(toString(in)) + " into " + std::string(toString(sum)));
+    HostTensor x = in == DType::I32 ? random.integers(in, {5, 7}, -9, 9) : rounded(random.normals(in, {5, 7}));
+    HostTensor before = in == DType::I32 ? random.integers(sum, {5, 7}, -9, 9) : rounded(random.normals(sum, {5, 7}));
+    HostTensor first = runKernel("accumulate", Json::object(), {x}, {{sum, x.shape}})[0];
+    EXPECT_EQ(first.values, x.values);
+    HostTensor expected = before;
+    for (size_t i = 0; i < x.values.size(); ++i)
+      expected.values[i] += x.values[i];
+    HostTensor after = runKernel("accumulate", Json::object(), {before, x}, {{sum, x.shape}})[0];
+    EXPECT_EQ(after.values, rounded(expected).values);
+  }
+  HostTensor x{DType::F32, {3}, {1, 2, 3}}, other{DType::F32, {2}, {1, 2}}, wide{DType::F64, {3}, {1, 2, 3}};
+  EXPECT_NE(errorOf("accumulate", Json::object(), {x, other}, {{DType::F32, {3}}}).find("the value"),
+            std::string::npos);
+  EXPECT_NE(errorOf("accumulate", Json::object(), {wide, x}, {{DType::F32, {3}}}).find("the sum so far"),
+            std::string::npos);
+}
+
 TEST(Elementwise, ExponentialsAreAccurateOverTheWholeRange) {
   HostTensor wide{DType::F64, {4001}, {}}, narrow{DType::F32, {4001}, {}};
   for (int i = -2000; i <= 2000; ++i) {

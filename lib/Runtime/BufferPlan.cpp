@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "BufferPlan.h"
+#include "kerf/Runtime/Kernels.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+
+namespace kerf::runtime {
+
+namespace {
+int64_t bytesOfValue(const package::Value &value) { return elementsOf(value.shape) * bytesOf(value.dtype); }
+
+class Planner {
+public:
+  Planner(const package::Program &program, const FlatProgram &flat, Sharing sharing)
+      : program(program), flat(flat), sharing(sharing), end(int64_t(flat.body.size())), root(flat.values.size()),
+        lastUse(flat.values.size(), -1), updates(flat.values.size(), -1) {
+    plan.bufferOf.assign(flat.values.size(), -1);
+  }
+
+  Result<BufferPlan> run() {
+    if (Status status = findRoots(); !status)
+      return status.error();
+    findUses();
+    for (const FlatArg &arg : flat.args) {
+      plan.bufferOf[size_t(arg.value)] = addBuffer(arg.value, BufferKind::Argument, 0);
+      argOccupied.push_back(false);
+    }
+    for (size_t i = 0; i < flat.args.size(); ++i)
+      if (int result = program.args[flat.args[i].arg].updatedBy; result >= 0) {
+        int &update = updates[size_t(root[size_t(flat.results[size_t(result)])])];
+        if (update < 0)
+          update = int(i); // a value that updates two arguments is copied into the second
+      }
+    for (int64_t position = 0; position < end; ++position)
+      placeResults(position);
+    for (size_t value = 0; value < flat.values.size(); ++value)
+      plan.bufferOf[value] = plan.bufferOf[size_t(root[value])];
+    addCopies();
+    return std::move(plan);
+  }
+
+private:
+  Status findRoots() {
+    for (size_t value = 0; value < root.size(); ++value)
+      root[value] = int(value);
+    for (const FlatInstruction &instruction : flat.body) {
+      const std::string &op = instruction.source->op;
+      if (!isView(flat, instruction))
+        continue;
+      if (instruction.operands.size() != 1 || instruction.results.size() != 1)
+        return Error{fmt::format("{} of '{}' takes one operand and gives one result, not {} and {}", op,
+                                 instruction.source->name, instruction.operands.size(), instruction.results.size())};
+      const package::Value &from = flat.values[size_t(instruction.operands[0])],
+                           &to = flat.values[size_t(instruction.results[0])];
+      if (from.dtype != to.dtype || elementsOf(from.shape) != elementsOf(to.shape))
+        return Error{fmt::format("{} of '{}' makes {} elements of {}, which has {}", op, instruction.source->name,
+                                 elementsOf(to.shape), toString(from.dtype), elementsOf(from.shape))};
+      root[size_t(instruction.results[0])] = root[size_t(instruction.operands[0])];
+    }
+    return ok();
+  }
+
+  void use(int value, int64_t position) {
+    int64_t &last = lastUse[size_t(root[size_t(value)])];
+    last = std::max(last, position);
+  }
+
+  void findUses() {
+    plan.waitedAt.assign(flat.body.size(), -1);
+    std::map<int, size_t> started; // pending value -> its collective
+    for (size_t i = 0; i < flat.body.size(); ++i) {
+      const FlatInstruction &instruction = flat.body[i];
+      for (int operand : instruction.operands)
+        use(operand, int64_t(i));
+      if (package::isCollective(instruction.source->op)) {
+        started[instruction.results[0]] = i;
+        plan.waitedAt[i] = end;
+      } else if (instruction.source->op == "wait") {
+        int64_t &at = plan.waitedAt[started.at(instruction.operands[0])];
+        at = std::min(at, int64_t(i));
+      }
+    }
+    // Until its wait, a collective reads its operand and writes its result.
+    for (size_t i = 0; i < flat.body.size(); ++i)
+      if (plan.waitedAt[i] >= 0) {
+        use(flat.body[i].operands[0], plan.waitedAt[i]);
+        use(flat.body[i].results[0], plan.waitedAt[i]);
+      }
+    for (int result : flat.results)
+      if (result >= 0)
+        use(result, end);
+  }
+
+  int addBuffer(int value, BufferKind kind, int64_t begin) {
+    int64_t last = std::max(lastUse[size_t(value)], begin);
+    plan.buffers.push_back({kind, {bytesOfValue(flat.values[size_t(value)]), begin, last}});
+    return int(plan.buffers.size()) - 1;
+  }
+
+  /// True when `result` may take over `buffer`, of which `operands` has the last uses.
+  bool mayTake(const FlatInstruction &instruction, int result, int buffer) const {
+    bool read = false;
+    for (size_t o = 0; o < instruction.operands.size(); ++o) {
+      if (plan.bufferOf[size_t(root[size_t(instruction.operands[o])])] != buffer)
+        continue;
+      read = true;
+      if (!mayOverwrite(*instruction.source, int(o), result))
+        return false;
+    }
+    return read;
+  }
+
+  void placeResults(int64_t position) {
+    const FlatInstruction &instruction = flat.body[size_t(position)];
+    if (isView(flat, instruction))
+      return;
+    bool collective = package::isCollective(instruction.source->op);
+    std::vector<int> taken;
+    for (size_t r = 0; r < instruction.results.size(); ++r) {
+      int value = instruction.results[r];
+      int64_t bytes = bytesOfValue(flat.values[size_t(value)]);
+      bool constant = instruction.source->op == "constant" && bytes <= kKeptConstantBytes;
+      int buffer = -1;
+      if (sharing == Sharing::InPlace && !constant)
+        buffer = updatedArgument(instruction, int(r), position, collective, taken);
+      if (sharing == Sharing::InPlace && buffer < 0 && !constant && !collective)
+        buffer = dyingOperand(instruction, int(r), position, bytes, taken);
+      if (buffer < 0)
+        buffer = addBuffer(value, constant ? BufferKind::Constant : BufferKind::Working, position);
+      else
+        taken.push_back(buffer);
+      plan.bufferOf[size_t(value)] = buffer;
+      int64_t &last = plan.buffers[size_t(buffer)].lifetime.end;
+      last = std::max({last, lastUse[size_t(value)], position});
+    }
+  }
+
+  /// The buffer of the argument that this result replaces, when the argument's old value is needed no more.
+  int updatedArgument(const FlatInstruction &instruction, int result, int64_t position, bool collective,
+                      const std::vector<int> &taken) {
+    int arg = updates[size_t(instruction.results[size_t(result)])];
+    if (arg < 0 || argOccupied[size_t(arg)])
+      return -1;
+    int value = flat.args[size_t(arg)].value, buffer = plan.bufferOf[size_t(value)];
+    int64_t last = lastUse[size_t(value)];
+    bool dead = last < position || (last == position && !collective && mayTake(instruction, result, buffer));
+    if (!dead || std::find(taken.begin(), taken.end(), buffer) != taken.end())
+      return -1;
+    argOccupied[size_t(arg)] = true;
+    return buffer;
+  }
+
+  int dyingOperand(const FlatInstruction &instruction, int result, int64_t position, int64_t bytes,
+                   const std::vector<int> &taken) const {
+    for (int operand : instruction.operands) {
+      int buffer = plan.bufferOf[size_t(root[size_t(operand)])];
+      const Buffer &candidate = plan.buffers[size_t(buffer)];
+      if (candidate.kind == BufferKind::Working && candidate.lifetime.end == position &&
+          candidate.lifetime.bytes == bytes && std::find(taken.begin(), taken.end(), buffer) == taken.end() &&
+          mayTake(instruction, result, buffer))
+        return buffer;
+    }
+    return -1;
+  }
+
+  void addCopies() {
+    std::vector<EndCopy> updates;
+    std::map<int, int>
+        saved; // argument that changes at the end -> where its old content is kept, -1 while nobody needs it
+    for (const FlatArg &arg : flat.args) {
+      int result = program.args[arg.arg].updatedBy;
+      if (result < 0)
+        continue;
+      int to = plan.bufferOf[size_t(arg.value)], from = plan.bufferOf[size_t(flat.results[size_t(result)])];
+      if (from != to) {
+        updates.push_back({from, to});
+        saved[to] = -1;
+      }
+    }
+    auto kept = [&](int buffer) {
+      auto found = saved.find(buffer);
+      if (found == saved.end())
+        return buffer;
+      if (found->second < 0) {
+        found->second = int(plan.buffers.size());
+        plan.copies.push_back({buffer, found->second});
+        plan.buffers.push_back({BufferKind::Working, {plan.buffers[size_t(buffer)].lifetime.bytes, end, end}});
+      }
+      return found->second;
+    };
+    for (EndCopy &update : updates)
+      update.from = kept(update.from);
+    for (int result : flat.results)
+      plan.resultBuffers.push_back(result < 0 ? -1 : kept(plan.bufferOf[size_t(result)]));
+    plan.copies.insert(plan.copies.end(), updates.begin(), updates.end());
+  }
+
+  const package::Program &program;
+  const FlatProgram &flat;
+  Sharing sharing;
+  int64_t end;
+  std::vector<int> root;         // the value whose memory a view has
+  std::vector<int64_t> lastUse;  // of each root
+  std::vector<int> updates;      // of each root: the argument that it replaces, or -1
+  std::vector<bool> argOccupied; // the argument's buffer holds its update already
+  BufferPlan plan;
+};
+} // namespace
+
+Result<BufferPlan> planBuffers(const package::Program &program, const FlatProgram &flat, Sharing sharing) {
+  return Planner(program, flat, sharing).run();
+}
+
+} // namespace kerf::runtime

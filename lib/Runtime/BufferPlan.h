@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which buffer each value of a flat program has, and how long each buffer is alive.
+#pragma once
+
+#include "Flatten.h"
+#include "MemoryPlan.h"
+
+namespace kerf::runtime {
+
+/// `Argument` and `Constant` buffers keep their content between steps; `Working` ones share the arena.
+enum class BufferKind { Argument, Constant, Working };
+
+struct Buffer {
+  BufferKind kind = BufferKind::Working;
+  Lifetime lifetime; // positions are instructions; one after the last is the end of the step
+};
+
+/// From one buffer to another, at the end of the step.
+struct EndCopy {
+  int from = 0, to = 0;
+};
+
+/// Constants of up to this size are computed once, when the program is loaded.
+inline constexpr int64_t kKeptConstantBytes = 64 * 1024;
+
+struct BufferPlan {
+  std::vector<Buffer> buffers;
+  std::vector<int> bufferOf;      // of each flat value
+  std::vector<int> resultBuffers; // of each result of the entry, -1 where the stage does not have it
+  /// In this order: arguments' updates that were not computed in their place, after the old content that they or
+  /// results still need was saved.
+  std::vector<EndCopy> copies;
+  std::vector<int64_t>
+      waitedAt; // for each collective, the position of its first wait (or the end); -1 for other instructions
+};
+
+/// How buffers may be shared: `Views` for reshape and wait alone, `InPlace` also by writing results over operands and
+/// arguments.
+enum class Sharing { Views, InPlace };
+
+Result<BufferPlan> planBuffers(const package::Program &program, const FlatProgram &flat, Sharing sharing);
+
+} // namespace kerf::runtime

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's part of a run.
+#pragma once
+
+#include "Inputs.h"
+#include "kerf/Runtime/Run.h"
+
+namespace kerf::runtime {
+
+/// An input's next batch: cut from the array of all steps into host memory, then moved to the device.
+struct Feed;
+
+class RankRun {
+public:
+  RankRun(const package::Program &program, const Inputs &inputs, const RunOptions &options, Communicator &communicator);
+  RankRun(RankRun &&);
+  ~RankRun();
+
+  Result<RunReport> run();
+
+private:
+  Status load();
+  Status fill(const ArgumentPiece &piece);
+  void feed(int64_t step, double learningRate);
+  Status runStep(int64_t step, RunReport &report);
+  Status shareLoss(double &loss);
+  Status gatherMemory(RunReport &report);
+  Result<std::optional<Tensor>> gather(const std::optional<TensorView> &local, DType dtype, const Shape &shape,
+                                       const Sharding &sharding, int64_t stage);
+  Status gatherResults(RunReport &report);
+  Result<std::optional<Tensor>> gatherArgument(size_t index, const std::vector<ArgumentPiece> &pieces);
+  Status save();
+
+  const package::Program &program;
+  const Inputs &inputs;
+  const RunOptions &options;
+  Communicator &communicator;
+  int64_t stage;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Executor> executor;
+  std::vector<Feed> feeds;
+};
+
+} // namespace kerf::runtime
