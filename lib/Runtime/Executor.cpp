@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr const char *kDefaultStream = "collective";
+constexpr const char *kDefaultStream = "collective", *kComputeStream = "compute";
 constexpr size_t kCallsToStart = 3; // of a stream, to start a collective: wait, enqueue, record
 
 struct Timer {
@@ -25,10 +25,17 @@ struct Timer {
   double seconds = 0, waitSeconds = 0;
 };
 
+/// When an instruction ran the last time.
+struct Ran {
+  Clock::time_point start;
+  double seconds = -1; // not yet
+};
+
 struct Action {
   enum class Kind { Compute, Start, Wait } kind = Kind::Compute;
   Kernel kernel;
-  Timer *timer = nullptr;
+  Timer *timer = nullptr; // of a wait, as `ran`; kernels know theirs
+  Ran *ran = nullptr;
   Stream *stream = nullptr;
   Event *ready = nullptr, *done = nullptr;
 };
@@ -78,13 +85,14 @@ public:
       return status;
     compute = device.createComputeStream();
     timers.resize(size_t(flat.origins));
+    ran.resize(flat.body.size());
     for (size_t i = 0; i < flat.body.size(); ++i)
       if (Status status = bind(i); !status)
         return Error{fmt::format("{}: {}", place(*flat.body[i].source), status.error().message), status.error().status};
     for (auto &[value, started] :
          pending) // what nobody waits for reads its operand all the same, which a copy may overwrite
       if (!started.waited)
-        addWait(started);
+        addWait(started, nullptr);
     for (const EndCopy &copy : buffers.copies)
       addCopy(copy.from, copy.to);
     reserve();
@@ -150,6 +158,24 @@ public:
     return report;
   }
 
+  std::vector<Span> lastStep() const override {
+    std::vector<Span> spans;
+    for (size_t i = 0; i < flat.body.size(); ++i) {
+      const package::Instruction &instruction = *flat.body[i].source;
+      if (ran[i].seconds < 0)
+        continue;
+      std::string op = communicates(flat.body[i]) ? communicationTime(flat.body[i], {}).op : instruction.op;
+      if (flat.body[i].kind == FlatInstruction::Kind::WaitForSend)
+        op = "wait";
+      bool started = package::isCollective(op) && buffers.waitedAt[i] != int64_t(i) + 1;
+      spans.push_back({instruction.name.empty() ? op : instruction.name, op,
+                       started ? textAttribute(instruction, "stream", kDefaultStream) : kComputeStream,
+                       flat.body[i].microbatch, std::chrono::duration<double>(ran[i].start.time_since_epoch()).count(),
+                       ran[i].seconds});
+    }
+    return spans;
+  }
+
 private:
   TensorView view(int value) const {
     const package::Value &type = flat.values[size_t(value)];
@@ -174,7 +200,7 @@ private:
                         timer.waitSeconds};
     if (instruction.kind != FlatInstruction::Kind::Op) {
       time.op = receives ? "receive" : "send";
-      time.stream = "compute";
+      time.stream = kComputeStream;
     }
     return time;
   }
@@ -297,11 +323,13 @@ private:
   }
 
   /// The kernel with its time measured and its failure told to all ranks.
-  Kernel wrapped(Kernel kernel, const package::Instruction &instruction, Timer *timer, bool waits) {
-    return [this, kernel = std::move(kernel), &instruction, timer, waits]() -> Status {
+  Kernel wrapped(Kernel kernel, size_t index, bool waits) {
+    return [this, kernel = std::move(kernel), &instruction = *flat.body[index].source, timer = timerOf(index),
+            ran = &ran[index], waits]() -> Status {
       Clock::time_point start = Clock::now();
       Status status = kernel();
       double seconds = secondsSince(start);
+      *ran = {start, seconds};
       ++timer->calls;
       timer->seconds += seconds;
       if (waits)
@@ -339,9 +367,9 @@ private:
   Timer *timerOf(size_t index) { return &timers[size_t(flat.body[index].origin)]; }
 
   void addCompute(size_t index, Kernel kernel, bool waits) {
-    Timer *timer = timerOf(index);
-    actions.push_back({Action::Kind::Compute, wrapped(std::move(kernel), *flat.body[index].source, timer, waits), timer,
-                       nullptr, nullptr, nullptr});
+    Action action;
+    action.kernel = wrapped(std::move(kernel), index, waits);
+    actions.push_back(std::move(action));
   }
 
   /// One side of a transfer, or the wait for its send.
@@ -389,18 +417,21 @@ private:
     auto kernel = bindCollective(request);
     if (!kernel)
       return kernel.error();
-    Timer *timer = timerOf(index);
     bool atOnce = buffers.waitedAt[index] == int64_t(index) + 1;
-    Kernel whole = wrapped(std::move(*kernel), instruction, timer, atOnce);
     if (atOnce) {
-      actions.push_back({Action::Kind::Compute, std::move(whole), timer, nullptr, nullptr, nullptr});
+      addCompute(index, std::move(*kernel), true);
       return ok();
     }
     auto &stream = streams[textAttribute(instruction, "stream", kDefaultStream)];
     if (!stream)
       stream = device.createStream();
-    Action start{Action::Kind::Start, std::move(whole), timer, stream.get(), newEvent(), newEvent()};
-    pending[flat.body[index].results[0]] = {start.done, timer, false};
+    Action start;
+    start.kind = Action::Kind::Start;
+    start.kernel = wrapped(std::move(*kernel), index, false);
+    start.stream = stream.get();
+    start.ready = newEvent();
+    start.done = newEvent();
+    pending[flat.body[index].results[0]] = {start.done, timerOf(index), false};
     actions.push_back(std::move(start));
     return ok();
   }
@@ -411,8 +442,13 @@ private:
     bool waited;
   };
 
-  void addWait(Pending &started) {
-    actions.push_back({Action::Kind::Wait, {}, started.timer, nullptr, nullptr, started.done});
+  void addWait(Pending &started, Ran *ran) {
+    Action wait;
+    wait.kind = Action::Kind::Wait;
+    wait.timer = started.timer;
+    wait.ran = ran;
+    wait.done = started.done;
+    actions.push_back(std::move(wait));
     started.waited = true;
   }
 
@@ -420,7 +456,7 @@ private:
     auto found = pending.find(flat.body[index].operands[0]);
     if (found == pending.end())
       return ok(); // ran on the compute stream
-    addWait(found->second);
+    addWait(found->second, &ran[index]);
     return ok();
   }
 
@@ -445,8 +481,9 @@ private:
   }
 
   void addCopy(int from, int to) {
-    Kernel copy = device.bindCopy(memoryOf(to), memoryOf(from), buffers.buffers[size_t(to)].lifetime.bytes);
-    actions.push_back({Action::Kind::Compute, std::move(copy), nullptr, nullptr, nullptr, nullptr});
+    Action copy;
+    copy.kernel = device.bindCopy(memoryOf(to), memoryOf(from), buffers.buffers[size_t(to)].lifetime.bytes);
+    actions.push_back(std::move(copy));
   }
 
   Status run(const Action &action) {
@@ -464,7 +501,10 @@ private:
     case Action::Kind::Wait: {
       Clock::time_point start = Clock::now();
       Status status = compute->wait(*action.done);
-      action.timer->waitSeconds += secondsSince(start);
+      double seconds = secondsSince(start);
+      action.timer->waitSeconds += seconds;
+      if (action.ran)
+        *action.ran = {start, seconds};
       return status;
     }
     }
@@ -484,6 +524,7 @@ private:
   int64_t collectivesBound = 0;
   std::map<int, Pending> pending; // [value]: started on a stream
   std::vector<Timer> timers;      // of each origin
+  std::vector<Ran> ran;           // of each instruction
   std::vector<Action> actions;
   MemoryReport memoryReport;
   int64_t steps = 0;

@@ -3,6 +3,7 @@
 #include "Flatten.h"
 #include "Kernels/Common.h"
 #include "Shards.h"
+#include "Trace.h"
 #include "kerf/Package/Half.h"
 
 #include <algorithm>
@@ -75,6 +76,9 @@ Result<RunReport> RankRun::run() {
     if (Status status = runStep(step, report); !status)
       return status.error();
   report.times = executor->times();
+  if (!options.tracePath.empty())
+    if (Status status = writeTrace(); !status)
+      return status.error();
   if (!options.savePath.empty())
     if (Status status = save(); !status)
       return status.error();
@@ -251,6 +255,13 @@ Result<std::optional<Tensor>> RankRun::gatherArgument(size_t index, const std::v
     if (piece.arg == index)
       local = piece.tensor;
   return gather(local, arg.dtype, arg.shape, arg.sharding, holder);
+}
+
+Status RankRun::writeTrace() {
+  auto text = chromeTrace(communicator, stage, executor->lastStep());
+  if (!text)
+    return text.error();
+  return agree(communicator, communicator.rank() == 0 ? writeFile(options.tracePath, *text) : ok());
 }
 
 Status RankRun::save() {

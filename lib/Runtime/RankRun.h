@@ -29,6 +29,7 @@ private:
                                        const Sharding &sharding, int64_t stage);
   Status gatherResults(RunReport &report);
   Result<std::optional<Tensor>> gatherArgument(size_t index, const std::vector<ArgumentPiece> &pieces);
+  Status writeTrace();
   Status save();
 
   const package::Program &program;

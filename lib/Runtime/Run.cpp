@@ -72,6 +72,8 @@ Result<RunReport> run(const package::Program &program, const TensorMap &weights,
   int64_t ranks = package::ranksOf(program);
   auto inputs = findInputs(program, weights, data);
   Status ready = inputs ? checkWritable(options.savePath) : Status(inputs.error());
+  if (ready)
+    ready = checkWritable(options.tracePath);
   if (ready && options.communicator && options.communicator->size() != ranks)
     ready = Error{fmt::format("the program is for {} ranks, but {} processes were started: mpirun -n {}", ranks,
                               options.communicator->size(), ranks)};

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Ranks as processes under mpirun: the same bits as threads, and an end for all when one is lost."""
+import json
 import os
 import shutil
 import signal
@@ -53,11 +54,14 @@ class Mpi(KerfTest):
             self.succeed("compile", file_of(model), "--ranks", ranks, "--optimizer", "adamw", *constraints, "-o", package)
             args = ["run", package, "--data", file_of(model, "batches.npz"), "--steps", 10]
             self.succeed(*args, "--log", self.path("threads"), "--save", self.path("threads.safetensors"))
-            done = subprocess.run(mpirun(ranks, *args, "--log", self.path("processes"), "--save", self.path("processes.safetensors")),
+            done = subprocess.run(mpirun(ranks, *args, "--log", self.path("processes"), "--save", self.path("processes.safetensors"),
+                                         "--trace", self.path("trace.json")),
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(losses_of(self.path("threads")), losses_of(self.path("processes")), f"{model} on {ranks} ranks")
             self.assertEqual(self.read("threads.safetensors"), self.read("processes.safetensors"))
+            events = json.loads(self.read("trace.json"))["traceEvents"]
+            self.assertEqual({event["pid"] for event in events if event["ph"] == "X"}, set(range(ranks)))
 
     def test_train_takes_its_ranks_from_mpirun(self):
         args = ["train", file_of("mlp"), "--data", file_of("mlp", "batches.npz"), "--steps", 5]

@@ -162,6 +162,7 @@ void RunFlags::addTo(CLI::App &command) {
                      "seed of the initial weights where the model has none (default 0; docs/runtime.md)");
   command.add_option("--save", save, "write the trained weights: OUT.safetensors");
   command.add_option("--log", log, "write one JSON object a step: losses.jsonl");
+  command.add_option("--trace", trace, "write the last step's timeline for chrome://tracing or Perfetto: T.json");
   command.add_option("--gradient-norms", gradientNorms, "write the L2 norm of each gradient at the first step: F.json");
 }
 
@@ -170,6 +171,7 @@ Result<runtime::RunOptions> RunFlags::toRunOptions() const {
   options.steps = steps;
   options.seed = seed.value_or(0);
   options.savePath = save;
+  options.tracePath = trace;
   int64_t end = total ? total : steps;
   options.learningRate = [lr = lr, warmup = warmup, end, schedule = schedule](int64_t step) {
     if (step < warmup)

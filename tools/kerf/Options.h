@@ -36,7 +36,7 @@ struct PlanFlags {
 
 /// What a run does.
 struct RunFlags {
-  std::string data, save, log, gradientNorms, schedule = "constant";
+  std::string data, save, log, trace, gradientNorms, schedule = "constant";
   int64_t steps = 0, warmup = 0, total = 0;
   double lr = 1e-3;
   std::optional<uint64_t> seed; // given, or not

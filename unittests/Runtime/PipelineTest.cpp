@@ -301,6 +301,46 @@ TEST(Pipeline, TimesAreSumsOverMicrobatches) {
   }
 }
 
+TEST(Pipeline, WritesTheLastStepAsATimeline) {
+  PipelineCase test = caseOf(kSchedules[1], 2, 3, 2);
+  package::Program program = pipelineProgram(test);
+  RunOptions options = optionsFor(2);
+  options.tracePath = "/tmp/kerf-trace-" + std::to_string(getpid()) + ".json";
+  auto report = run(program, pipelineWeights(test), pipelineData(test, 2), options);
+  ASSERT_TRUE(report) << report.error().message;
+  auto trace = nlohmann::json::parse(*readFile(options.tracePath));
+  std::filesystem::remove(options.tracePath);
+  std::map<int64_t, std::string> processes;
+  std::map<std::pair<int64_t, std::string>, std::vector<int64_t>> microbatches; // of rank and op
+  std::map<int64_t, double> last;                                               // end, of each rank's kernels
+  double least = 1e9;
+  for (const auto &event : trace["traceEvents"]) {
+    int64_t rank = event["pid"];
+    if (event["ph"] == "M") {
+      if (event["name"] == "process_name")
+        processes[rank] = event["args"]["name"];
+      continue;
+    }
+    microbatches[{rank, event["args"]["op"]}].push_back(event["args"]["microbatch"]);
+    least = std::min<double>(least, event["ts"]);
+    EXPECT_GE(event["dur"], 0);
+    if (event["tid"] == 0) { // one after the other
+      EXPECT_GE(event["ts"].get<double>(), last[rank] - 0.01);
+      last[rank] = event["ts"].get<double>() + event["dur"].get<double>();
+    }
+  }
+  EXPECT_EQ(least, 0);
+  EXPECT_EQ(processes.size(), 4u);
+  EXPECT_EQ(processes[1], "rank 1 of stage 0");
+  EXPECT_EQ(processes[3], "rank 3 of stage 1");
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    for (const char *op : {"send", "receive", "tanh"})
+      EXPECT_EQ((microbatches[{rank, op}]), (std::vector<int64_t>{0, 1, 2})) << rank << " " << op;
+    EXPECT_EQ((microbatches[{rank, "sgd"}]), std::vector<int64_t>{0});
+    EXPECT_EQ((microbatches[{rank, "all_reduce"}].size()), rank < 2 ? 1u : 2u); // the gradient; the loss too
+  }
+}
+
 TEST(Pipeline, AStageThatFailsEndsAll) {
   PipelineCase test = caseOf(kSchedules[1], 3, 4, 1);
   package::Program program = pipelineProgram(test);
@@ -317,8 +357,8 @@ TEST(Pipeline, AStageThatFailsEndsAll) {
     return instruction.op == "tanh" && instruction.task->stage == 2;
   });
   // args[6]: the last layer's weight
-  package::Instruction lookup{
-      "embedding", {main.args[6], labels}, {labels + 1}, {{"rows", kPipelineWidth}}, "lookup", last->task};
+  package::Instruction lookup{"embedding", {main.args[6], labels}, {labels + 1}, {{"rows", kPipelineWidth}}, "lookup",
+                              last->task};
   main.body.insert(last, lookup);
   Status status = package::checkProgram(program);
   ASSERT_TRUE(status) << status.error().message;

@@ -42,6 +42,13 @@ struct TimeReport {
   std::vector<CollectiveTime> collectives; // in order of the program
 };
 
+/// One instruction of the last step, as it ran.
+struct Span {
+  std::string name, op, stream; // stream: "compute" or a collective's; a wait for one is on "compute"
+  int64_t microbatch = 0;
+  double start = 0, seconds = 0; // by the machine's steady clock
+};
+
 struct ExecutorOptions {
   /// Off: every value has memory of its own. The oracle of the memory plan's tests.
   bool reuseMemory = true;
@@ -71,6 +78,7 @@ public:
 
   virtual const MemoryReport &memory() const = 0;
   virtual TimeReport times() const = 0;
+  virtual std::vector<Span> lastStep() const = 0;
 };
 
 /// What the memory report of the executor of a stage's ranks will say, without its memory: for plans of machines that

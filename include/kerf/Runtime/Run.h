@@ -27,6 +27,8 @@ struct RunOptions {
   std::string savePath;
   /// States of the optimizer too.
   bool saveStates = false;
+  /// Written at the end, by rank 0: the last step of every rank as a timeline for chrome://tracing or Perfetto.
+  std::string tracePath;
   ExecutorOptions executor;
 };
 
