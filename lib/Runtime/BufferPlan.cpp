@@ -121,7 +121,7 @@ private:
     for (size_t r = 0; r < instruction.results.size(); ++r) {
       int value = instruction.results[r];
       int64_t bytes = bytesOfValue(flat.values[size_t(value)]);
-      bool constant = instruction.source->op == "constant" && bytes <= kKeptConstantBytes;
+      bool constant = isKeptConstant(*instruction.source, flat.values[size_t(value)]);
       int buffer = -1;
       if (sharing == Sharing::InPlace && !constant)
         buffer = updatedArgument(instruction, int(r), position, collective, taken);

@@ -20,9 +20,6 @@ struct EndCopy {
   int from = 0, to = 0;
 };
 
-/// Constants of up to this size are computed once, when the program is loaded.
-inline constexpr int64_t kKeptConstantBytes = 64 * 1024;
-
 struct BufferPlan {
   std::vector<Buffer> buffers;
   std::vector<int> bufferOf;      // of each flat value

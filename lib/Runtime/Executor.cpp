@@ -3,8 +3,7 @@
 // for at once runs on the compute stream; any other is started on its own and waited for by an event. Between stages a
 // send is begun, a receive and the wait for a send block, all on the compute stream.
 #include "kerf/Runtime/Executor.h"
-#include "BufferPlan.h"
-#include "kerf/Runtime/Collectives.h"
+#include "RankTimes.h"
 
 #include <algorithm>
 #include <chrono>
@@ -17,19 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr const char *kDefaultStream = "collective", *kComputeStream = "compute";
 constexpr size_t kCallsToStart = 3; // of a stream, to start a collective: wait, enqueue, record
-
-struct Timer {
-  int64_t calls = 0;
-  double seconds = 0, waitSeconds = 0;
-};
-
-/// When an instruction ran the last time.
-struct Ran {
-  Clock::time_point start;
-  double seconds = -1; // not yet
-};
 
 struct Action {
   enum class Kind { Compute, Start, Wait } kind = Kind::Compute;
@@ -40,47 +27,19 @@ struct Action {
   Event *ready = nullptr, *done = nullptr;
 };
 
-std::string textAttribute(const package::Instruction &instruction, const char *key, const char *otherwise) {
-  auto found = instruction.attrs.find(key);
-  return found != instruction.attrs.end() && found->is_string() ? found->get<std::string>() : otherwise;
-}
-
-std::string place(const package::Instruction &instruction) {
-  return instruction.name.empty() ? instruction.op : fmt::format("{} ({})", instruction.name, instruction.op);
-}
-
 class ProgramExecutor : public Executor {
 public:
   ProgramExecutor(const package::Program &program, Device &device, Communicator &communicator)
-      : program(program), device(device), communicator(communicator), ranks(package::ranksOf(program)),
-        stage(package::stageOf(program, communicator.rank())) {}
-
-  /// Everything that needs no memory: where each buffer will lie.
-  Status plan(const ExecutorOptions &options) {
-    auto flattened = flatten(program, stage);
-    if (!flattened)
-      return flattened.error();
-    flat = std::move(*flattened);
-    auto planned = planBuffers(program, flat, options.reuseMemory ? Sharing::InPlace : Sharing::Views);
-    if (!planned)
-      return planned.error();
-    buffers = std::move(*planned);
-    int64_t end = int64_t(flat.body.size());
-    if (!options.reuseMemory)
-      for (Buffer &buffer : buffers.buffers)
-        buffer.lifetime.begin = 0, buffer.lifetime.end = end;
-    if (Status status = planScratch(options.reuseMemory); !status)
-      return status;
-    placeAll();
-    return ok();
-  }
+      : program(program), device(device), communicator(communicator) {}
 
   Status load(const ExecutorOptions &options) {
-    if (communicator.size() != ranks)
+    if (int64_t ranks = package::ranksOf(program); communicator.size() != ranks)
       return Error{
           fmt::format("the program is for {} ranks, here are {}: start {}", ranks, communicator.size(), ranks)};
-    if (Status status = plan(options); !status)
-      return status;
+    auto planned = planRank(program, communicator.rank(), device, options);
+    if (!planned)
+      return planned.error();
+    plan = std::move(*planned);
     if (Status status = allocate(); !status)
       return status;
     compute = device.createComputeStream();
@@ -109,10 +68,10 @@ public:
     if (flat.results[index] < 0)
       return std::nullopt;
     TensorView tensor = view(flat.results[index]);
-    tensor.data = memoryOf(buffers.resultBuffers[index]);
+    tensor.data = memories[size_t(buffers.resultBuffers[index])];
     return tensor;
   }
-  const MemoryReport &memory() const override { return memoryReport; }
+  const MemoryReport &memory() const override { return plan.memory; }
 
   Status step() override {
     Clock::time_point start = Clock::now();
@@ -130,97 +89,16 @@ public:
   }
 
   TimeReport times() const override {
-    TimeReport report{steps, stepSeconds, 0, 0, {}, {}};
-    std::map<std::string, KernelTime> byOp;
-    std::vector<bool> told(timers.size(), false);
-    for (const FlatInstruction &flatInstruction : flat.body) {
-      if (told[size_t(flatInstruction.origin)])
-        continue; // another microbatch's
-      told[size_t(flatInstruction.origin)] = true;
-      const package::Instruction &instruction = *flatInstruction.source;
-      const Timer &timer = timers[size_t(flatInstruction.origin)];
-      if (!communicates(flatInstruction)) {
-        KernelTime &kernel = byOp[instruction.op];
-        kernel.op = instruction.op;
-        kernel.calls += timer.calls;
-        kernel.seconds += timer.seconds;
-        report.computeSeconds += timer.seconds;
-        continue;
-      }
-      report.waitSeconds += timer.waitSeconds;
-      report.collectives.push_back(communicationTime(flatInstruction, timer));
-    }
-    for (auto &[op, kernel] : byOp)
-      if (kernel.calls > 0)
-        report.kernels.push_back(kernel);
-    std::stable_sort(report.kernels.begin(), report.kernels.end(),
-                     [](const KernelTime &a, const KernelTime &b) { return a.seconds > b.seconds; });
+    TimeReport report = timeReport(plan, timers);
+    report.steps = steps;
+    report.stepSeconds = stepSeconds;
     return report;
   }
-
-  std::vector<Span> lastStep() const override {
-    std::vector<Span> spans;
-    for (size_t i = 0; i < flat.body.size(); ++i) {
-      const package::Instruction &instruction = *flat.body[i].source;
-      if (ran[i].seconds < 0)
-        continue;
-      std::string op = communicates(flat.body[i]) ? communicationTime(flat.body[i], {}).op : instruction.op;
-      if (flat.body[i].kind == FlatInstruction::Kind::WaitForSend)
-        op = "wait";
-      bool started = package::isCollective(op) && buffers.waitedAt[i] != int64_t(i) + 1;
-      spans.push_back({instruction.name.empty() ? op : instruction.name, op,
-                       started ? textAttribute(instruction, "stream", kDefaultStream) : kComputeStream,
-                       flat.body[i].microbatch, std::chrono::duration<double>(ran[i].start.time_since_epoch()).count(),
-                       ran[i].seconds});
-    }
-    return spans;
-  }
+  std::vector<Span> lastStep() const override { return spansOf(plan, ran); }
 
 private:
-  TensorView view(int value) const {
-    const package::Value &type = flat.values[size_t(value)];
-    return {memoryOf(buffers.bufferOf[size_t(value)]), type.dtype, type.shape};
-  }
-  std::byte *memoryOf(int buffer) const { return memories.empty() ? nullptr : memories[size_t(buffer)]; }
-
-  static bool communicates(const FlatInstruction &instruction) {
-    return instruction.kind != FlatInstruction::Kind::Op || package::isCollective(instruction.source->op);
-  }
-
-  CollectiveTime communicationTime(const FlatInstruction &instruction, const Timer &timer) const {
-    bool receives = instruction.kind == FlatInstruction::Kind::Receive;
-    const package::Value &moved = flat.values[size_t((receives ? instruction.results : instruction.operands)[0])];
-    CollectiveTime time{instruction.source->op,
-                        instruction.source->name,
-                        textAttribute(*instruction.source, "cause", ""),
-                        textAttribute(*instruction.source, "stream", kDefaultStream),
-                        elementsOf(moved.shape) * bytesOf(moved.dtype),
-                        timer.calls,
-                        timer.seconds,
-                        timer.waitSeconds};
-    if (instruction.kind != FlatInstruction::Kind::Op) {
-      time.op = receives ? "receive" : "send";
-      time.stream = kComputeStream;
-    }
-    return time;
-  }
-
-  BindRequest request(size_t index) const {
-    const FlatInstruction &instruction = flat.body[index];
-    BindRequest request{*instruction.source,
-                        {},
-                        {},
-                        program.mesh,
-                        package::virtualRank(program, communicator.rank(), instruction.microbatch),
-                        nullptr};
-    for (int operand : flat.body[index].operands)
-      request.operands.push_back(view(operand));
-    for (int result : flat.body[index].results)
-      request.results.push_back(view(result));
-    if (!memories.empty() && scratchOf[index] >= 0)
-      request.scratch = memoryOf(scratchOf[index]);
-    return request;
-  }
+  TensorView view(int value) const { return viewOf(plan, value, memories); }
+  BindRequest request(size_t index) const { return bindRequest(program, plan, index, communicator.rank(), memories); }
 
   CollectiveRequest collectiveRequest(size_t index) {
     return {request(index), &communicator, firstCollectiveTag() + 2 * collectivesBound,
@@ -229,97 +107,16 @@ private:
   /// Transfers have the tags before.
   int64_t firstCollectiveTag() const { return kFirstCollectiveTag + flat.messages; }
 
-  /// One more buffer for each instruction that needs scratch: alive while it runs.
-  Status planScratch(bool reuse) {
-    scratchOf.assign(flat.body.size(), -1);
-    std::vector<int64_t> known(size_t(flat.origins), -1); // the same in each microbatch
-    for (size_t i = 0; i < flat.body.size(); ++i) {
-      const package::Instruction &instruction = *flat.body[i].source;
-      if (flat.body[i].kind != FlatInstruction::Kind::Op || isView(flat, flat.body[i]))
-        continue;
-      bool collective = package::isCollective(instruction.op);
-      int64_t &bytes = known[size_t(flat.body[i].origin)];
-      if (bytes < 0) {
-        auto asked = collective ? collectiveScratchBytes(collectiveRequest(i)) : device.scratchBytes(request(i));
-        if (!asked)
-          return Error{fmt::format("{}: {}", place(instruction), asked.error().message), asked.error().status};
-        bytes = *asked;
-      }
-      if (bytes == 0)
-        continue;
-      scratchOf[i] = int(buffers.buffers.size());
-      int64_t end = int64_t(flat.body.size());
-      Lifetime lifetime{bytes, int64_t(i), collective ? buffers.waitedAt[i] : int64_t(i)};
-      buffers.buffers.push_back({BufferKind::Working, reuse ? lifetime : Lifetime{bytes, 0, end}});
-    }
-    return ok();
-  }
-
-  void placeAll() {
-    std::vector<Lifetime> working;
-    std::vector<size_t> workingIndex;
-    offsets.assign(buffers.buffers.size(), 0);
-    for (size_t b = 0; b < buffers.buffers.size(); ++b) {
-      const Buffer &buffer = buffers.buffers[b];
-      if (buffer.kind == BufferKind::Working) {
-        working.push_back(buffer.lifetime);
-        workingIndex.push_back(b);
-        continue;
-      }
-      offsets[b] = memoryReport.persistentBytes;
-      memoryReport.persistentBytes += (std::max<int64_t>(buffer.lifetime.bytes, 1) + Device::kAlignment - 1) /
-                                      Device::kAlignment * Device::kAlignment;
-    }
-    Placement placement = placeBuffers(working, Device::kAlignment);
-    for (size_t w = 0; w < working.size(); ++w)
-      offsets[workingIndex[w]] = placement.offsets[w];
-    memoryReport.arenaBytes = placement.bytes;
-    reportMemory(working, workingIndex);
-  }
-
   Status allocate() {
-    auto kept = device.allocate(memoryReport.persistentBytes), shared = device.allocate(memoryReport.arenaBytes);
+    auto kept = device.allocate(plan.memory.persistentBytes), shared = device.allocate(plan.memory.arenaBytes);
     if (!kept)
       return kept.error();
     if (!shared)
       return shared.error();
     persistent = *kept, arena = *shared;
-    for (size_t b = 0; b < offsets.size(); ++b)
-      memories.push_back((buffers.buffers[b].kind == BufferKind::Working ? arena : persistent).get() + offsets[b]);
+    for (size_t b = 0; b < plan.offsets.size(); ++b)
+      memories.push_back((buffers.buffers[b].kind == BufferKind::Working ? arena : persistent).get() + plan.offsets[b]);
     return ok();
-  }
-
-  void reportMemory(const std::vector<Lifetime> &working, const std::vector<size_t> &workingIndex) {
-    for (const FlatArg &arg : flat.args) {
-      int64_t bytes = buffers.buffers[size_t(buffers.bufferOf[size_t(arg.value)])].lifetime.bytes;
-      switch (program.args[arg.arg].kind) {
-      case package::ArgKind::Parameter:
-      case package::ArgKind::Buffer:
-      case package::ArgKind::Constant:
-        memoryReport.parametersBytes += bytes;
-        break;
-      case package::ArgKind::State:
-        memoryReport.statesBytes += bytes;
-        break;
-      default:
-        memoryReport.inputsBytes += bytes;
-        break;
-      }
-    }
-    std::vector<bool> isGradient(buffers.buffers.size(), false);
-    for (const FlatInstruction &instruction : flat.body) {
-      // Place of the gradient among the operands: the ops' definitions.
-      size_t operand = instruction.source->op == "sgd" ? 2 : instruction.source->op == "adamw" ? 3 : SIZE_MAX;
-      if (operand < instruction.operands.size())
-        isGradient[size_t(buffers.bufferOf[size_t(instruction.operands[operand])])] = true;
-    }
-    std::vector<int64_t> live = liveBytes(working, int64_t(flat.body.size()) + 1, Device::kAlignment);
-    int64_t fullest = std::max_element(live.begin(), live.end()) - live.begin();
-    memoryReport.peakLiveBytes = live[size_t(fullest)];
-    for (size_t w = 0; w < working.size(); ++w)
-      if (isGradient[workingIndex[w]] && working[w].begin <= fullest && fullest <= working[w].end)
-        memoryReport.gradientsBytes += working[w].bytes;
-    memoryReport.activationsBytes = memoryReport.peakLiveBytes - memoryReport.gradientsBytes;
   }
 
   /// The kernel with its time measured and its failure told to all ranks.
@@ -422,7 +219,7 @@ private:
       addCompute(index, std::move(*kernel), true);
       return ok();
     }
-    auto &stream = streams[textAttribute(instruction, "stream", kDefaultStream)];
+    auto &stream = streams[streamOf(instruction)];
     if (!stream)
       stream = device.createStream();
     Action start;
@@ -482,7 +279,8 @@ private:
 
   void addCopy(int from, int to) {
     Action copy;
-    copy.kernel = device.bindCopy(memoryOf(to), memoryOf(from), buffers.buffers[size_t(to)].lifetime.bytes);
+    copy.kernel =
+        device.bindCopy(memories[size_t(to)], memories[size_t(from)], buffers.buffers[size_t(to)].lifetime.bytes);
     actions.push_back(std::move(copy));
   }
 
@@ -514,59 +312,23 @@ private:
   const package::Program &program;
   Device &device;
   Communicator &communicator;
-  int64_t ranks, stage;
-  FlatProgram flat;
-  BufferPlan buffers;
-  std::vector<int64_t> offsets; // of each buffer, in the arena or in what persists
-  std::vector<int> scratchOf;   // buffer of each instruction's scratch, or -1
+  RankPlan plan;
+  const FlatProgram &flat = plan.flat;
+  const BufferPlan &buffers = plan.buffers;
   std::shared_ptr<std::byte> persistent, arena;
-  std::vector<std::byte *> memories; // of each buffer; empty until allocated
+  Memories memories;
   int64_t collectivesBound = 0;
   std::map<int, Pending> pending; // [value]: started on a stream
   std::vector<Timer> timers;      // of each origin
   std::vector<Ran> ran;           // of each instruction
   std::vector<Action> actions;
-  MemoryReport memoryReport;
   int64_t steps = 0;
   double stepSeconds = 0;
   std::unique_ptr<Stream> compute;
   std::vector<std::unique_ptr<Event>> events;
   std::map<std::string, std::unique_ptr<Stream>> streams; // last: their threads end first
 };
-/// Stands for a rank where nothing is sent.
-class SilentCommunicator : public Communicator {
-public:
-  SilentCommunicator(int64_t rank, int64_t ranks) : self(rank), ranks(ranks) {}
-  int64_t rank() const override { return self; }
-  int64_t size() const override { return ranks; }
-  void reserve(size_t) override {}
-  Status startSend(std::span<const std::byte>, int64_t, int64_t) override { return silent(); }
-  Status finishSends(int64_t) override { return silent(); }
-  Status receive(std::span<std::byte>, int64_t, int64_t) override { return silent(); }
-  void abort(const Error &) override {}
-  std::optional<Error> failure() const override { return std::nullopt; }
-  int64_t maxTag() const override { return INT64_MAX; }
-
-private:
-  static Status silent() {
-    return Error{"a program whose memory is only planned sent a message", ExitStatus::InternalCheck};
-  }
-  int64_t self, ranks;
-};
-
 } // namespace
-
-Result<MemoryReport> planMemory(const package::Program &program, int64_t stage) {
-  if (stage < 0 || stage >= package::stagesOf(program))
-    return Error{
-        fmt::format("the memory of stage {} is asked for, the program has {}", stage, package::stagesOf(program))};
-  auto device = createCpuDevice();
-  SilentCommunicator communicator(package::rankOnStage(program, 0, stage), package::ranksOf(program));
-  ProgramExecutor executor(program, *device, communicator);
-  if (Status status = executor.plan({}); !status)
-    return status.error();
-  return executor.memory();
-}
 
 Result<std::unique_ptr<Executor>> Executor::create(const package::Program &program, Device &device,
                                                    Communicator &communicator, const ExecutorOptions &options) {

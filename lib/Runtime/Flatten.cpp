@@ -48,8 +48,14 @@ public:
                           int64_t microbatch) {
     std::vector<int> results;
     if (instruction.op != "call") {
+      if (auto kept = constants.find(origin); kept != constants.end()) {
+        ++origin;
+        return {kept->second};
+      }
       for (int result : instruction.results)
         results.push_back(add(function.values[size_t(result)]));
+      if (results.size() == 1 && isKeptConstant(instruction, function.values[size_t(instruction.results[0])]))
+        constants.emplace(origin, results[0]);
       append({&instruction, std::move(operands), results, FlatInstruction::Kind::Op, microbatch});
       return results;
     }
@@ -76,6 +82,7 @@ public:
 private:
   FlatProgram &flat;
   std::map<std::string_view, const package::Function *> functions;
+  std::map<int, int> constants; // origin -> the value that all microbatches share
 };
 
 /// A transfer, and who on its receiving stage uses it.
@@ -334,6 +341,10 @@ Result<FlatProgram> flatten(const package::Program &program, int64_t stage) {
   if (!schedule)
     return schedule.error();
   return Unroller(program, stage, stepOrder(std::move(*schedule))).run();
+}
+
+bool isKeptConstant(const Instruction &instruction, const package::Value &result) {
+  return instruction.op == "constant" && elementsOf(result.shape) * bytesOf(result.dtype) <= kKeptConstantBytes;
 }
 
 bool isView(const FlatProgram &flat, const FlatInstruction &instruction) {

@@ -40,6 +40,10 @@ struct FlatProgram {
 /// value) the first time, then two (the sum so far, the value).
 Result<FlatProgram> flatten(const package::Program &program, int64_t stage);
 
+/// Constants of up to this size are computed once, when the program is loaded, for all microbatches.
+inline constexpr int64_t kKeptConstantBytes = 64 * 1024;
+bool isKeptConstant(const package::Instruction &instruction, const package::Value &result);
+
 /// True when nothing is computed: the result is the operand's memory.
 bool isView(const FlatProgram &flat, const FlatInstruction &instruction);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <thread>
@@ -240,6 +241,82 @@ TEST(Pipeline, BitsDoNotDependOnWhoIsAhead) {
   }
 }
 
+/// Element e of an argument of the random programs, in a microbatch.
+double contentOf(size_t arg, int64_t microbatch, int64_t e) {
+  return 0.3 * double(e) - 0.2 * double(arg) + 0.1 * double(microbatch);
+}
+
+/// What a random program's arguments are after a step, told by its definition: prepare, each microbatch in the order of
+/// the body, update; a transfer is the value itself.
+std::vector<std::vector<double>> stepByDefinition(const package::Program &program) {
+  const package::Function &entry = program.functions[0];
+  int64_t microbatches = package::microbatchesOf(program);
+  std::vector<std::vector<double>> values(entry.values.size(), std::vector<double>(3, 0.0));
+  auto setArgs = [&](int64_t microbatch) {
+    for (size_t a = 0; a < program.args.size(); ++a)
+      for (size_t e = 0; e < 3; ++e)
+        values[size_t(entry.args[a])][e] = contentOf(a, a == 0 ? microbatch : 0, int64_t(e));
+  };
+  auto runPhases = [&](auto runs) {
+    for (const package::Instruction &instruction : entry.body)
+      for (size_t e = 0; e < 3 && runs(instruction.task->phase); ++e) {
+        double first = values[size_t(instruction.operands[0])][e];
+        double &result = values[size_t(instruction.results[0])][e];
+        if (instruction.op == "add")
+          result = first + values[size_t(instruction.operands[1])][e];
+        else
+          result = instruction.op == "tanh"         ? std::tanh(first)
+                   : instruction.op == "accumulate" ? result + first
+                                                    : first;
+      }
+  };
+  setArgs(0);
+  runPhases([](package::Phase phase) { return phase == package::Phase::Prepare; });
+  for (int64_t m = 0; m < microbatches; ++m) {
+    setArgs(m);
+    runPhases([](package::Phase phase) { return !package::isOnce(phase); });
+  }
+  runPhases([](package::Phase phase) { return phase == package::Phase::Update; });
+  std::vector<std::vector<double>> after;
+  for (size_t a = 0; a < program.args.size(); ++a) {
+    int result = program.args[a].updatedBy;
+    after.push_back(values[size_t(result < 0 ? entry.args[a] : entry.results[size_t(result)])]);
+  }
+  return after;
+}
+
+TEST(Pipeline, RandomProgramsComputeWhatTheySay) {
+  constexpr uint32_t kSeed = 13;
+  std::mt19937 random(kSeed);
+  for (int trial = 0; trial < 120; ++trial) {
+    package::Program program = randomPipeline(random);
+    SCOPED_TRACE("seed " + std::to_string(kSeed) + ", trial " + std::to_string(trial));
+    auto expected = stepByDefinition(program);
+    for (bool reuseMemory : {true, false}) {
+      auto communicators = createThreadCommunicators(package::ranksOf(program));
+      auto device = createCpuDevice();
+      std::vector<std::unique_ptr<Executor>> executors;
+      std::vector<std::thread> threads;
+      for (auto &communicator : communicators) {
+        auto executor = Executor::create(program, *device, *communicator, {reuseMemory});
+        ASSERT_TRUE(executor) << executor.error().message;
+        for (const ArgumentPiece &piece : (*executor)->arguments())
+          for (int64_t e = 0; e < 3; ++e)
+            static_cast<double *>(piece.tensor.data)[e] = contentOf(piece.arg, piece.microbatch, e);
+        executors.push_back(std::move(*executor));
+      }
+      for (auto &executor : executors)
+        threads.emplace_back([&] { EXPECT_TRUE(executor->step()); });
+      for (std::thread &thread : threads)
+        thread.join();
+      for (auto &executor : executors)
+        for (const ArgumentPiece &piece : executor->arguments())
+          for (size_t e = 0; e < 3 && piece.arg > 0; ++e)
+            EXPECT_NEAR(static_cast<double *>(piece.tensor.data)[e], expected[piece.arg][e], 1e-12);
+    }
+  }
+}
+
 TEST(Pipeline, MemoryIsPlannedByStage) {
   auto memoryOf = [](const PipelineCase &test) {
     auto program = pipelineProgram(test);
@@ -275,6 +352,16 @@ TEST(Pipeline, MemoryIsPlannedByStage) {
   auto wrong = planMemory(pipelineProgram(test), 3);
   ASSERT_FALSE(wrong);
   EXPECT_NE(wrong.error().message.find("stage 3 is asked for, the program has 3"), std::string::npos);
+}
+
+TEST(Pipeline, ConstantsAreKeptOnce) {
+  PipelineCase test = caseOf(kSchedules[1], 1, 2, 1);
+  auto few = planMemory(pipelineProgram(test));
+  test.microbatches = 8, test.rows = 16;
+  auto many = planMemory(pipelineProgram(test));
+  ASSERT_TRUE(few && many);
+  int64_t piece = (2 * kPipelineWidth * 8 + 63) / 64 * 64; // of the batch
+  EXPECT_EQ(many->persistentBytes - few->persistentBytes, 6 * piece);
 }
 
 TEST(Pipeline, TimesAreSumsOverMicrobatches) {

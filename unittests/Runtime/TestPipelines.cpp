@@ -286,7 +286,11 @@ package::Program randomPipeline(std::mt19937 &random) {
     program.schedule = {"zero-bubble", std::vector<std::string>{"h1", "1p", "2p"}[size_t(below(3))], 1};
     break;
   }
-  program.mesh.axes = {{"stage", stages}, {"microbatch", microbatches}};
+  // An axis of size 1 may be left out.
+  if (stages > 1 || below(2))
+    program.mesh.axes.push_back({"stage", stages});
+  if (microbatches > 1 || program.mesh.axes.empty() || below(2))
+    program.mesh.axes.push_back({"microbatch", microbatches});
   bool split = program.schedule->name == "zero-bubble";
   int64_t parts = stages * program.schedule->chunks;
   FunctionBuilder main;
@@ -324,6 +328,11 @@ package::Program randomPipeline(std::mt19937 &random) {
   }
   for (int64_t i = 0; i < 2 * stages; ++i)
     tasks.push_back({Phase::Update, below(stages), 0});
+  int x = main.arg(DType::F64, {3});
+  Sharding cut = Sharding::replicated(1);
+  if (microbatches > 1)
+    cut.dims[0] = {{wholeAxis(program.mesh, program.mesh.find("microbatch"))}, 3};
+  program.args.push_back({ArgKind::Input, "x", DType::F64, {3 * microbatches}, {3 * microbatches}, cut, -1, false});
   for (int64_t s = 0; s < stages; ++s) { // an argument for each stage
     int arg = main.arg(DType::F64, {3});
     made.push_back({arg, {Phase::Prepare, s, 0}, s});
@@ -334,6 +343,8 @@ package::Program randomPipeline(std::mt19937 &random) {
   for (const Task &task : tasks) {
     int value = made[size_t(task.stage)].value;
     value = emit("tanh", {value}, task);
+    if (!package::isOnce(task.phase) && below(2))
+      value = emit("add", {value, x}, task);
     // Some of what was made before, from here or from elsewhere.
     for (int64_t tries = 1 + below(3); tries > 0; --tries) {
       const Made from = made[size_t(below(int64_t(made.size())))];
@@ -357,7 +368,7 @@ package::Program randomPipeline(std::mt19937 &random) {
       lastOnStage[task.stage] = value;
   }
   for (auto [stage, value] : lastOnStage) {
-    program.args[size_t(stage)].updatedBy = int(program.results.size());
+    program.args[size_t(1 + stage)].updatedBy = int(program.results.size());
     main.function.results.push_back(value);
     program.results.push_back({"arg" + std::to_string(stage), Sharding::replicated(1), {3}, stage});
   }

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "RankPlan.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace kerf::runtime {
+
+namespace {
+constexpr const char *kDefaultStream = "collective";
+
+class RankPlanner {
+public:
+  RankPlanner(const package::Program &program, int64_t rank, Device &device)
+      : program(program), rank(rank), device(device) {}
+
+  Result<RankPlan> run(const ExecutorOptions &options) {
+    auto flattened = flatten(program, package::stageOf(program, rank));
+    if (!flattened)
+      return flattened.error();
+    flat = std::move(*flattened);
+    auto planned = planBuffers(program, flat, options.reuseMemory ? Sharing::InPlace : Sharing::Views);
+    if (!planned)
+      return planned.error();
+    buffers = std::move(*planned);
+    int64_t end = int64_t(flat.body.size());
+    if (!options.reuseMemory)
+      for (Buffer &buffer : buffers.buffers)
+        buffer.lifetime.begin = 0, buffer.lifetime.end = end;
+    if (Status status = planScratch(options.reuseMemory); !status)
+      return status.error();
+    placeAll();
+    return std::move(plan);
+  }
+
+private:
+  /// One more buffer for each instruction that needs scratch: alive while it runs.
+  Status planScratch(bool reuse) {
+    plan.scratchOf.assign(flat.body.size(), -1);
+    std::vector<int64_t> known(size_t(flat.origins), -1); // the same in each microbatch
+    for (size_t i = 0; i < flat.body.size(); ++i) {
+      const package::Instruction &instruction = *flat.body[i].source;
+      if (flat.body[i].kind != FlatInstruction::Kind::Op || isView(flat, flat.body[i]))
+        continue;
+      bool collective = package::isCollective(instruction.op);
+      int64_t &bytes = known[size_t(flat.body[i].origin)];
+      if (bytes < 0) {
+        BindRequest request = bindRequest(program, plan, i, rank, {});
+        auto asked = collective ? collectiveScratchBytes({request, nullptr, 0, package::microbatchesOf(program)})
+                                : device.scratchBytes(request);
+        if (!asked)
+          return Error{fmt::format("{}: {}", place(instruction), asked.error().message), asked.error().status};
+        bytes = *asked;
+      }
+      if (bytes == 0)
+        continue;
+      plan.scratchOf[i] = int(buffers.buffers.size());
+      int64_t end = int64_t(flat.body.size());
+      Lifetime lifetime{bytes, int64_t(i), collective ? buffers.waitedAt[i] : int64_t(i)};
+      buffers.buffers.push_back({BufferKind::Working, reuse ? lifetime : Lifetime{bytes, 0, end}});
+    }
+    return ok();
+  }
+
+  void placeAll() {
+    std::vector<Lifetime> working;
+    std::vector<size_t> workingIndex;
+    plan.offsets.assign(buffers.buffers.size(), 0);
+    for (size_t b = 0; b < buffers.buffers.size(); ++b) {
+      const Buffer &buffer = buffers.buffers[b];
+      if (buffer.kind == BufferKind::Working) {
+        working.push_back(buffer.lifetime);
+        workingIndex.push_back(b);
+        continue;
+      }
+      plan.offsets[b] = plan.memory.persistentBytes;
+      plan.memory.persistentBytes += (std::max<int64_t>(buffer.lifetime.bytes, 1) + Device::kAlignment - 1) /
+                                     Device::kAlignment * Device::kAlignment;
+    }
+    Placement placement = placeBuffers(working, Device::kAlignment);
+    for (size_t w = 0; w < working.size(); ++w)
+      plan.offsets[workingIndex[w]] = placement.offsets[w];
+    plan.memory.arenaBytes = placement.bytes;
+    reportMemory(working, workingIndex);
+  }
+
+  void reportMemory(const std::vector<Lifetime> &working, const std::vector<size_t> &workingIndex) {
+    for (const FlatArg &arg : flat.args) {
+      int64_t bytes = buffers.buffers[size_t(buffers.bufferOf[size_t(arg.value)])].lifetime.bytes;
+      switch (program.args[arg.arg].kind) {
+      case package::ArgKind::Parameter:
+      case package::ArgKind::Buffer:
+      case package::ArgKind::Constant:
+        plan.memory.parametersBytes += bytes;
+        break;
+      case package::ArgKind::State:
+        plan.memory.statesBytes += bytes;
+        break;
+      default:
+        plan.memory.inputsBytes += bytes;
+        break;
+      }
+    }
+    std::vector<bool> isGradient(buffers.buffers.size(), false);
+    for (const FlatInstruction &instruction : flat.body) {
+      // Place of the gradient among the operands: the ops' definitions.
+      size_t operand = instruction.source->op == "sgd" ? 2 : instruction.source->op == "adamw" ? 3 : SIZE_MAX;
+      if (operand < instruction.operands.size())
+        isGradient[size_t(buffers.bufferOf[size_t(instruction.operands[operand])])] = true;
+    }
+    std::vector<int64_t> live = liveBytes(working, int64_t(flat.body.size()) + 1, Device::kAlignment);
+    int64_t fullest = std::max_element(live.begin(), live.end()) - live.begin();
+    plan.memory.peakLiveBytes = live[size_t(fullest)];
+    for (size_t w = 0; w < working.size(); ++w)
+      if (isGradient[workingIndex[w]] && working[w].begin <= fullest && fullest <= working[w].end)
+        plan.memory.gradientsBytes += working[w].bytes;
+    plan.memory.activationsBytes = plan.memory.peakLiveBytes - plan.memory.gradientsBytes;
+  }
+
+  const package::Program &program;
+  int64_t rank;
+  Device &device;
+  RankPlan plan;
+  FlatProgram &flat = plan.flat;
+  BufferPlan &buffers = plan.buffers;
+};
+} // namespace
+
+Result<RankPlan> planRank(const package::Program &program, int64_t rank, Device &device,
+                          const ExecutorOptions &options) {
+  return RankPlanner(program, rank, device).run(options);
+}
+
+TensorView viewOf(const RankPlan &plan, int value, const Memories &memories) {
+  const package::Value &type = plan.flat.values[size_t(value)];
+  int buffer = plan.buffers.bufferOf[size_t(value)];
+  return {memories.empty() ? nullptr : memories[size_t(buffer)], type.dtype, type.shape};
+}
+
+BindRequest bindRequest(const package::Program &program, const RankPlan &plan, size_t instruction, int64_t rank,
+                        const Memories &memories) {
+  const FlatInstruction &flat = plan.flat.body[instruction];
+  BindRequest request{*flat.source, {}, {}, program.mesh, package::virtualRank(program, rank, flat.microbatch),
+                      nullptr};
+  for (int operand : flat.operands)
+    request.operands.push_back(viewOf(plan, operand, memories));
+  for (int result : flat.results)
+    request.results.push_back(viewOf(plan, result, memories));
+  if (int scratch = plan.scratchOf[instruction]; !memories.empty() && scratch >= 0)
+    request.scratch = memories[size_t(scratch)];
+  return request;
+}
+
+std::string streamOf(const package::Instruction &collective) {
+  auto found = collective.attrs.find("stream");
+  return found != collective.attrs.end() && found->is_string() ? found->get<std::string>() : kDefaultStream;
+}
+
+std::string place(const package::Instruction &instruction) {
+  return instruction.name.empty() ? instruction.op : fmt::format("{} ({})", instruction.name, instruction.op);
+}
+
+Result<MemoryReport> planMemory(const package::Program &program, int64_t stage) {
+  if (stage < 0 || stage >= package::stagesOf(program))
+    return Error{
+        fmt::format("the memory of stage {} is asked for, the program has {}", stage, package::stagesOf(program))};
+  auto device = createCpuDevice();
+  auto plan = planRank(program, package::rankOnStage(program, 0, stage), *device, {});
+  if (!plan)
+    return plan.error();
+  return plan->memory;
+}
+
+} // namespace kerf::runtime

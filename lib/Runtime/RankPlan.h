@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything about a rank's step that needs no memory: its instructions, and where each of their buffers will lie.
+#pragma once
+
+#include "BufferPlan.h"
+#include "kerf/Runtime/Collectives.h"
+#include "kerf/Runtime/Executor.h"
+
+namespace kerf::runtime {
+
+struct RankPlan {
+  FlatProgram flat;
+  BufferPlan buffers;           // of values, then of scratch
+  std::vector<int> scratchOf;   // buffer of each instruction's scratch, or -1
+  std::vector<int64_t> offsets; // of each buffer, in the arena or in what persists
+  MemoryReport memory;
+};
+
+Result<RankPlan> planRank(const package::Program &program, int64_t rank, Device &device,
+                          const ExecutorOptions &options);
+
+/// Where each buffer lies; none while there is no memory.
+using Memories = std::vector<std::byte *>;
+
+TensorView viewOf(const RankPlan &plan, int value, const Memories &memories);
+BindRequest bindRequest(const package::Program &program, const RankPlan &plan, size_t instruction, int64_t rank,
+                        const Memories &memories);
+
+/// The stream that a collective names.
+std::string streamOf(const package::Instruction &collective);
+/// "NODE (OP)"
+std::string place(const package::Instruction &instruction);
+
+} // namespace kerf::runtime

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "RankTimes.h"
+
+#include <algorithm>
+#include <map>
+
+namespace kerf::runtime {
+
+namespace {
+constexpr const char *kComputeStream = "compute";
+
+bool communicates(const FlatInstruction &instruction) {
+  return instruction.kind != FlatInstruction::Kind::Op || package::isCollective(instruction.source->op);
+}
+
+CollectiveTime communicationTime(const FlatProgram &flat, const FlatInstruction &instruction, const Timer &timer) {
+  bool transfers = instruction.kind != FlatInstruction::Kind::Op,
+       receives = instruction.kind == FlatInstruction::Kind::Receive;
+  const package::Instruction &source = *instruction.source;
+  const package::Value &moved = flat.values[size_t((receives ? instruction.results : instruction.operands)[0])];
+  auto cause = source.attrs.find("cause");
+  return {transfers ? (receives ? "receive" : "send") : source.op,
+          source.name,
+          cause != source.attrs.end() && cause->is_string() ? cause->get<std::string>() : "",
+          transfers ? kComputeStream : streamOf(source),
+          elementsOf(moved.shape) * bytesOf(moved.dtype),
+          timer.calls,
+          timer.seconds,
+          timer.waitSeconds};
+}
+} // namespace
+
+TimeReport timeReport(const RankPlan &plan, const std::vector<Timer> &timers) {
+  TimeReport report;
+  std::map<std::string, KernelTime> byOp;
+  std::vector<bool> told(timers.size(), false);
+  for (const FlatInstruction &instruction : plan.flat.body) {
+    if (told[size_t(instruction.origin)])
+      continue; // another microbatch's
+    told[size_t(instruction.origin)] = true;
+    const Timer &timer = timers[size_t(instruction.origin)];
+    if (!communicates(instruction)) {
+      KernelTime &kernel = byOp[instruction.source->op];
+      kernel.op = instruction.source->op;
+      kernel.calls += timer.calls;
+      kernel.seconds += timer.seconds;
+      report.computeSeconds += timer.seconds;
+      continue;
+    }
+    report.waitSeconds += timer.waitSeconds;
+    report.collectives.push_back(communicationTime(plan.flat, instruction, timer));
+  }
+  for (auto &[op, kernel] : byOp)
+    if (kernel.calls > 0)
+      report.kernels.push_back(kernel);
+  std::stable_sort(report.kernels.begin(), report.kernels.end(),
+                   [](const KernelTime &a, const KernelTime &b) { return a.seconds > b.seconds; });
+  return report;
+}
+
+std::vector<Span> spansOf(const RankPlan &plan, const std::vector<Ran> &ran) {
+  std::vector<Span> spans;
+  for (size_t i = 0; i < ran.size(); ++i) {
+    if (ran[i].seconds < 0)
+      continue;
+    const FlatInstruction &instruction = plan.flat.body[i];
+    const package::Instruction &source = *instruction.source;
+    bool collective = package::isCollective(source.op) && plan.buffers.waitedAt[i] != int64_t(i) + 1;
+    std::string op = source.op;
+    switch (instruction.kind) {
+    case FlatInstruction::Kind::Op:
+      break;
+    case FlatInstruction::Kind::Send:
+      op = "send";
+      break;
+    case FlatInstruction::Kind::Receive:
+      op = "receive";
+      break;
+    case FlatInstruction::Kind::WaitForSend:
+      op = "wait";
+      break;
+    }
+    spans.push_back({source.name.empty() ? op : source.name, op, collective ? streamOf(source) : kComputeStream,
+                     instruction.microbatch, std::chrono::duration<double>(ran[i].start.time_since_epoch()).count(),
+                     ran[i].seconds});
+  }
+  return spans;
+}
+
+} // namespace kerf::runtime
