@@ -139,20 +139,22 @@ TEST(Program, AMicrobatchIsNotARank) {
 }
 
 TEST(Program, EveryTruncationIsAMessage) {
-  std::string text = writeProgram(sample());
-  text.pop_back(); // the final newline may be missing
-  for (size_t length = 0; length < text.size(); ++length)
-    ASSERT_FALSE(bool(readProgram(std::string_view(text).substr(0, length)))) << length;
+  for (const Program &program : {sample(), pipeline()}) {
+    std::string text = writeProgram(program);
+    text.pop_back(); // the final newline may be missing
+    for (size_t length = 0; length < text.size(); ++length)
+      ASSERT_FALSE(bool(readProgram(std::string_view(text).substr(0, length)))) << length;
+  }
 }
 
 TEST(Program, DamageNeverCrashes) {
-  std::string text = writeProgram(sample());
+  const std::string texts[] = {writeProgram(sample()), writeProgram(pipeline())};
   constexpr uint32_t kSeed = 3;
   std::mt19937 random(kSeed);
   constexpr std::string_view kLikely = "0123456789-[]{},\":.enull";
   int accepted = 0;
   for (int trial = 0; trial < 5000; ++trial) {
-    std::string damaged = text;
+    std::string damaged = texts[trial % 2];
     for (int flips = 1 + int(random() % 3); flips > 0; --flips)
       damaged[random() % damaged.size()] = random() % 2 ? char(random()) : kLikely[random() % kLikely.size()];
     auto read = readProgram(damaged);

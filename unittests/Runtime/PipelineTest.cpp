@@ -99,6 +99,7 @@ TEST(Pipeline, TrainsAsThePlainStepDoes) {
           test.skip = stages % 2 == 0;
           test.tied = microbatches % 2 == 1;
           test.norm = data == 2 || microbatches == 4;
+          test.dataOutermost = microbatches == 3;
           SCOPED_TRACE(toString(test));
           auto plain = train(plainProgram(test), test), pipelined = train(pipelineProgram(test), test);
           ASSERT_TRUE(plain) << plain.error().message;
@@ -155,6 +156,43 @@ TEST(Pipeline, SumsInAWiderType) {
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_EQ(report->steps[0].loss, sum == DType::F32 ? 263 : 256);
   }
+}
+
+TEST(Pipeline, MicrobatchesOfAnInnerDimensionMayBePadded) {
+  // Eleven columns, two each in three microbatches on two ranks: the last has one, and exp(0) of what is not there.
+  package::Program program;
+  program.entry = "main";
+  program.mesh.axes = {{"data", 2}, {"microbatch", 3}};
+  program.schedule = package::ScheduleChoice{};
+  FunctionBuilder main;
+  main.function.name = "main";
+  package::Task forward{package::Phase::Forward, 0, 0}, update{package::Phase::Update, 0, 0};
+  int x = main.arg(DType::F64, {2, 2});
+  int exponential = main.op("exponential", {x}, DType::F64, {2, 2});
+  int masked = main.op("mask_padding", {exponential}, DType::F64, {2, 2},
+                       {{"dim", 1}, {"axes", {0, 1, 2, 1, 1, 3}}, {"size", 11}, {"fill", "sum"}});
+  int sum = main.op("reduce", {masked}, DType::F64, {}, {{"kind", "sum"}, {"dimensions", {0, 1}}});
+  int total = main.op("accumulate", {sum}, DType::F64, {});
+  for (package::Instruction &instruction : main.function.body)
+    instruction.task = forward;
+  main.function.results = {main.allReduce(total, {0, 1, 2})};
+  for (size_t i = 4; i < main.function.body.size(); ++i)
+    main.function.body[i].task = update;
+  Sharding cut = Sharding::replicated(2);
+  cut.dims[1] = {{{0, 1, 2}, {1, 1, 3}}, 2};
+  program.functions = {main.function};
+  program.args = {{package::ArgKind::Input, "x", DType::F64, {2, 11}, {22}, cut, -1, false}};
+  program.results = {{"loss", Sharding::replicated(0), {}}};
+  ASSERT_TRUE(package::checkProgram(program)) << package::checkProgram(program).error().message;
+  std::vector<double> values;
+  double expected = 0;
+  for (int i = 0; i < 22; ++i) {
+    values.push_back(std::sin(double(i)));
+    expected += std::exp(values.back());
+  }
+  auto report = run(program, {}, {{"x", makeTensor({1, 22}, values)}}, optionsFor(1));
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_NEAR(report->steps[0].loss, expected, 1e-12);
 }
 
 TEST(Pipeline, SharingMemoryChangesNoBit) {

@@ -27,6 +27,9 @@ public:
     program.mesh.axes = {{"data", test.data}};
     if (test.schedule)
       program.mesh.axes = {{"stage", test.stages}, {"data", test.data}, {"microbatch", test.microbatches}};
+    if (test.schedule && test.dataOutermost)
+      std::swap(program.mesh.axes[0], program.mesh.axes[1]);
+    dataAxis = program.mesh.find("data");
     addArgs();
     forward();
     backward();
@@ -90,7 +93,7 @@ private:
   int overData(const Task &task, int value) {
     if (test.data == 1)
       return value;
-    int result = main.allReduce(value, {test.schedule ? 1 : 0, 1, test.data});
+    int result = main.allReduce(value, {dataAxis, 1, test.data});
     if (test.schedule)
       main.function.body[main.function.body.size() - 2].task = main.function.body.back().task = task;
     return result;
@@ -98,11 +101,10 @@ private:
 
   void addArgs() {
     Sharding cut = Sharding::replicated(2), whole = Sharding::replicated(2), scalar = Sharding::replicated(0);
-    int axis = test.schedule ? 1 : 0;
     if (test.data > 1)
-      cut.dims[0].axes.push_back({axis, 1, test.data});
+      cut.dims[0].axes.push_back({dataAxis, 1, test.data});
     if (test.microbatches > 1)
-      cut.dims[0].axes.push_back({axis + 1, 1, test.microbatches});
+      cut.dims[0].axes.push_back({program.mesh.find("microbatch"), 1, test.microbatches});
     if (!cut.dims[0].axes.empty())
       cut.dims[0].chunk = rows;
     x = main.arg(test.dtype, batch);
@@ -220,6 +222,7 @@ private:
   Shape batch, weight;
   package::Program program;
   FunctionBuilder main;
+  int dataAxis = 0;
   int x = -1, rate = -1, top = -1, out = -1, loss = -1, tiedWeight = -1, tiedSum = -1;
   std::vector<int> weights, velocities, inputs, outputs, sums;
 };

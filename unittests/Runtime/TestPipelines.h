@@ -14,6 +14,7 @@ struct PipelineCase {
   bool skip = false;                               // the first layer's output is added to the last one's
   bool tied = false;                               // after the last layer comes a product with the first one's weight
   bool norm = false; // the learning rate is divided by 1 + the squared norm of all gradients
+  bool dataOutermost = false; // stages of one copy of the batch are neighbours
   DType dtype = DType::F64, sumType = DType::F64;
 };
 
