@@ -3,6 +3,7 @@
 #include "kerf/Compiler/Compiler.h"
 
 #include "Diagnostics.h"
+#include "PlanLowering.h"
 #include "kerf/Runtime/Executor.h"
 #include "kerf/Transforms/DeviceAxes.h"
 #include "kerf/Transforms/EmitPackage.h"
@@ -13,6 +14,7 @@
 #include "mlir/Transforms/Passes.h"
 #include <filesystem>
 #include <fmt/format.h>
+#include <limits>
 #include <map>
 
 using namespace mlir;
@@ -104,7 +106,30 @@ Status checkBelongs(const TrainingStep &step, const Plan &plan, const std::strin
     ranks *= size;
   if (ranks > cluster.ranks())
     return Error{fmt::format("{}: its mesh has {} ranks, {} has {}", file, ranks, cluster.name, cluster.ranks())};
-  return checkLowerable(plan, file);
+  return isExecutionPlan(plan, batchOf(*step.module)) ? ok() : checkLowerable(plan, file);
+}
+
+/// The mesh with one microbatch: the ranks, under the same numbers of axes.
+Mesh meshOfRanks(Mesh mesh) {
+  for (MeshAxis &axis : mesh.axes)
+    if (axis.name == KerfDialect::kMicrobatchAxis)
+      axis.size = 1;
+  return mesh;
+}
+
+/// Reshards between ranks alone: microbatches follow each other.
+StepPrice priceBetweenRanks(const CollectiveModel &collectives, const Mesh &mesh) {
+  int time = mesh.find(KerfDialect::kMicrobatchAxis.str());
+  return [price = priceOn(collectives), time](const ReshardStep &step, int64_t bytesIn, int64_t bytesOut) {
+    bool overTime = std::any_of(step.axes.begin(), step.axes.end(), [&](auto &axis) { return axis.axis == time; });
+    if (!overTime)
+      return price(step, bytesIn, bytesOut);
+    return step.kind == ReshardStepKind::LocalSlice ? 0 : std::numeric_limits<double>::infinity();
+  };
+}
+
+package::ScheduleChoice scheduleOf(const Plan &plan) {
+  return {plan.schedule.name, plan.schedule.variant, plan.schedule.chunks};
 }
 
 } // namespace
@@ -116,10 +141,22 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
   if (Status status = checkBelongs(step, plan, planFile, cluster); !status)
     return status.error();
   ModuleOp whole = step.module.get();
+  std::optional<PlanLowering> execution;
+  if (isExecutionPlan(plan, batchOf(*step.module))) {
+    auto lowered = lowerPlan(step, plan, planFile, cluster);
+    if (!lowered)
+      return lowered.error();
+    execution = std::move(*lowered);
+  }
+  const Plan &passesPlan = execution ? execution->passes : plan;
+  const Mesh mesh = passesPlan.mesh();
   OwningOpRef<ModuleOp> module = cast<ModuleOp>(whole->clone());
-  if (Status status = applyPlan(*module, plan); !status)
+  if (Status status = applyPlan(*module, passesPlan); !status)
     return Error{fmt::format("{}: {}", planFile, status.error().message)};
-  CollectiveModel collectives(plan.mesh(), cluster);
+  if (execution)
+    if (Status status = applyExecution(*module, *execution); !status)
+      return Error{fmt::format("{}: {}", planFile, status.error().message), status.error().status};
+  CollectiveModel collectives(meshOfRanks(mesh), cluster);
   Collected collected(module->getContext());
   {
     PassManager passes(module->getContext());
@@ -131,15 +168,26 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
   Report &report = compiled.report;
   report.cluster = cluster.name;
   report.ranks = cluster.ranks();
-  report.mesh = plan.mesh();
+  report.mesh = execution ? execution->completed.mesh : mesh;
   report.usedRanks = report.mesh.ranks();
   report.memoryLimitBytes = cluster.device.memoryBytes;
-  reportOps(*module, collectives, report);
+  if (!execution)
+    reportOps(*module, collectives, report);
   {
     PassManager passes(module->getContext());
-    passes.addPass(createPartition(priceOn(collectives)));
+    passes.addPass(createPartition(priceBetweenRanks(collectives, mesh)));
     passes.addPass(createCSEPass());
     passes.addPass(createScheduleCollectives());
+    if (execution) {
+      AssignTasksOptions tasks;
+      tasks.chunks = execution->completed.plan.schedule.chunks;
+      tasks.splitBackward = execution->completed.plan.schedule.name == "zero-bubble";
+      passes.addPass(createRecompute());
+      passes.addPass(createCSEPass());
+      if (tasks.splitBackward)
+        passes.addPass(createSplitBackward());
+      passes.addPass(createAssignTasks(tasks));
+    }
     if (Status status = collected.run(passes, *module); !status)
       return status.error();
   }
@@ -148,12 +196,19 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
   if (!program)
     return program.error();
   compiled.program = std::move(*program);
+  if (execution && mesh.find(KerfDialect::kStageAxis.str()) + mesh.find(KerfDialect::kMicrobatchAxis.str()) > -2)
+    compiled.program.schedule = scheduleOf(execution->completed.plan);
   if (Status status = package::checkProgram(compiled.program); !status)
     return Error{fmt::format("the device program is wrong: {}", status.error().message), ExitStatus::InternalCheck};
-  auto memory = runtime::planMemory(compiled.program);
-  if (!memory)
-    return memory.error();
-  report.memory = memoryOf(*memory);
+  runtime::MemoryReport fullest;
+  for (int64_t stage = 0; stage < package::stagesOf(compiled.program); ++stage) {
+    auto memory = runtime::planMemory(compiled.program, stage);
+    if (!memory)
+      return memory.error();
+    if (memory->totalBytes() > fullest.totalBytes())
+      fullest = *memory;
+  }
+  report.memory = memoryOf(fullest);
   for (const package::Arg &arg : compiled.program.args)
     if (arg.trainable)
       report.trained.push_back({arg.name, arg.exportedShape});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/ModelLayouts.h"
+#include "LayOut.h"
 #include "kerf/Transforms/ExpertLayout.h"
 #include "kerf/Transforms/Layout.h"
 #include "kerf/Transforms/ModelWork.h"
@@ -106,10 +107,7 @@ Result<bool> ModelLayouts::possible(const LayoutKey &key) {
 /// A module under a layout.
 struct ModelLayouts::Placed {
   mlir::ModuleOp module;
-  CollectiveModel collectives;
-  WorkOptions options;
-  Placement placement;
-  std::vector<int> choice;
+  LaidOut layout;
 };
 
 Result<ModelLayouts::Placed> ModelLayouts::place(const LayoutKey &key) {
@@ -125,66 +123,12 @@ Result<ModelLayouts::Placed> ModelLayouts::place(const LayoutKey &key) {
   if (!step)
     return step.error();
   mlir::ModuleOp module = *(*step)->module;
-  if (int64_t experts = expertsOf(module); experts && experts % key.expert != 0)
-    return Error{
-        fmt::format("mesh.expert is {}, which does not divide the {} experts of {}", key.expert, experts, modelPath)};
-  ContextStyle style = key.ulysses ? ContextStyle::Ulysses : ContextStyle::Ring;
-  if (Status status = checkContext(module, key.context, key.model, style, key.fusedAttention); !status)
-    return Error{fmt::format("{}: {}", modelPath, status.error().message)};
-  // Axes of the placement: microbatches (of an export, that has its whole batch), and the ranks that share a
-  // microbatch.
-  Mesh local;
-  WorkOptions options;
-  if (int64_t slices = batchOf(module) / (key.microbatch * key.expert); slices > 1) {
-    local.axes.push_back({"data", slices});
-    options.axes.push_back(std::nullopt);
-  }
-  if (key.expert > 1) {
-    local.axes.push_back({"expert", key.expert});
-    options.axes.push_back(AxisRef{planAxis("expert"), 1, key.expert});
-  }
-  if (key.context > 1) {
-    local.axes.push_back({"context", key.context});
-    options.axes.push_back(AxisRef{planAxis("context"), 1, key.context});
-  }
-  int64_t before = 1;
-  for (int64_t part : modelParts(module, key.model)) {
-    local.axes.push_back({modelPartName(before), part});
-    options.axes.push_back(AxisRef{planAxis("model"), before, part});
-    before *= part;
-  }
-  Cluster enough = cluster;
-  while (enough.ranks() < local.ranks()) { // the placement's prices are only compared with each other
-    enough.levels.back().size *= 2;
-    enough.usedRanks *= 2;
-  }
-  CollectiveModel collectives(local, enough);
-  StrategyRank rank;
-  DecidedStrategy known;
-  if (follows)
-    known = followLayout(module, decided.at(first)); // sizes that happen to be equal can make another step of it
-  if (!known)
-    rank =
-        withExperts(module, local,
-                    megatronLayout(module, local, key.sequenceParallel ? SequenceParallel::Yes : SequenceParallel::No));
-  auto here = known ? Result<Plan>(Plan()) : localPins(module, pins, local);
-  if (!here)
-    return here.error();
-  auto placement =
-      buildProblem(module, collectives, *here, std::nullopt, rank,
-                   key.context > 1 ? withExpertGroups(local, contextRules(local, style)) : RuleOfOp(), known);
-  if (!placement)
-    return placement.error();
-  auto solution = solve(placement->problem);
-  if (!solution)
-    return solution.error();
-  if (solution->choice.empty())
-    return Error{fmt::format("no layout of {} over {} ranks of \"model\" can be carried out", modelPath, key.model)};
+  auto laid = layOut(module, modelPath, key, cluster, pins, follows ? &decided.at(first) : nullptr);
+  if (!laid)
+    return laid.error();
   if (key == first)
-    decided[key] = decidedLayout(module, *placement, solution->choice);
-  options.dtype = dtype;
-  options.fusedAttention = key.fusedAttention;
-  return Placed{module, std::move(collectives), std::move(options), std::move(*placement), std::move(solution->choice)};
+    decided[key] = decidedLayout(module, laid->placement, laid->choice);
+  return Placed{module, std::move(*laid)};
 }
 
 Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
@@ -193,7 +137,9 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
   auto placed = place(key);
   if (!placed)
     return placed.error();
-  auto work = modelWork(placed->module, placed->placement, placed->choice, placed->collectives, placed->options);
+  const LaidOut &layout = placed->layout;
+  auto work = modelWork(placed->module, layout.placement, layout.choice, layout.collectives,
+                        {dtype, key.fusedAttention, layout.axes});
   if (!work)
     return work.error();
   work->samples = batchOf(placed->module);

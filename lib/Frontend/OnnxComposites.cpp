@@ -173,7 +173,7 @@ Status importAttention(OnnxNode &node) {
   auto op = ir::AttentionOp::create(
       b.builder, b.loc,
       mlir::TypeRange{b.type(query.dtype, {q[0], q[1], q[2], v[3]}), b.type(query.dtype, {q[0], q[2], q[1]})}, qValue,
-      kValue, vValue, mask.mask, b.builder.getF64FloatAttr(scale), causal);
+      kValue, vValue, mask.mask, b.builder.getF64FloatAttr(scale), causal, nullptr);
   Term result = b.fromValue(op.getResult());
   if (node.input(0).rank() == 4)
     return node.set(0, b.transpose(result, {0, 2, 1, 3}));

@@ -322,7 +322,7 @@ private:
     llvm::SmallVector<mlir::Type> types = {w.type({shape[0], shape[1], shape[2], m.valueSize}),
                                            w.type({shape[0], shape[2], shape[1]})};
     Value attended = ir::AttentionOp::create(w.opBuilder(), w.location(), types, h.query, h.key, h.value, mask,
-                                             w.opBuilder().getF64FloatAttr(scale()), causal)
+                                             w.opBuilder().getF64FloatAttr(scale()), causal, nullptr)
                          .getResult();
     return w.dropping(attended, m.dropsAttention);
   }

@@ -273,9 +273,6 @@ private:
 
 Status checkSchedule(const Program &program) {
   SpecialAxes special(program.mesh);
-  if (special.microbatch >= 0 && size_t(special.microbatch) + 1 != program.mesh.axes.size())
-    return Error{fmt::format("the mesh's axis 'microbatch' is axis {} of {}: it must be the last",
-                             special.microbatch + 1, program.mesh.axes.size())};
   bool needed = special.stage >= 0 || special.microbatch >= 0;
   if (needed != program.schedule.has_value())
     return Error{needed ? "program: its mesh has stages or microbatches, but it has no schedule"

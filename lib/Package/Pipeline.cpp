@@ -17,8 +17,24 @@ int64_t microbatchesOf(const Program &program) { return sizeOf(program.mesh, kMi
 int64_t stagesOf(const Program &program) { return sizeOf(program.mesh, kStageAxis); }
 int64_t ranksOf(const Program &program) { return program.mesh.ranks() / microbatchesOf(program); }
 
+namespace {
+/// Ranks that differ in the axes behind that of microbatches only.
+int64_t ranksBehindTime(const Mesh &mesh) {
+  int64_t ranks = 1;
+  for (size_t i = size_t(mesh.find(kMicrobatchAxis) + 1); i < mesh.axes.size(); ++i)
+    ranks *= mesh.axes[i].size;
+  return ranks;
+}
+} // namespace
+
 int64_t virtualRank(const Program &program, int64_t rank, int64_t microbatch) {
-  return rank * microbatchesOf(program) + microbatch;
+  int64_t behind = ranksBehindTime(program.mesh);
+  return (rank / behind * microbatchesOf(program) + microbatch) * behind + rank % behind;
+}
+
+int64_t realRank(const Mesh &mesh, int64_t virtualRank) {
+  int64_t behind = ranksBehindTime(mesh);
+  return virtualRank / behind / sizeOf(mesh, kMicrobatchAxis) * behind + virtualRank % behind;
 }
 
 int64_t stageOf(const Program &program, int64_t rank) {
@@ -31,7 +47,7 @@ int64_t rankOnStage(const Program &program, int64_t rank, int64_t stage) {
   if (axis < 0)
     return rank;
   AxisRef ref = wholeAxis(program.mesh, axis);
-  return rankAt(program.mesh, std::span(&ref, 1), virtualRank(program, rank, 0), stage) / microbatchesOf(program);
+  return realRank(program.mesh, rankAt(program.mesh, std::span(&ref, 1), virtualRank(program, rank, 0), stage));
 }
 
 } // namespace kerf::package

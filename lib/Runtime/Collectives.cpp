@@ -178,7 +178,7 @@ public:
   Builder(const CollectiveRequest &request, std::vector<int64_t> members)
       : request(request), members(std::move(members)), scratch(request.bind.scratch), operand(request.bind.operands[0]),
         result(request.bind.results[0]), elementBytes(bytesOf(operand.dtype)) {
-    int64_t self = request.bind.rank / request.microbatches;
+    int64_t self = package::realRank(request.bind.mesh, request.bind.rank);
     position = std::find(this->members.begin(), this->members.end(), self) - this->members.begin();
     plan.result = result;
   }
@@ -498,7 +498,7 @@ Result<Built> build(const CollectiveRequest &request) {
     return axes.error();
   std::vector<int64_t> members = groupOf(bind.mesh, *axes, bind.rank), ranks = members;
   for (int64_t &rank : ranks)
-    rank /= request.microbatches;
+    rank = package::realRank(bind.mesh, rank);
   Builder builder(request, ranks);
   if (Status status = buildOp(request, members, builder); !status)
     return status.error();

@@ -101,8 +101,7 @@ private:
   BindRequest request(size_t index) const { return bindRequest(program, plan, index, communicator.rank(), memories); }
 
   CollectiveRequest collectiveRequest(size_t index) {
-    return {request(index), &communicator, firstCollectiveTag() + 2 * collectivesBound,
-            package::microbatchesOf(program)};
+    return {request(index), &communicator, firstCollectiveTag() + 2 * collectivesBound};
   }
   /// Transfers have the tags before.
   int64_t firstCollectiveTag() const { return kFirstCollectiveTag + flat.messages; }

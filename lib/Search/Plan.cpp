@@ -407,36 +407,35 @@ std::string toJson(const Plan &plan) {
 }
 
 Status checkLowerable(const Plan &plan, const std::string &where) {
+  const char *way = "give it with --plan, without ops that a search chose (docs/plan.md)";
   for (const auto &[axis, size] : plan.meshSizes)
     if (size > 1 && (axis == "stage" || axis == "context" || axis == "expert"))
-      return Error{fmt::format("{}: mesh.{} is {}; the passes lower \"data\" and \"model\" today, set it to 1", where,
-                               axis, size)};
+      return Error{
+          fmt::format("{}: mesh.{} is {}; the search of operators' strategies is over \"data\" and \"model\": {}",
+                      where, axis, size, way)};
   auto all = [](const auto &values, const auto &off) {
     return std::all_of(values.begin(), values.end(), [&](const auto &value) { return value == off; });
   };
-  // What is asked for beyond what is lowered, and what is.
   const struct {
     bool asked;
-    const char *key, *what, *off;
+    const char *key;
   } table[] = {
-      {!all(plan.recompute, "none"), "recompute", "recomputation", "\"none\""},
-      {!all(plan.optimizerSharding, int64_t{0}), "optimizer_sharding", "optimizer sharding", "0"},
-      {plan.optimizerShardingRanks > 1, "optimizer_sharding_ranks", "optimizer sharding", "1"},
-      {!all(plan.sequenceParallel, false), "sequence_parallel", "sequence parallelism as a switch (pin ops instead)",
-       "false"},
-      {plan.stages.size() > 1, "stages", "a pipeline of several stages", "one stage"},
-      {plan.schedule.chunks > 1, "schedule.chunks", "a pipeline of several stages", "1"},
-      {plan.attention == "unfused", "attention", "unfused attention", "\"fused\""},
+      {!all(plan.recompute, "none"), "recompute"},
+      {!all(plan.optimizerSharding, int64_t{0}), "optimizer_sharding"},
+      {plan.optimizerShardingRanks > 1, "optimizer_sharding_ranks"},
+      {!all(plan.sequenceParallel, false), "sequence_parallel"},
+      {plan.stages.size() > 1, "stages"},
+      {plan.schedule.chunks > 1, "schedule.chunks"},
+      {plan.attention == "unfused", "attention"},
   };
   for (const auto &row : table)
     if (row.asked)
-      return Error{fmt::format("{}: {}: {} is not lowered yet, only {} is", where, row.key, row.what, row.off)};
+      return Error{
+          fmt::format("{}: {}: the search of operators' strategies does not choose it: {}", where, row.key, way)};
   int64_t data = plan.meshSizes.contains("data") ? plan.meshSizes.at("data") : 1;
   if (plan.microbatch && plan.globalBatch && plan.microbatch < (plan.globalBatch + data - 1) / data)
-    return Error{
-        fmt::format("{}: microbatch {} is less than the {} samples of a data group ({} / {}); gradient accumulation "
-                    "is not lowered yet",
-                    where, plan.microbatch, (plan.globalBatch + data - 1) / data, plan.globalBatch, data)};
+    return Error{fmt::format("{}: microbatch {} is less than the {} samples of a data group ({} / {}): {}", where,
+                             plan.microbatch, (plan.globalBatch + data - 1) / data, plan.globalBatch, data, way)};
   return ok();
 }
 

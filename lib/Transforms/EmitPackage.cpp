@@ -88,6 +88,15 @@ Result<Json> attributeJson(Attribute attr, StringRef name) {
       });
 }
 
+std::optional<package::Task> taskOf(DictionaryAttr attr) {
+  auto phase = attr.getAs<StringAttr>("phase");
+  auto stage = attr.getAs<IntegerAttr>("stage"), chunk = attr.getAs<IntegerAttr>("chunk");
+  auto parsed = phase ? package::parsePhase(phase.getValue()) : std::nullopt;
+  if (!parsed || !stage || !chunk)
+    return std::nullopt;
+  return package::Task{*parsed, stage.getInt(), chunk.getInt()};
+}
+
 class Emitter {
 public:
   explicit Emitter(const Mesh &mesh) : mesh(mesh) {}
@@ -146,6 +155,14 @@ Result<package::Function> Emitter::function(func::FuncOp function) {
                      json.error().status};
       instruction.attrs[attr.getName().str()] = std::move(*json);
     }
+    if (auto task = op.getAttrOfType<DictionaryAttr>(KerfDialect::kTaskAttr)) {
+      auto read = taskOf(task);
+      if (!read)
+        return Error{
+            fmt::format("{} ({}): kerf.task has no known phase, stage and chunk", instruction.op, instruction.name),
+            ExitStatus::InternalCheck};
+      instruction.task = *read;
+    }
     made.body.push_back(std::move(instruction));
   }
   if (Status status = list(function.front().getTerminator()->getOperands(), made.results); !status)
@@ -198,6 +215,8 @@ Status Emitter::entry(func::FuncOp main, package::Program &program) {
     arg.sharding = *sharding;
     if (auto by = main.getArgAttrOfType<IntegerAttr>(i, KerfDialect::kUpdatedByAttr))
       arg.updatedBy = static_cast<int>(by.getInt());
+    if (auto stage = main.getArgAttrOfType<IntegerAttr>(i, KerfDialect::kStageAttr))
+      arg.stage = stage.getInt();
     arg.trainable = static_cast<bool>(main.getArgAttr(i, KerfDialect::kTrainableAttr));
     program.args.push_back(std::move(arg));
   }
@@ -211,6 +230,8 @@ Status Emitter::entry(func::FuncOp main, package::Program &program) {
     if (!sharding)
       return sharding.error();
     result.sharding = *sharding;
+    if (auto stage = main.getResultAttrOfType<IntegerAttr>(i, KerfDialect::kStageAttr))
+      result.stage = stage.getInt();
     program.results.push_back(std::move(result));
   }
   return ok();

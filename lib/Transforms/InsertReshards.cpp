@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Planned level: makes every change of sharding an op of its own.
+#include "TimeAxis.h"
 #include "kerf/Transforms/Decompose.h"
 #include "kerf/Transforms/Passes.h"
 #include "kerf/Transforms/Placement.h"
@@ -19,10 +20,19 @@ namespace kerf {
 
 namespace {
 
+/// Microbatches follow each other: what is cut over them can't be brought together before the last one, and is a sum
+/// over them only then.
+bool gathersOverTime(const Sharding &from, const Sharding &to, int time) {
+  for (auto [a, b] : llvm::zip(from.dims, to.dims))
+    if (cutBy(a.axes, time) && !cutBy(b.axes, time))
+      return true;
+  return false;
+}
+
 double bytesToReshard(const Mesh &mesh, Value value, const Sharding &from, const Sharding &to) {
   if (from == to)
     return 0;
-  if (!canReshard(from, to))
+  if (!canReshard(from, to) || gathersOverTime(from, to, timeAxis(mesh)))
     return std::numeric_limits<double>::infinity();
   Shape shape = shapeOf(value);
   int64_t elementBytes = bytesPerElement(value.getType());
@@ -57,6 +67,11 @@ private:
   FailureOr<std::pair<Strategy, OpSharding>> follow(Operation *op, const Rule &rule, const Sharding *wanted);
   bool defers(Operation *op);
   Value demand(Value value, const Sharding &target, Operation *user);
+  Sharding withoutTime(Sharding partial) const {
+    llvm::erase_if(partial.partial, [&](const AxisRef &axis) { return axis.axis == timeAxis(mesh); });
+    return partial;
+  }
+  std::pair<Sharding, Value> sumOverTime(const Sharding &have, Value value, Operation *user);
   LogicalResult settle(Operation *op, const Strategy &strategy, const Rule &rule, const OpSharding &sharding);
   FailureOr<Sharding> argumentSharding(func::FuncOp of, unsigned index);
   bool isDeferred(Value value) { return value.getDefiningOp() && deferred.contains(value.getDefiningOp()); }
@@ -90,7 +105,14 @@ FailureOr<std::pair<Strategy, OpSharding>> Walker::follow(Operation *op, const R
   double least = std::numeric_limits<double>::infinity();
   int64_t mostCut = 0;
   std::optional<std::pair<Strategy, OpSharding>> best;
+  int time = timeAxis(mesh), stage = stageAxis(mesh);
+  bool timed = wanted ? involves(*wanted, time) : llvm::any_of(op->getOperands(), [&](Value value) {
+    return !isDeferred(value) && involves(versions[value].front().first, time);
+  });
   for (Strategy &strategy : enumerateStrategies(rule, mesh)) {
+    auto assigns = [&](int axis) { return axis >= 0 && strategy.factorOfAxis[axis] >= 0; };
+    if (assigns(stage) || (assigns(time) && !timed))
+      continue;
     auto sharding = project(rule, mesh, strategy);
     if (!sharding)
       continue;
@@ -148,12 +170,24 @@ Value Walker::demand(Value value, const Sharding &target, Operation *user) {
     }
   }
   if (!nearest.second) {
-    user->emitError() << "needs an operand under " << toString(mesh, shapeOf(value), target)
-                      << ", which can't be made from " << toString(mesh, shapeOf(value), versions[value].front().first);
+    if (const Sharding &have = versions[value].front().first; gathersOverTime(have, target, timeAxis(mesh)))
+      user->emitError() << "needs all samples of the batch at once, so it can't be cut into microbatches; set "
+                           "microbatch to the samples of a data group";
+    else
+      user->emitError() << "needs an operand under " << toString(mesh, shapeOf(value), target)
+                        << ", which can't be made from " << toString(mesh, shapeOf(value), have);
     return {};
   }
   if (nearest.first == target)
     return nearest.second;
+  if (int time = timeAxis(mesh); cutBy(nearest.first.partial, time) && !cutBy(target.partial, time)) {
+    nearest = sumOverTime(nearest.first, nearest.second, user);
+    if (!nearest.second)
+      return {};
+    versions[value].push_back(nearest);
+    if (nearest.first == target)
+      return nearest.second;
+  }
   Shape shape = shapeOf(value);
   auto from = ShardingAttr::fromSharding(builder.getContext(), mesh, shape, nearest.first);
   auto to = ShardingAttr::fromSharding(builder.getContext(), mesh, shape, target);
@@ -162,6 +196,18 @@ Value Walker::demand(Value value, const Sharding &target, Operation *user) {
   reshard->setAttr("cause", builder.getStringAttr(source + " -> " + nodeName(user->getLoc())));
   versions[value].push_back({target, reshard.getResult()});
   return reshard.getResult();
+}
+
+/// The sum over all microbatches, in front of `user`. Only the step itself can take it: a layer is done for each one.
+std::pair<Sharding, Value> Walker::sumOverTime(const Sharding &have, Value value, Operation *user) {
+  if (function.getName() != KerfDialect::kEntryName) {
+    user->emitError()
+        << "needs a sum over the whole batch, so it can't be cut into microbatches; set microbatch to the "
+           "samples of a data group";
+    return {};
+  }
+  OpBuilder builder(user);
+  return {withoutTime(have), AccumulateOp::create(builder, user->getLoc(), value.getType(), value)};
 }
 
 /// Brings the operands where the strategy needs them and writes the strategy down.
@@ -194,6 +240,12 @@ LogicalResult Walker::placeCall(CallOp call) {
 }
 
 LogicalResult Walker::place(Operation *op) {
+  if (auto sum = dyn_cast<AccumulateOp>(op)) { // written by hand
+    auto [have, version] = versions[sum.getOperand()].front();
+    sum.getOperandMutable().assign(version);
+    know(sum.getResult(), withoutTime(have));
+    return success();
+  }
   if (auto call = dyn_cast<CallOp>(op))
     return placeCall(call);
   if (auto reshard = dyn_cast<ReshardOp>(op)) { // written by hand
@@ -237,12 +289,27 @@ LogicalResult Walker::place(Operation *op) {
     Value value = sync.getOperand();
     if (isDeferred(value))
       return settle(op, choice.first, rule, choice.second);
-    auto &[have, version] = versions[value].front();
+    auto [have, version] = versions[value].front();
+    Sharding to = choice.second.results[0];
+    Value result = sync.getResult();
+    bool each = op->hasAttr(KerfDialect::kEachMicrobatchAttr);
+    int time = timeAxis(mesh);
+    if (isScheduled(mesh) && !each && (time < 0 || cutBy(have.partial, time)))
+      std::tie(have, version) = sumOverTime(have, version, op);
+    else if (each && cutBy(have.partial, time))
+      to.partial = {wholeAxis(mesh, time)};
     sync.getOperandMutable().assign(version);
     Shape shape = shapeOf(value);
     sync->setAttr("from", ShardingAttr::fromSharding(op->getContext(), mesh, shape, have));
-    sync->setAttr("to", ShardingAttr::fromSharding(op->getContext(), mesh, shape, choice.second.results[0]));
+    sync->setAttr("to", ShardingAttr::fromSharding(op->getContext(), mesh, shape, to));
     sync->setAttr(KerfDialect::kStrategyAttr, strategyAttr(op->getContext(), mesh, rule, choice.first));
+    if (isScheduled(mesh) && each && (time < 0 || cutBy(have.partial, time))) {
+      OpBuilder after(op->getContext());
+      after.setInsertionPointAfter(op);
+      auto sum = AccumulateOp::create(after, op->getLoc(), result.getType(), result);
+      result.replaceAllUsesExcept(sum.getResult(), sum);
+      know(sum.getResult(), choice.second.results[0]);
+    }
     know(sync.getResult(), choice.second.results[0]);
     return success();
   }

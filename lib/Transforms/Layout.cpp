@@ -450,6 +450,7 @@ static Rule ringRule(Rule rule) {
 }
 
 static Rule ulyssesRule(Rule rule, int64_t model) {
+  rule.factors[rule.operands[0][1].front()].kind = FactorKind::Replicated; // heads are cut instead of queries
   int heads = rule.operands[1][2].front();
   Factor ofRank = rule.factors[heads];
   ofRank.name = kHeadsOfRank;

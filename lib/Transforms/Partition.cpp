@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Planned level -> device level: local shapes and explicit collectives. One program for all ranks.
+#include "TimeAxis.h"
 #include "kerf/Transforms/DeviceAxes.h"
 #include "kerf/Transforms/Passes.h"
 #include "kerf/Transforms/Placement.h"
@@ -105,6 +106,10 @@ FailureOr<Value> Lowering::reshard(Value value, RankedTensorType global, Shardin
     return mlir::emitError(loc) << steps.error().message;
   Sharding before = *from;
   for (const ReshardStep &next : *steps) {
+    if (next.kind != ReshardStepKind::LocalSlice &&
+        (cutBy(next.axes, timeAxis(mesh)) || cutBy(next.axes, stageAxis(mesh))))
+      return mlir::emitError(loc) << "would need a collective over microbatches or stages, to go from " << fromAttr
+                                  << " to " << toAttr;
     value = step(value, global, before, next, stream, cause, loc);
     before = next.after;
   }
@@ -158,7 +163,13 @@ LogicalResult Lowering::lower(Operation &op) {
     auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
     auto made =
         CallOp::create(builder, op.getLoc(), callee.getFunctionType().getResults(), call.getCalleeAttr(), operands);
+    made->setDiscardableAttrs(op.getDiscardableAttrDictionary());
     local.map(call.getOutputs(), made.getOutputs());
+    return success();
+  }
+  if (auto sum = dyn_cast<AccumulateOp>(op)) {
+    Value operand = local.lookup(sum.getOperand());
+    local.map(sum.getResult(), AccumulateOp::create(builder, op.getLoc(), operand.getType(), operand).getResult());
     return success();
   }
   if (auto reshardOp = dyn_cast<ReshardOp>(op)) {

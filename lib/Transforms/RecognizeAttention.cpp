@@ -263,7 +263,7 @@ bool kerf::recognizeAttention(Operation *op) {
   Value mask = scores->mask ? compactMask(emit, scores->mask) : Value();
   UnitAttr causal = scores->causal ? builder.getUnitAttr() : UnitAttr();
   auto attention = AttentionOp::create(builder, op->getLoc(), resultType, lseType, query, key, value, mask,
-                                       builder.getF64FloatAttr(scale), causal);
+                                       builder.getF64FloatAttr(scale), causal, nullptr);
   output.getResult().replaceAllUsesWith(emit.transpose(attention.getResult(), {0, 2, 1, 3}));
   return true;
 }

@@ -196,7 +196,7 @@ class Plan(KerfTest):
     def test_no_plan_at_all(self):
         self.refuse_constraints(["JSON"], "{")
         self.refuse_constraints(["kerf"], {"mesh": {"data": 4}})
-        self.refuse_constraints(["stage"], {"kerf": 1, "mesh": {"stage": 2, "data": 2}})
+        self.refuse_constraints(["stage"], {"kerf": 1, "mesh": {"stage": 2, "model": 2}})
 
     def test_global_batch_of_another_export(self):
         self.refuse_constraints(["26", "13"], {"kerf": 1, "global_batch": 26})

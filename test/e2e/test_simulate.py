@@ -355,16 +355,16 @@ class Simulate(KerfTest):
         config = self.write("deep.json", dict(GPT, n_layer=deep))
         self.refuse(1, ["nests", "152", "100"], "simulate", config, "--cluster", CLUSTER)
 
-    def test_what_passes_cannot_lower_is_refused_by_them(self):
+    def test_what_is_only_simulated_is_refused_by_compile(self):
         config = self.write("config.json", GPT)
+        plan = plan_of(batch=2, predicted={"step_seconds": 1.0}, attention="unfused", recompute="full")
+        self.refuse(1, ["attention", "simulated only", "fused"], "compile", config, "--plan", self.write("plan.json", plan), "--global-batch", "2", "-o",
+                    self.path("package"))
+        # The search of operators' strategies does not choose how a step is executed.
         for more, words in (({"recompute": "full"}, ["recompute"]), ({"optimizer_sharding": 1}, ["optimizer_sharding"]),
-                            ({"sequence_parallel": True}, ["sequence_parallel"]), ({"attention": "unfused"}, ["attention"])):
-            plan = plan_of(batch=2, predicted={"step_seconds": 1.0}, **more)
-            self.refuse(1, [*words, "not lowered"], "compile", config, "--plan", self.write("plan.json", plan), "--global-batch", "2", "-o",
-                        self.path("package"))
-        plan = with_context(2, batch=2, predicted={"step_seconds": 1.0})
-        self.refuse(1, ["mesh.context is 2", "set it to 1"], "compile", config, "--plan", self.write("plan.json", plan), "--global-batch", "2",
-                    "--ranks", "2", "-o", self.path("package"))
+                            ({"mesh": {"stage": 2}}, ["mesh.stage is 2"]), ({"microbatch": 1, "global_batch": 2}, ["microbatch 1", "2 samples"])):
+            self.refuse(1, [*words, "--plan"], "compile", config, "--constraints", self.write("plan.json", {"kerf": 1, **more}), "--global-batch", "2",
+                        "-o", self.path("package"))
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ Result<Planned> planAndCompile(const TrainingStep &step, const std::string &mode
   auto cluster = where.toCluster();
   if (!cluster)
     return cluster.error();
-  if (loaded && loaded->complete()) {
+  if (loaded && (loaded->complete() || isExecutionPlan(*loaded, batchOf(*step.module)))) {
     Plan plan = *loaded;
     if (!clusterGiven)
       plan.clusterHash.clear(); // nothing to compare it with: this machine stands in
@@ -242,7 +242,7 @@ void addPlan(CLI::App &app, int &status) {
                   "write the placement problem of the plan's mesh, for kerf solve: P.json or P.json.gz");
   sub->add_option(
          "--search", command->search,
-         "runnable: what kerf compile can lower today (default); all: everything that a plan can say (default for a "
+         "runnable: strategies op by op (default); all: the whole execution, pipelines included (default for a "
          "config.json on devices other than CPUs)")
       ->check(CLI::IsMember({"runnable", "all"}));
   sub->add_flag("--json", command->json, "print the plan instead of the report");

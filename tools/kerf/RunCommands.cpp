@@ -66,9 +66,8 @@ nlohmann::ordered_json measuredJson(const runtime::RunReport &run) {
   measured["peak_bytes"] = run.memory.totalBytes();
   measured["arena_bytes"] = run.memory.arenaBytes;
   measured["persistent_bytes"] = run.memory.persistentBytes;
-  if (run.stageMemory.size() > 1)
-    for (const runtime::MemoryReport &stage : run.stageMemory)
-      measured["stage_peak_bytes"].push_back(stage.totalBytes());
+  for (const runtime::MemoryReport &stage : run.stageMemory)
+    measured["stage_peak_bytes"].push_back(stage.totalBytes());
   measured["compute_seconds"] = times.computeSeconds / steps;
   measured["wait_seconds"] = times.waitSeconds / steps;
   measured["kernels"] = nlohmann::ordered_json::array();
@@ -146,6 +145,8 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
   auto report = runtime::run(program, weights, *data, *options);
   if (!report)
     return report;
+  if (!isFirst)
+    report->steps.clear(); // one process speaks for all
   if (isFirst && !report->initialized.empty())
     fmt::print(stderr, "note: {} parameters had no weights and were initialized from seed {} (docs/runtime.md)\n",
                report->initialized.size(), flags.seed.value_or(0));

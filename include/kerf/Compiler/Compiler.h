@@ -61,8 +61,13 @@ struct Planned {
 /// least memory that some plan needs.
 Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options);
 
-/// Lowers the step under a complete plan. Checks that plan, model and cluster belong together. `cluster` prices
-/// reshards and predictions.
+/// The plan leaves the strategies of ops to the layout that `kerf simulate` predicts (docs/plan.md): it asks for
+/// stages, microbatches, recomputation, optimizer sharding, or sequence, context or expert parallelism. `batch`: of the
+/// model.
+bool isExecutionPlan(const Plan &plan, int64_t batch);
+
+/// Lowers the step under a complete plan, or one that says how a step is executed. Checks that plan, model and cluster
+/// belong together. `cluster` prices reshards and predictions.
 Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile,
                              const Cluster &cluster);
 

@@ -90,8 +90,8 @@ struct ScheduleChoice {
   bool operator==(const ScheduleChoice &) const = default;
 };
 
-/// Axes of the mesh with a meaning of their own: no tensor is cut by `stage`; `microbatch` is an axis in time, always
-/// the last. A program with either has a schedule.
+/// Axes of the mesh with a meaning of their own: no tensor is cut by `stage`; `microbatch` is an axis in time. A
+/// program with either has a schedule.
 inline constexpr std::string_view kStageAxis = "stage", kMicrobatchAxis = "microbatch";
 
 inline constexpr int kVersion = 2;
@@ -119,6 +119,7 @@ int64_t stageOf(const Program &program, int64_t rank);
 int64_t rankOnStage(const Program &program, int64_t rank, int64_t stage);
 /// The rank as kernels that ask for a position see it: one of the whole mesh, microbatches included.
 int64_t virtualRank(const Program &program, int64_t rank, int64_t microbatch);
+int64_t realRank(const Mesh &mesh, int64_t virtualRank);
 
 /// The ops that communicate: one operand, one result, and that is `pending`.
 bool isCollective(std::string_view op);

@@ -10,14 +10,12 @@
 
 namespace kerf::runtime {
 
-/// As for kernels; `bind.scratch` has collectiveScratchBytes. The collective uses the tags `tag` and `tag + 1`. Where
-/// the mesh's last axis is in time, `bind.rank` is one of `microbatches` of the communicator's rank: bind.rank /
-/// microbatches.
+/// As for kernels; `bind.scratch` has collectiveScratchBytes. The collective uses the tags `tag` and `tag + 1`.
+/// `bind.rank` is a rank of the whole mesh, microbatches included.
 struct CollectiveRequest {
   BindRequest bind;
   Communicator *communicator = nullptr; // may be null for collectiveScratchBytes
   int64_t tag = 0;
-  int64_t microbatches = 1;
 };
 
 /// A collective has at most so many messages to each peer under way.

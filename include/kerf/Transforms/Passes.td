@@ -256,4 +256,82 @@ def ScheduleCollectives : Pass<"kerf-schedule-collectives", "::mlir::ModuleOp"> 
   }];
 }
 
+def Recompute : Pass<"kerf-recompute", "::mlir::ModuleOp"> {
+  let summary = "Makes values of a layer again in its backward pass instead of keeping them";
+  let description = [{
+    Before, a layer's forward function hands everything that its backward one uses from one to the other. After, a call of a backward function
+    with `kerf.recompute` gets the layer's arguments instead and computes again what it needs: all of it ("full"), or what the core of
+    attention made ("selective": attention, softmax). The same ops on the same values, collectives included: the same bits.
+
+    Apart from differentiation: layers of one kind may differ in it, and one backward function serves all that don't.
+
+    ```mlir
+    %y, %h = kerf.call @layer(%x, %w) : ...
+    %dx = kerf.call @layer_backward(%h, %w, %dy) {kerf.backward, kerf.recompute = "full"} : ...
+    ```
+    becomes
+    ```mlir
+    %y = kerf.call @layer(%x, %w) : ...
+    %dx = kerf.call @layer_backward_full(%w, %dy, %x) {kerf.backward} : ...
+    ```
+  }];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
+def SplitBackward : Pass<"kerf-split-backward", "::mlir::ModuleOp"> {
+  let summary = "Makes two of a layer's backward function: gradients of its inputs, and of its parameters";
+  let description = [{
+    Before, one call gives all gradients of a layer. After, @layer_backward_input gives those that other ops wait for, and
+    @layer_backward_weights, from what the first one hands it, those that are only summed over microbatches (`kerf.accumulate`). Zero-bubble
+    schedules run the second when there is nothing else to do.
+
+    ```mlir
+    %dx, %dw = kerf.call @layer_backward(%h, %w, %dy) {kerf.backward} : ...
+    ```
+    becomes
+    ```mlir
+    %dx, %c = kerf.call @layer_backward_input(%w, %dy) {kerf.backward} : ...
+    %dw = kerf.call @layer_backward_weights(%h, %c) {kerf.backward} : ...
+    ```
+  }];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
+def AssignTasks : Pass<"kerf-assign-tasks", "::mlir::ModuleOp"> {
+  let summary = "Says when and on which stage each op of the step runs";
+  let description = [{
+    Runs where the mesh has an axis "microbatch" or "stage" (docs/pipelines.md). Before, @main is one step in sequence, told for one
+    microbatch; layers may say their part of the pipeline (`kerf.part`: chunk c of stage s is part c * stages + s). After, every op of
+    @main has `kerf.task`: its phase, stage and chunk.
+
+    * What depends on the microbatch is *forward* or *backward*. What stands before all layers belongs to the
+      first part, what stands behind them to the last one, what stands between to the part that its operands come from; a gradient to the part of
+      the op that it is of.
+    * What depends on sums over microbatches (`kerf.accumulate`) is *update*, on the stage of its largest operand.
+    * What depends on neither is *prepare*, once a step, on each stage that needs it. What depends on inputs alone is made by each part that
+      needs it.
+    * A parameter lives on the first stage that uses it, its states beside it (`kerf.stage` on arguments and results). What a stage needs from another one
+      is a `kerf.transfer`: activations and their gradients, values that skip stages, parameters that two stages share.
+
+    A gradient to which two stages contribute is summed over microbatches on each before the two are added. An op that needs a sum over the batch
+    before the last microbatch is done (statistics of a batch) is an error. With `split-backward`, *input_gradient* and *weight_gradient* (what leads
+    to sums only) stand for *backward*.
+
+    ```mlir
+    kerf.mesh @mesh #kerf.mesh<"stage"=2, "microbatch"=4>
+    %1 = kerf.call @layer(%0, %w0) {kerf.part = 0 : i64} : ...
+    %2 = kerf.call @layer(%1, %w1) {kerf.part = 1 : i64} : ...
+    ```
+    becomes
+    ```mlir
+    %1 = kerf.call @layer(%0, %w0) {kerf.task = {chunk = 0 : i64, phase = "forward", stage = 0 : i64}} : ...
+    %t = kerf.transfer %1 {from = 0 : i64, to = 1 : i64, kerf.task = {chunk = 0 : i64, phase = "forward", stage = 0 : i64}} : ...
+    %2 = kerf.call @layer(%t, %w1) {kerf.task = {chunk = 0 : i64, phase = "forward", stage = 1 : i64}} : ...
+    ```
+  }];
+  let options = [Option<"chunks", "chunks", "int64_t", "1", "parts of each stage">,
+                 Option<"splitBackward", "split-backward", "bool", "false", "tell gradients of inputs and of weights apart">];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
 #endif

@@ -24,7 +24,7 @@ struct Sizes {
   /// Query-key pairs that count.
   double pairs(bool causal) const {
     double all = static_cast<double>(queries) * static_cast<double>(keys);
-    double seen = causal ? 0.5 * static_cast<double>(queries) * static_cast<double>(queries + 1) : all;
+    double seen = causal ? 0.5 * static_cast<double>(queries) * static_cast<double>(keys + 1) : all;
     return static_cast<double>(batch) * static_cast<double>(heads) * seen;
   }
 };
@@ -33,7 +33,8 @@ enum Operand { kQuery, kKey, kValue, kMask };
 } // namespace
 
 /// The bullets, which attention and its backward form share.
-static LogicalResult checkAttention(Operation *op, Value query, Value key, Value value, Value mask, bool causal) {
+static LogicalResult checkAttention(Operation *op, Value query, Value key, Value value, Value mask, bool causal,
+                                    std::optional<ArrayRef<int64_t>> queryAxes) {
   for (auto [name, operand] : {std::pair{"query", query}, {"key", key}, {"value", value}})
     if (tensorType(operand).getRank() != 4)
       return op->emitOpError() << name << " has rank " << tensorType(operand).getRank()
@@ -44,7 +45,7 @@ static LogicalResult checkAttention(Operation *op, Value query, Value key, Value
   if (failed(checkShape(op, "key", key, {n.batch, n.keys, n.groups, n.keyDim})) ||
       failed(checkShape(op, "value", value, {n.batch, n.keys, n.groups, n.valueDim})))
     return failure();
-  if (causal && n.queries != n.keys)
+  if (causal && !queryAxes && n.queries != n.keys)
     return op->emitOpError() << "causal asks for as many queries as keys, but there are " << n.queries << " and "
                              << n.keys;
   if (!mask)
@@ -67,11 +68,10 @@ struct AttentionRule : RuleWriter {
   FactorMap query, key, value, output, lse;
 
   explicit AttentionRule(const Sizes &n)
-      : b(factor("b", n.batch)), g(factor("g", n.groups)), r(factor("r", n.headsPerGroup)),
-        s(factor("s", n.queries, FactorKind::Replicated)), t(factor("t", n.keys, FactorKind::Replicated)),
-        d(factor("d", n.keyDim, FactorKind::Replicated)), e(factor("e", n.valueDim, FactorKind::Replicated)),
-        query({{b}, {s}, {g, r}, {d}}), key({{b}, {t}, {g}, {d}}), value({{b}, {t}, {g}, {e}}),
-        output({{b}, {s}, {g, r}, {e}}), lse({{b}, {g, r}, {s}}) {}
+      : b(factor("b", n.batch)), g(factor("g", n.groups)), r(factor("r", n.headsPerGroup)), s(factor("s", n.queries)),
+        t(factor("t", n.keys, FactorKind::Replicated)), d(factor("d", n.keyDim, FactorKind::Replicated)),
+        e(factor("e", n.valueDim, FactorKind::Replicated)), query({{b}, {s}, {g, r}, {d}}), key({{b}, {t}, {g}, {d}}),
+        value({{b}, {t}, {g}, {e}}), output({{b}, {s}, {g, r}, {e}}), lse({{b}, {g, r}, {s}}) {}
 
   /// A dimension of size 1 that is broadcast carries no factor.
   FactorMap maskMap(Value mask) const {
@@ -147,7 +147,7 @@ static Value finite(Emitter &emit, Value x) {
 //---------------------------------------------------------------------------------------------------------===//
 
 LogicalResult AttentionOp::verify() {
-  if (failed(checkAttention(*this, getQuery(), getKey(), getValue(), getMask(), getCausal())))
+  if (failed(checkAttention(*this, getQuery(), getKey(), getValue(), getMask(), getCausal(), getQueryAxes())))
     return failure();
   Sizes n(getQuery(), getKey(), getValue());
   if (failed(checkShape(*this, "result", getResult(), {n.batch, n.queries, n.heads, n.valueDim})))
@@ -162,6 +162,28 @@ Rule AttentionOp::getShardingRule() {
     writer.rule.operands.push_back(writer.maskMap(getMask()));
   writer.rule.results = {writer.output, writer.lse};
   return writer.rule;
+}
+
+/// Cut causal queries tell where they begin.
+static SmallVector<Value> localAttention(OpBuilder &builder, Operation *op, bool causal, ValueRange operands,
+                                         TypeRange resultTypes, const LocalizeContext &context) {
+  SmallVector<Value> results = cloneWithTypes(builder, op, operands, resultTypes);
+  SmallVector<int64_t> flat;
+  for (const AxisRef &axis : context.sharding.operands[kQuery].dims[1].axes)
+    flat.append({axis.axis, axis.before, axis.size});
+  if (causal && !flat.empty())
+    results.front().getDefiningOp()->setAttr("query_axes", builder.getDenseI64ArrayAttr(flat));
+  return results;
+}
+
+FailureOr<SmallVector<Value>> AttentionOp::localize(OpBuilder &builder, ValueRange operands, TypeRange resultTypes,
+                                                    const LocalizeContext &context) {
+  return localAttention(builder, *this, getCausal(), operands, resultTypes, context);
+}
+
+FailureOr<SmallVector<Value>> AttentionBackwardOp::localize(OpBuilder &builder, ValueRange operands,
+                                                            TypeRange resultTypes, const LocalizeContext &context) {
+  return localAttention(builder, *this, getCausal(), operands, resultTypes, context);
 }
 
 double AttentionOp::getFlops() {
@@ -180,7 +202,7 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> res
            << "the mask depends on a trained parameter, but has no gradient here; import with recognition off";
   auto backward = AttentionBackwardOp::create(
       builder, getLoc(), getQuery().getType(), getKey().getType(), getValue().getType(), getQuery(), getKey(),
-      getValue(), getMask(), getResult(), getLse(), resultGradients[0], getScaleAttr(), getCausalAttr());
+      getValue(), getMask(), getResult(), getLse(), resultGradients[0], getScaleAttr(), getCausalAttr(), nullptr);
   for (int i = kQuery; i <= kValue; ++i)
     if (wanted[i])
       operandGradients[i] = backward->getResult(i);
@@ -206,7 +228,7 @@ SmallVector<Value> AttentionOp::decompose(OpBuilder &builder) {
 //--------------------------------------------------------------------------------------------------===//
 
 LogicalResult AttentionBackwardOp::verify() {
-  if (failed(checkAttention(*this, getQuery(), getKey(), getValue(), getMask(), getCausal())))
+  if (failed(checkAttention(*this, getQuery(), getKey(), getValue(), getMask(), getCausal(), getQueryAxes())))
     return failure();
   Sizes n(getQuery(), getKey(), getValue());
   Shape output = {n.batch, n.queries, n.heads, n.valueDim};

@@ -173,3 +173,13 @@ LogicalResult CollectivePermuteOp::verify() {
 }
 
 LogicalResult WaitOp::verify() { return checkSameType(*this, getOperand().getType().getTensor(), getType()); }
+
+//===-- stages
+//--------------------------------------------------------------------------------------------------------===//
+
+LogicalResult TransferOp::verify() {
+  if (getFrom() < 0 || getTo() < 0 || getFrom() == getTo())
+    return emitOpError() << "goes from stage " << getFrom() << " to stage " << getTo()
+                         << "; both are at least 0, and differ";
+  return success();
+}

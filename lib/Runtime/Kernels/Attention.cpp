@@ -18,9 +18,10 @@ struct AttentionSizes {
   int64_t maskBatch, maskHead; // strides of the mask; 0 where it is one for all
   bool causal, masked, maskIsBool;
   double scale;
+  int64_t firstQuery; // number of the rank's first query
 
   /// Keys that a block of queries ending before row `end` may see.
-  int64_t keys(int64_t end) const { return causal ? std::min(t, end) : t; }
+  int64_t keys(int64_t end) const { return causal ? std::min(t, firstQuery + end) : t; }
 };
 
 std::optional<AttentionSizes> attentionSizes(Checker &check, const BindRequest &request, bool masked) {
@@ -42,7 +43,11 @@ std::optional<AttentionSizes> attentionSizes(Checker &check, const BindRequest &
   check.shape(k, "the key", {z.b, z.t, z.g, z.d});
   check.shape(v, "the value", {z.b, z.t, z.g, z.e});
   check.require(z.g > 0 ? z.h % z.g == 0 : z.h == 0, "{} query heads are no multiple of {} key/value heads", z.h, z.g);
-  check.require(!z.causal || z.s == z.t, "causal attention of {} queries over {} keys", z.s, z.t);
+  bool cut = request.instruction.attrs.contains("query_axes");
+  std::vector<AxisRef> axes = cut ? check.axes("query_axes") : std::vector<AxisRef>();
+  check.require(!z.causal || cut || z.s == z.t, "causal attention of {} queries over {} keys", z.s, z.t);
+  if (!check.failed())
+    z.firstQuery = position(request.mesh, axes, request.rank) * z.s;
   if (masked && !check.failed()) {
     const TensorView &mask = in[3];
     z.maskIsBool = mask.dtype == DType::Bool;
@@ -86,7 +91,7 @@ void maskScores(const AttentionSizes &z, const void *mask, Head head, int64_t ro
       }
     }
     if (z.causal)
-      std::fill(line + std::min(keys, row + i + 1), line + keys, kExcluded);
+      std::fill(line + std::min(keys, z.firstQuery + row + i + 1), line + keys, kExcluded);
   }
 }
 

@@ -35,8 +35,7 @@ constexpr Row kRules[] = {
      "%y:2 = kerf.attention %q, %k, %k, %m {scale = 0.25 : f64} : (tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, "
      "tensor<2x8x2x16xf32>, tensor<1x4x8x8xi1>)"
      " -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)",
-     "([b, s, gr, d], [b, t, g, d], [b, t, g, e], [1, gr, s, t]) -> ([b, s, gr, e], [b, gr, s])  b=2, g=2, r=2, s=8: "
-     "replicated, "
+     "([b, s, gr, d], [b, t, g, d], [b, t, g, e], [1, gr, s, t]) -> ([b, s, gr, e], [b, gr, s])  b=2, g=2, r=2, s=8, "
      "t=8: replicated, d=16: replicated, e=16: replicated"},
     {"cross_entropy", "%x: tensor<4x97xf32>, %l: tensor<4xi64>",
      "%y:2 = kerf.cross_entropy %x, %l {ignore_index = -100 : i64} : (tensor<4x97xf32>, tensor<4xi64>) -> "

@@ -131,15 +131,16 @@ def Kerf_RmsNormBackwardOp : Kerf_Composite<"rms_norm_backward"> {
   let results = (outs Kerf_FloatTensor:$operand_gradient, Kerf_FloatTensor:$scale_gradient);
 }
 
-def Kerf_AttentionOp : Kerf_Composite<"attention", [Diff]> {
+def Kerf_AttentionOp : Kerf_Composite<"attention", [Diff, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "Scaled dot-product attention with grouped queries";
   let description = [{
     For query head h and key/value head h / (H / G): out = softmax(scale * q k^T + mask) v over the T keys; `lse` is the log of the sum
     of exponentials (natural), what the backward form needs instead of the S x T matrix. `causal`: query i sees keys j <= i.
     The mask is added (float) or excludes where false (i1). A query that sees nothing gives zeros.
-    Rule: batch and heads pass through; a group of query heads stays with its key/value head or is cut within it.
+    Rule: batch, heads and queries pass through; a group of query heads stays with its key/value head or is cut within it. Where `causal` queries are
+    cut, the device level says by which axes (`query_axes`): the first query's number is position(query_axes) * S.
     * query [B, S, H, D], key [B, T, G, D], value [B, T, G, E], G divides H; out [B, S, H, E], lse [B, H, S].
-    * mask, if any, [1 or B, 1 or H, S, T]; `causal` asks S = T.
+    * mask, if any, [1 or B, 1 or H, S, T]; `causal` without `query_axes` asks S = T.
 
     Example:
     ```mlir
@@ -148,15 +149,16 @@ def Kerf_AttentionOp : Kerf_Composite<"attention", [Diff]> {
     ```
   }];
   let arguments = (ins Kerf_FloatTensor:$query, Kerf_FloatTensor:$key, Kerf_FloatTensor:$value, Optional<Kerf_Tensor>:$mask,
-                       F64Attr:$scale, UnitAttr:$causal);
+                       F64Attr:$scale, UnitAttr:$causal, OptionalAttr<DenseI64ArrayAttr>:$query_axes);
   let results = (outs Kerf_FloatTensor:$result, Kerf_FloatTensor:$lse);
 }
 
-def Kerf_AttentionBackwardOp : Kerf_Composite<"attention_backward"> {
+def Kerf_AttentionBackwardOp : Kerf_Composite<"attention_backward",
+    [DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "Gradients of attention from the saved log-sum-exp";
   let description = [{
     P = exp(scale * q k^T + mask - lse) is computed again; with D = sum(dout * out): dS = P * (dP - D). The gradients of key and value
-    are sums over the query heads of a group.
+    are sums over the query heads of a group. Rule: as `attention`; where queries are cut the gradients of key and value are partial sums.
     * Every operand and result has the shape of its counterpart in `attention`.
 
     Example:
@@ -167,7 +169,8 @@ def Kerf_AttentionBackwardOp : Kerf_Composite<"attention_backward"> {
     ```
   }];
   let arguments = (ins Kerf_FloatTensor:$query, Kerf_FloatTensor:$key, Kerf_FloatTensor:$value, Optional<Kerf_Tensor>:$mask,
-                       Kerf_FloatTensor:$output, Kerf_FloatTensor:$lse, Kerf_FloatTensor:$gradient, F64Attr:$scale, UnitAttr:$causal);
+                       Kerf_FloatTensor:$output, Kerf_FloatTensor:$lse, Kerf_FloatTensor:$gradient, F64Attr:$scale, UnitAttr:$causal,
+                       OptionalAttr<DenseI64ArrayAttr>:$query_axes);
   let results = (outs Kerf_FloatTensor:$query_gradient, Kerf_FloatTensor:$key_gradient, Kerf_FloatTensor:$value_gradient);
 }
 

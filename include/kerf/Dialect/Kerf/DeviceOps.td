@@ -138,4 +138,38 @@ def Kerf_WaitOp : Kerf_Op<"wait"> {
   let hasVerifier = 1;
 }
 
+//===-- microbatches and stages: ops of the step itself, not of layers (docs/pipelines.md) ---------------------------------===//
+
+def Kerf_AccumulateOp : Kerf_Op<"accumulate", [Pure, SameOperandsAndResultType]> {
+  let summary = "The sum of a value over all microbatches";
+  let description = [{
+    The operand is made once for each microbatch, the result is there when the last one's is. On a step without microbatches, the identity.
+    The only way from what is done for each microbatch to what is done once a step.
+
+    Example:
+    ```mlir
+    %s = kerf.accumulate %g : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_FloatTensor:$operand);
+  let results = (outs Kerf_FloatTensor:$result);
+}
+
+def Kerf_TransferOp : Kerf_Op<"transfer", [SameOperandsAndResultType]> {
+  let summary = "A value that one stage made, on another stage";
+  let description = [{
+    One message of every rank of stage `from` to the rank of stage `to` that has its other coordinates; a value that is made for each microbatch
+    is sent for each. Send and receive are one op, so that they can't disagree.
+    * `from` and `to` are at least 0, and differ.
+
+    Example:
+    ```mlir
+    %y = kerf.transfer %x {from = 0 : i64, to = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_Tensor:$operand, I64Attr:$from, I64Attr:$to);
+  let results = (outs Kerf_Tensor:$result);
+  let hasVerifier = 1;
+}
+
 #endif

@@ -46,9 +46,22 @@ def Kerf_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral kBackwardAttr = "kerf.backward";
     static constexpr ::llvm::StringLiteral kRepeatAttr = "kerf.repeat";
     static constexpr ::llvm::StringLiteral kDropoutAttr = "kerf.dropout";
+    /// Of an op of the step: the part of the pipeline that it belongs to (chunk c of stage s is part c * stages + s).
+    static constexpr ::llvm::StringLiteral kPartAttr = "kerf.part";
+    /// Of an op of the step, {phase, stage, chunk}: when and where it runs. Of an argument or result: its stage.
+    static constexpr ::llvm::StringLiteral kTaskAttr = "kerf.task";
+    static constexpr ::llvm::StringLiteral kStageAttr = "kerf.stage";
+    /// Of a sync_gradient: the gradient of every microbatch is reduced, not their sum.
+    static constexpr ::llvm::StringLiteral kEachMicrobatchAttr = "kerf.each_microbatch";
+    /// Of a call of a layer's backward function: which values are made again in it ("selective" or "full").
+    static constexpr ::llvm::StringLiteral kRecomputeAttr = "kerf.recompute";
     /// The function that is the model (before differentiation) or one training step (after).
     static constexpr ::llvm::StringLiteral kEntryName = "main";
     static constexpr ::llvm::StringLiteral kMeshName = "mesh";
+    /// Axes of the mesh with a meaning to passes: an axis in time, the mesh's last, and the stages of a pipeline, which
+    /// cut no tensor.
+    static constexpr ::llvm::StringLiteral kMicrobatchAxis = "microbatch";
+    static constexpr ::llvm::StringLiteral kStageAxis = "stage";
   }];
 }
 

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "PlanLowering.h"
+#include "LayOut.h"
+#include "kerf/PlanSearch/StepOfPlan.h"
+#include "kerf/Transforms/OpKeys.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+namespace {
+
+constexpr const char *kSlices = "data"; // the layout's axis of data groups and microbatches
+
+func::FuncOp mainOf(ModuleOp module) { return module.lookupSymbol<func::FuncOp>(KerfDialect::kEntryName); }
+
+/// Calls of layers, forward ones and backward ones, in order.
+std::pair<SmallVector<CallOp>, SmallVector<CallOp>> layerCalls(ModuleOp module) {
+  std::pair<SmallVector<CallOp>, SmallVector<CallOp>> calls;
+  for (auto call : mainOf(module).getOps<CallOp>())
+    (call->hasAttr(KerfDialect::kBackwardAttr) ? calls.second : calls.first).push_back(call);
+  return calls;
+}
+
+/// Ops of the step that depend on inputs alone and lead to a reduction over the batch (labels that count): they are
+/// done once, on all samples of a rank, as every microbatch needs their result.
+std::set<Operation *> wholeBatchOps(ModuleOp module, const LaidOut &layout) {
+  func::FuncOp main = mainOf(module);
+  std::set<Operation *> inputOnly;
+  for (Operation &op : main.front().without_terminator()) {
+    bool alone = !isa<CallOp>(op);
+    for (Value operand : op.getOperands()) {
+      if (auto argument = dyn_cast<BlockArgument>(operand))
+        alone &= !main.getArgAttr(argument.getArgNumber(), KerfDialect::kUpdatedByAttr);
+      else
+        alone &= inputOnly.contains(operand.getDefiningOp());
+    }
+    if (alone)
+      inputOnly.insert(&op);
+  }
+  int slices = layout.placement.mesh.find(kSlices);
+  std::set<Operation *> whole;
+  for (size_t i = 0; slices >= 0 && i < layout.placement.nodes.size(); ++i) {
+    const PlacementNode &node = layout.placement.nodes[i];
+    if (!node.op || !inputOnly.contains(node.op))
+      continue;
+    for (const Sharding &result : node.shardings[layout.choice[i]].results)
+      for (const AxisRef &axis : result.partial)
+        if (axis.axis == slices)
+          whole.insert(node.op);
+  }
+  for (Operation &op : llvm::reverse(main.front().without_terminator()))
+    if (inputOnly.contains(&op) && llvm::any_of(op.getUsers(), [&](Operation *user) { return whole.contains(user); }))
+      whole.insert(&op);
+  return whole;
+}
+
+void replaceSlices(std::vector<std::string> &axes, const std::vector<std::string> &by) {
+  if (auto found = std::find(axes.begin(), axes.end(), kSlices); found != axes.end()) {
+    found = axes.erase(found);
+    axes.insert(found, by.begin(), by.end());
+  }
+}
+
+/// Ulysses is laid out with two factors of attention's heads, which "model" and "context" cut; the op has one.
+void joinHeads(OpPlan &op) {
+  for (const char *part : {"g0", "g1"})
+    if (auto found = op.strategy.extract(part); found && !found.mapped().empty()) {
+      std::vector<std::string> &heads = op.strategy["g"];
+      heads.insert(heads.end(), found.mapped().begin(), found.mapped().end());
+    }
+}
+
+/// A layout may cut what only its prediction can (the slots of experts, by "context"): such an op follows its operands.
+void dropForeignFactors(Plan &passes, const llvm::MapVector<Operation *, OpKey> &keys) {
+  std::map<std::string, Operation *> ops;
+  for (auto &[op, key] : keys)
+    ops[key.key] = op;
+  std::erase_if(passes.ops, [&](const OpPlan &plan) {
+    Rule rule = cast<ShardingRuleOpInterface>(ops.at(plan.pattern)).getShardingRule();
+    return llvm::any_of(plan.strategy, [&](const auto &cut) {
+      return llvm::none_of(rule.factors, [&](const Factor &factor) { return factor.name == cut.first; });
+    });
+  });
+}
+
+/// Experts take the samples of all ranks of their axis by an all-to-all, so the batch of a rank is cut by that axis
+/// last.
+bool timeComesFirst(const CompletedPlan &completed) {
+  return completed.microbatches > 1 && completed.plan.meshSizes.at("expert") > 1;
+}
+
+/// The plan's mesh as the program has it: "model" in the layout's parts, and microbatches.
+void setMesh(const CompletedPlan &completed, const Mesh &layout, Plan &passes) {
+  passes.meshSizes = completed.plan.meshSizes;
+  passes.order.clear();
+  for (const MeshAxis &axis : completed.mesh.axes) {
+    if (axis.name != "model") {
+      passes.order.push_back(axis.name);
+      continue;
+    }
+    for (const MeshAxis &part : layout.axes)
+      if (part.name == "model" || part.name.starts_with("model/")) {
+        passes.order.push_back(part.name);
+        passes.meshSizes[part.name] = part.size;
+      }
+  }
+  std::string time = KerfDialect::kMicrobatchAxis.str();
+  passes.order.insert(timeComesFirst(completed) ? passes.order.begin() : passes.order.end(), time);
+  passes.meshSizes[time] = completed.microbatches;
+}
+
+/// A step's inputs are cut by axes that come before that of microbatches only: the others cut each microbatch.
+void keepInputsWhole(ModuleOp module, Plan &passes) {
+  func::FuncOp main = mainOf(module);
+  for (BlockArgument argument : main.getArguments()) {
+    auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
+    if (!kind || kind.getValue() != "input")
+      continue;
+    std::string name = argumentKey(argument);
+    ArgumentPlan whole{name, std::vector<std::vector<std::string>>(shapeOf(argument).size())};
+    passes.arguments.insert(passes.arguments.begin(), std::move(whole));
+  }
+}
+
+} // namespace
+
+bool isExecutionPlan(const Plan &plan, int64_t batch) {
+  auto size = [&](const char *axis) { return plan.meshSizes.contains(axis) ? plan.meshSizes.at(axis) : 1; };
+  auto any = [](const auto &values, const auto &off) {
+    return std::any_of(values.begin(), values.end(), [&](const auto &value) { return value != off; });
+  };
+  int64_t groups = size("data") * size("expert");
+  bool microbatches = plan.microbatch && plan.microbatch < (batch + groups - 1) / groups;
+  return size("stage") > 1 || size("context") > 1 || size("expert") > 1 || microbatches ||
+         any(plan.recompute, "none") || any(plan.optimizerSharding, int64_t(0)) || any(plan.sequenceParallel, false) ||
+         !plan.schedule.name.empty() || !plan.stages.empty();
+}
+
+Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &plan, const std::string &where,
+                               const Cluster &cluster) {
+  ModuleOp module = step.module.get();
+  TrainingJob job;
+  job.model = "the model";
+  job.exportedBatch = batchOf(module);
+  job.ops = plan.ops;
+  job.arguments = plan.arguments;
+  auto completed = completePlan(plan, where, cluster, job);
+  if (!completed)
+    return completed.error();
+  if (completed->plan.attention == "unfused")
+    return Error{
+        fmt::format("{}: attention: \"unfused\" is simulated only; programs run \"fused\", or any attention as "
+                    "exported with --no-recognition",
+                    where)};
+  auto layout = layOut(module, where, layoutOf(completed->plan), completed->cluster, completed->plan, nullptr);
+  if (!layout)
+    return layout.error();
+
+  Plan passes;
+  setMesh(*completed, layout->placement.mesh, passes);
+  writeChoice(module, layout->placement, layout->choice, passes);
+  std::vector<std::string> groups, slices;
+  if (completed->plan.meshSizes.at("data") > 1)
+    groups.push_back("data");
+  slices = groups;
+  if (completed->microbatches > 1)
+    slices.push_back(KerfDialect::kMicrobatchAxis.str());
+  std::set<std::string> whole;
+  auto keys = opKeys(module);
+  for (Operation *op : wholeBatchOps(module, *layout))
+    whole.insert(keys[op].key);
+  for (OpPlan &op : passes.ops) {
+    for (auto &[factor, axes] : op.strategy)
+      replaceSlices(axes, whole.contains(op.pattern) ? groups : slices);
+    joinHeads(op);
+  }
+  dropForeignFactors(passes, keys);
+  // What a layer gets ("@layer#0") is of one microbatch, what the step gets of all.
+  for (ArgumentPlan &argument : passes.arguments)
+    for (std::vector<std::string> &axes : argument.dims)
+      replaceSlices(axes, argument.pattern.starts_with('@') ? slices : groups);
+  if (timeComesFirst(*completed))
+    keepInputsWhole(module, passes);
+
+  PlanLowering lowering{std::move(*completed), std::move(passes), {}};
+  int64_t layers = static_cast<int64_t>(layerCalls(module).first.size());
+  if (lowering.completed.plan.meshSizes.at("stage") == 1) {
+    lowering.partOfLayer.assign(layers, 0);
+    return lowering;
+  }
+  if (layers == 0)
+    return Error{fmt::format("{}: mesh.stage is {}; no repeated layer was found that could be cut", where,
+                             lowering.completed.plan.meshSizes.at("stage"))};
+  auto cut = cutLayers(lowering.completed, job, layers);
+  if (!cut)
+    return cut.error();
+  for (size_t part = 0; part < cut->size(); ++part)
+    lowering.partOfLayer.resize((*cut)[part].second, static_cast<int64_t>(part));
+  return lowering;
+}
+
+std::set<int64_t> stagesOf(Value parameter, const PlanLowering &lowering) {
+  const Plan &plan = lowering.completed.plan;
+  int64_t stages = plan.meshSizes.at("stage"), last = stages * plan.schedule.chunks - 1;
+  std::set<int64_t> found;
+  bool layersSeen = false;
+  for (Operation &op : *parameter.getParentBlock()) {
+    layersSeen |= isa<CallOp>(op);
+    if (!llvm::is_contained(op.getOperands(), parameter) || op.hasAttr(KerfDialect::kBackwardAttr) ||
+        isa<SgdOp, AdamwOp>(op))
+      continue;
+    auto given = op.getAttrOfType<IntegerAttr>(KerfDialect::kPartAttr);
+    found.insert((given ? given.getInt() : layersSeen ? last : 0) % stages);
+  }
+  return found;
+}
+
+Status applyExecution(ModuleOp module, const PlanLowering &lowering) {
+  Builder builder(module.getContext());
+  auto [forward, backward] = layerCalls(module);
+  if (forward.size() != lowering.partOfLayer.size())
+    return Error{
+        fmt::format("the step has {} layers, the plan's parts are for {}", forward.size(), lowering.partOfLayer.size()),
+        ExitStatus::InternalCheck};
+  for (auto [call, part] : llvm::zip(forward, lowering.partOfLayer))
+    call->setAttr(KerfDialect::kPartAttr, builder.getI64IntegerAttr(part));
+  int64_t stages = lowering.completed.plan.meshSizes.at("stage");
+  // Gradients come in the reverse order of layers; a layer without any has no backward call.
+  size_t next = forward.size();
+  for (CallOp call : backward) {
+    std::string callee = call.getCallee().str();
+    while (next > 0 && forward[next - 1].getCallee().str() + "_backward" != callee)
+      --next;
+    if (next == 0)
+      return Error{fmt::format("@{} belongs to no layer's forward pass", callee), ExitStatus::InternalCheck};
+    int64_t part = lowering.partOfLayer[--next];
+    call->setAttr(KerfDialect::kPartAttr, builder.getI64IntegerAttr(part));
+    const std::vector<std::string> &kinds = lowering.completed.plan.recompute;
+    const std::string &kind = kinds.size() > 1 ? kinds[part % stages] : kinds.front();
+    if (kind != "none")
+      call->setAttr(KerfDialect::kRecomputeAttr, builder.getStringAttr(kind));
+  }
+  return shardOptimizer(module, lowering);
+}
+
+} // namespace kerf

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan that says how a step is executed (stages, microbatches, what is sharded and made again) -> what the passes
+// take: strategies of ops on the mesh of the device program, and which layer belongs to which part of the pipeline.
+#pragma once
+
+#include "kerf/Compiler/Compiler.h"
+#include "kerf/PlanSearch/CompletePlan.h"
+#include <set>
+
+namespace kerf {
+
+struct PlanLowering {
+  CompletedPlan completed;
+  /// Ops and arguments on the mesh of the device program, whose last axis is that of microbatches.
+  Plan passes;
+  std::vector<int64_t> partOfLayer; // of the layers' forward calls, in order
+};
+
+/// `where` names the plan in messages.
+Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &plan, const std::string &where,
+                               const Cluster &cluster);
+
+/// Stages whose forward pass uses the parameter: the first one for what stands before all layers, that of the last part
+/// for what stands behind them.
+std::set<int64_t> stagesOf(mlir::Value parameter, const PlanLowering &lowering);
+
+/// Cuts optimizer states, gradients and parameters as the plan's `optimizer_sharding` says.
+Status shardOptimizer(mlir::ModuleOp module, const PlanLowering &lowering);
+
+/// Writes the parts and the kinds of recomputation on the calls of layers, and who holds the optimizer's states.
+Status applyExecution(mlir::ModuleOp module, const PlanLowering &lowering);
+
+} // namespace kerf

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Plans with stages, microbatches, recomputation and sharded optimizers give PyTorch's losses, and one another's.
+
+By default a choice of plans on GPT-2; `--all`: every plan on every model that has layers.
+"""
+import itertools
+import json
+import sys
+
+from support import KerfTest, file_of, golden_of, losses_of, main, optimizer_flags
+
+ALL = "--all" in sys.argv
+if ALL:
+    sys.argv.remove("--all")
+
+TOLERANCE = {"f32": 2e-4, "f64": 1e-6}  # relative, to PyTorch's float64 losses
+PLANS_AGREE = 1e-10                     # relative, between any two plans in f64
+
+
+def plan(stage=1, data=1, model=1, **more):
+    return {"kerf": 1, "mesh": {"stage": stage, "data": data, "model": model}, **more}
+
+
+def schedule(name, **more):
+    return {"schedule": {"name": name, **more}}
+
+
+# Two layers: with four parts the first and the last hold only what stands before and behind the layers.
+FOUR = {"stages": [{"layers": []}, {"layers": [0, 0]}, {"layers": [1, 1]}, {"layers": []}]}
+
+PLANS = {
+    "microbatches": plan(microbatch=2),
+    "microbatches, data 2": plan(data=2, microbatch=1),
+    "microbatches, model 2": plan(model=2, microbatch=4),
+    "sequence parallel": plan(model=2, sequence_parallel=True),
+    "recompute full": plan(recompute="full"),
+    "recompute selective": plan(data=2, recompute="selective"),
+    "zero 1": plan(data=2, optimizer_sharding=1),
+    "zero 2": plan(data=2, microbatch=2, optimizer_sharding=2),
+    "zero 3": plan(data=2, microbatch=2, optimizer_sharding=3),
+    "zero 1 on 4": plan(data=4, microbatch=1, optimizer_sharding=1),
+    "zero 3, model 2": plan(data=2, model=2, optimizer_sharding=3, recompute="full"),
+    "one microbatch, 2 stages": plan(stage=2, microbatch=8),
+    "gpipe": plan(stage=2, microbatch=2, **schedule("gpipe")),
+    "1f1b": plan(stage=2, microbatch=1, **schedule("1f1b")),
+    "1f1b, 4 stages": plan(stage=4, microbatch=1, **FOUR),
+    "interleaved": plan(stage=2, microbatch=2, **schedule("interleaved", chunks=2), **FOUR),
+    "zero-bubble h1": plan(stage=2, microbatch=2, **schedule("zero-bubble", variant="h1")),
+    "zero-bubble 2p": plan(stage=2, microbatch=1, **schedule("zero-bubble", variant="2p")),
+    "3-D": plan(stage=2, data=2, model=2, microbatch=1),
+    "3-D, recompute, zero 1": plan(stage=2, data=2, model=2, microbatch=1, recompute="full", optimizer_sharding=1),
+    "3-D, zero-bubble, zero 2, sequence parallel": plan(stage=2, data=2, model=2, microbatch=1, optimizer_sharding=2, sequence_parallel=True,
+                                                        **schedule("zero-bubble")),
+    "3-D, gpipe, zero 3, selective": plan(stage=2, data=2, model=2, microbatch=1, optimizer_sharding=3, recompute="selective", **schedule("gpipe")),
+}
+FEW = ["microbatches, data 2", "zero 3", "1f1b, 4 stages", "interleaved", "3-D, zero-bubble, zero 2, sequence parallel"]
+
+
+class Pipelines(KerfTest):
+    def train(self, model, optimizer, dtype, name, *more):
+        golden = golden_of(model)
+        step, run = optimizer_flags(golden, optimizer)
+        self.succeed("train", file_of(model), "--data", file_of(model, "batches.npz"), "--steps", golden["steps"], "--dtype", dtype,
+                     "--plan", self.write("plan.json", PLANS[name]), "--log", self.path("log"), *step, *run, *more)
+        losses = losses_of(self.path("log"))
+        self.close(losses, golden["losses"][optimizer]["float64"], TOLERANCE[dtype], f"{model} {optimizer} {dtype}, {name}")
+        return losses
+
+    def all_plans(self, model, optimizer, dtype):
+        reached = {name: self.train(model, optimizer, dtype, name) for name in (PLANS if ALL else FEW)}
+        if dtype == "f64":
+            for (a, first), (b, second) in itertools.combinations(reached.items(), 2):
+                self.close(second, first, PLANS_AGREE, f"{model} {optimizer}: plans {a} and {b}")
+
+    def test_clipping_across_stages(self):
+        for model in ["gpt2", "llama"] if ALL else ["gpt2"]:
+            golden = golden_of(model)
+            step, run = optimizer_flags(golden, "adamw")
+            reached = {}
+            for name, given in {"1": plan(), "pipeline": PLANS["3-D, recompute, zero 1"], "zero 3": PLANS["zero 3"]}.items():
+                self.succeed("train", file_of(model), "--data", file_of(model, "batches.npz"), "--steps", 5, "--dtype", "f64", "--clip-norm", 0.5,
+                             "--plan", self.write("plan.json", {**given, "microbatch": given.get("microbatch", 8)}), "--log", self.path("log"), *step, *run)
+                reached[name] = losses_of(self.path("log"))
+            for name in ["pipeline", "zero 3"]:
+                self.close(reached[name], reached["1"], PLANS_AGREE, f"{model} clipped, {name}")
+
+
+def add_case(model, optimizer, dtype):
+    def test(self):
+        self.all_plans(model, optimizer, dtype)
+    setattr(Pipelines, f"test_{model}_{optimizer}_{dtype}", test)
+
+
+for model, optimizer, dtype in itertools.product(["gpt2", "llama"] if ALL else ["gpt2"], ["sgd", "adamw"] if ALL else ["adamw"], ["f64", "f32"] if ALL else ["f64"]):
+    add_case(model, optimizer, dtype)
+
+if __name__ == "__main__":
+    main()

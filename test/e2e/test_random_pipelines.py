@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Random complete plans (stages, schedules, microbatches, recomputation, optimizer sharding, sequence, context and expert parallelism) of random
+small transformers give the losses of one rank, and the memory that was planned.
+
+`test_random_pipelines.py [SEED [CASES]]`; a failing case prints its seed, model and plan. Every fourth case is run under mpirun too, where there
+is one, and has to give the same bits.
+"""
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import unittest
+
+from support import KERF, KerfTest, losses_of, write_npz
+
+SEED = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 7
+CASES = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 12
+STEPS = 3
+AGREE = 1e-10    # relative, of float64 losses under two plans
+WATCHDOG = 60    # seconds; a case takes less than one
+
+
+def random_model(rnd):
+    family = rnd.choice(["llama", "llama", "gpt2", "mixtral"])
+    layers, keys, group, width = rnd.randint(1, 6), rnd.choice([1, 2, 4]), rnd.choice([1, 2, 3]), rnd.choice([2, 4])
+    heads, vocabulary = keys * group, rnd.randint(11, 60)
+    if family == "gpt2":
+        return {"model_type": "gpt2", "n_layer": layers, "n_head": heads, "n_embd": heads * width, "n_positions": 64, "vocab_size": vocabulary,
+                "tie_word_embeddings": rnd.random() < 0.7}, layers, heads, heads, 1
+    config = {"model_type": family, "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": keys,
+              "hidden_size": heads * width, "intermediate_size": rnd.randint(5, 24), "vocab_size": vocabulary, "max_position_embeddings": 64,
+              "hidden_act": "silu", "rms_norm_eps": 1e-5, "tie_word_embeddings": rnd.random() < 0.4}
+    if family == "mixtral":
+        config.update(num_local_experts=4, num_experts_per_tok=2, output_router_logits=False)
+    return config, layers, heads, keys, 4 if family == "mixtral" else 1
+
+
+def random_cut(rnd, layers, parts):
+    """First and last layer of each part; parts without layers only at the ends."""
+    middle = max(1, min(parts, layers))
+    empty = parts - middle
+    front = rnd.randint(0, empty)
+    borders = sorted(rnd.sample(range(1, layers), middle - 1))
+    runs = [{"layers": [a, b - 1]} for a, b in zip([0] + borders, borders + [layers])]
+    return [{"layers": []}] * front + runs + [{"layers": []}] * (empty - front)
+
+
+def random_plan(rnd, layers, heads, keys, experts):
+    while True:
+        stage, data, model, context = rnd.choice([1, 2, 2, 3, 4]), rnd.choice([1, 1, 2, 3]), rnd.choice([1, 2, 3, 4]), rnd.choice([1, 1, 1, 2])
+        expert = rnd.choice([1, 2]) if experts > 1 else 1
+        if 2 <= stage * data * model * context * expert <= 8 and heads % model == 0:
+            break
+    microbatch, microbatches = rnd.choice([1, 1, 2, 3]), rnd.randint(1, 7)
+    plan = {"kerf": 1, "mesh": {"stage": stage, "data": data, "context": context, "expert": expert, "model": model},
+            "order": rnd.sample(["stage", "data", "context", "expert", "model"], 5), "microbatch": microbatch,
+            "recompute": [rnd.choice(["none", "selective", "full"]) for _ in range(stage)],
+            "sequence_parallel": rnd.random() < 0.5 and model > 1}
+    if rnd.random() < 0.6:
+        plan["optimizer_sharding"] = rnd.choice([1, 2, 3, [rnd.choice([0, 1, 2]) for _ in range(stage)]])
+    if context > 1:
+        plan["context_style"] = "ulysses" if keys % (model * context) == 0 and rnd.random() < 0.5 else "ring"
+    chunks = 1
+    if stage > 1:
+        name = rnd.choice(["gpipe", "1f1b", "interleaved", "zero-bubble"])
+        plan["schedule"] = {"name": name}
+        if name == "interleaved":
+            chunks = 2
+            microbatches = stage * rnd.randint(1, 3)
+            plan["schedule"]["chunks"] = chunks
+        if name == "zero-bubble":
+            plan["schedule"]["variant"] = rnd.choice(["h1", "1p", "2p"])
+        plan["stages"] = random_cut(rnd, layers, stage * chunks)
+    return plan, data * expert * microbatch * microbatches
+
+
+class RandomPipelines(KerfTest):
+    def train(self, name, batch, sequence, plan, *more, mpi=0):
+        log = self.path("log")
+        command = [KERF, "train", self.path("config.json"), "--data", self.path("data.npz"), "--seed", "3", "--global-batch", str(batch), "--sequence",
+                   str(sequence), "--dtype", "f64", "--steps", str(STEPS), "--lr", "1e-2", "--plan", self.write("plan.json", plan), "--log", log,
+                   "--json", *more]
+        if mpi:
+            command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", str(mpi)] + command
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WATCHDOG)
+        self.assertEqual(done.returncode, 0, f"{name}: {done.stderr[-2000:]}")
+        return losses_of(log), json.loads(done.stdout)
+
+    def test_plans(self):
+        for case in range(CASES):
+            rnd = random.Random(SEED * 1000 + case)
+            config, layers, heads, keys, experts = random_model(rnd)
+            plan, batch = random_plan(rnd, layers, heads, keys, experts)
+            sequence = 2 * rnd.randint(2, 6) * (2 * plan["mesh"]["context"])
+            ranks = 1
+            for size in plan["mesh"].values():
+                ranks *= size
+            optimizer = rnd.choice([["--optimizer", "adamw", "--weight-decay", "0.1"], ["--optimizer", "sgd", "--momentum", "0.9"], ["--optimizer", "sgd"]])
+            if rnd.random() < 0.4:
+                optimizer += ["--clip-norm", "0.3"]
+            with self.subTest(seed=SEED, case=case, config=config, plan=plan, batch=batch, sequence=sequence, optimizer=optimizer):
+                self.write("config.json", config)
+                tokens = [rnd.randrange(config["vocab_size"]) for _ in range(STEPS * batch * sequence)]
+                labels = [-100 if rnd.random() < 0.2 else token for token in tokens]
+                pack = lambda values: ("<i8", [STEPS, batch, sequence], struct.pack(f"<{len(values)}q", *values))
+                write_npz(self.path("data.npz"), {"input_ids": pack(tokens), "labels": pack(labels)})
+                expected, _ = self.train("one rank", batch, sequence, {"kerf": 1, "mesh": {"data": 1, "model": 1}, "recompute": "none",
+                                                                      "schedule": {"name": "1f1b"}}, *optimizer)
+                got, report = self.train("the plan", batch, sequence, plan, *optimizer)
+                self.close(got, expected, AGREE, "losses")
+                self.check_memory(report)
+                if case % 4 == 0 and shutil.which("mpirun"):
+                    again, _ = self.train("under mpirun", batch, sequence, plan, *optimizer, mpi=ranks)
+                    self.assertEqual(again, got, "threads and MPI give the same bits")
+
+    def check_memory(self, report):
+        planned, measured = report["report"]["memory_bytes"]["total"], report["measured"]["stage_peak_bytes"]
+        self.assertLessEqual(max(measured), planned)
+        self.assertLessEqual(planned - max(measured), max(planned // 10, 1 << 20))
+
+
+if __name__ == "__main__":
+    unittest.main()
