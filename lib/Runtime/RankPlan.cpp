@@ -46,8 +46,7 @@ private:
       int64_t &bytes = known[size_t(flat.body[i].origin)];
       if (bytes < 0) {
         BindRequest request = bindRequest(program, plan, i, rank, {});
-        auto asked = collective ? collectiveScratchBytes({request, nullptr, 0})
-                                : device.scratchBytes(request);
+        auto asked = collective ? collectiveScratchBytes({request, nullptr, 0}) : device.scratchBytes(request);
         if (!asked)
           return Error{fmt::format("{}: {}", place(instruction), asked.error().message), asked.error().status};
         bytes = *asked;

@@ -27,8 +27,8 @@ public:
     program.mesh.axes = {{"data", test.data}};
     if (test.schedule)
       program.mesh.axes = {{"stage", test.stages}, {"data", test.data}, {"microbatch", test.microbatches}};
-    if (test.schedule && test.dataOutermost)
-      std::swap(program.mesh.axes[0], program.mesh.axes[1]);
+    if (test.schedule)
+      std::rotate(program.mesh.axes.begin(), program.mesh.axes.begin() + test.firstAxis, program.mesh.axes.end());
     dataAxis = program.mesh.find("data");
     addArgs();
     forward();

@@ -13,8 +13,8 @@ struct PipelineCase {
   std::optional<package::ScheduleChoice> schedule; // none: one rank, told plainly
   bool skip = false;                               // the first layer's output is added to the last one's
   bool tied = false;                               // after the last layer comes a product with the first one's weight
-  bool norm = false; // the learning rate is divided by 1 + the squared norm of all gradients
-  bool dataOutermost = false; // stages of one copy of the batch are neighbours
+  bool norm = false;     // the learning rate is divided by 1 + the squared norm of all gradients
+  int64_t firstAxis = 0; // of the mesh: stage, data, microbatch, and round again
   DType dtype = DType::F64, sumType = DType::F64;
 };
 
