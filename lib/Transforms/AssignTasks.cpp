@@ -295,12 +295,14 @@ int64_t Assigner::stageOfUpdate(Operation *op) {
       return 0;
     return of(op->getOperand(0)) == Dependence::Sums ? parts.lookup(definer) : parts.lookup(definer) % stages;
   }
-  int64_t stage = 0, largest = -1;
+  int64_t stage = 0;
+  std::pair<int64_t, bool> largest(-1, false); // elements; of equal ones, not a value that is spread
   for (Value operand : op->getOperands()) {
-    while (Operation *definer = operand.getDefiningOp()) {
-      if (!isSpread(definer))
-        break;
+    bool spread = false;
+    for (Operation *definer = operand.getDefiningOp(); definer && isSpread(definer);
+         definer = operand.getDefiningOp()) {
       operand = definer->getOperand(0);
+      spread = true;
     }
     int64_t its = kUnknown;
     if (auto known = homes.find(operand); known != homes.end())
@@ -310,9 +312,10 @@ int64_t Assigner::stageOfUpdate(Operation *op) {
     if (its == kUnknown)
       continue;
     auto pending = dyn_cast<PendingType>(operand.getType());
-    int64_t elements = (pending ? pending.getTensor() : cast<RankedTensorType>(operand.getType())).getNumElements();
-    if (elements > largest || (elements == largest && its < stage))
-      stage = its, largest = elements;
+    auto type = pending ? pending.getTensor() : cast<RankedTensorType>(operand.getType());
+    std::pair<int64_t, bool> size(type.getNumElements(), !spread);
+    if (size > largest || (size == largest && its < stage))
+      stage = its, largest = size;
   }
   return stage;
 }

@@ -36,14 +36,19 @@ double bytesToReshard(const Mesh &mesh, Value value, const Sharding &from, const
     return std::numeric_limits<double>::infinity();
   Shape shape = shapeOf(value);
   int64_t elementBytes = bytesPerElement(value.getType());
-  auto steps = planReshard(mesh, shape, elementBytes, from, to, bytesReceived);
+  StepPrice price = [time = timeAxis(mesh)](const ReshardStep &step, int64_t bytesIn, int64_t bytesOut) {
+    bool overTime = step.kind != ReshardStepKind::LocalSlice && cutBy(step.axes, time);
+    return overTime ? std::numeric_limits<double>::infinity() : bytesReceived(step, bytesIn, bytesOut);
+  };
+  Sharding summed = cutBy(to.partial, timeAxis(mesh)) ? from : withoutTime(from, mesh);
+  auto steps = planReshard(mesh, shape, elementBytes, summed, to, price);
   if (!steps)
     return std::numeric_limits<double>::infinity();
   double bytes = 0;
-  const Sharding *before = &from;
+  const Sharding *before = &summed;
   for (const ReshardStep &step : *steps) {
-    bytes += bytesReceived(step, elementsOf(localShape(shape, *before)) * elementBytes,
-                           elementsOf(localShape(shape, step.after)) * elementBytes);
+    bytes += price(step, elementsOf(localShape(shape, *before)) * elementBytes,
+                   elementsOf(localShape(shape, step.after)) * elementBytes);
     before = &step.after;
   }
   return bytes;
@@ -67,10 +72,6 @@ private:
   FailureOr<std::pair<Strategy, OpSharding>> follow(Operation *op, const Rule &rule, const Sharding *wanted);
   bool defers(Operation *op);
   Value demand(Value value, const Sharding &target, Operation *user);
-  Sharding withoutTime(Sharding partial) const {
-    llvm::erase_if(partial.partial, [&](const AxisRef &axis) { return axis.axis == timeAxis(mesh); });
-    return partial;
-  }
   std::pair<Sharding, Value> sumOverTime(const Sharding &have, Value value, Operation *user);
   LogicalResult settle(Operation *op, const Strategy &strategy, const Rule &rule, const OpSharding &sharding);
   FailureOr<Sharding> argumentSharding(func::FuncOp of, unsigned index);
@@ -207,7 +208,7 @@ std::pair<Sharding, Value> Walker::sumOverTime(const Sharding &have, Value value
     return {};
   }
   OpBuilder builder(user);
-  return {withoutTime(have), AccumulateOp::create(builder, user->getLoc(), value.getType(), value)};
+  return {withoutTime(have, mesh), AccumulateOp::create(builder, user->getLoc(), value.getType(), value)};
 }
 
 /// Brings the operands where the strategy needs them and writes the strategy down.
@@ -243,7 +244,7 @@ LogicalResult Walker::place(Operation *op) {
   if (auto sum = dyn_cast<AccumulateOp>(op)) { // written by hand
     auto [have, version] = versions[sum.getOperand()].front();
     sum.getOperandMutable().assign(version);
-    know(sum.getResult(), withoutTime(have));
+    know(sum.getResult(), withoutTime(have, mesh));
     return success();
   }
   if (auto call = dyn_cast<CallOp>(op))

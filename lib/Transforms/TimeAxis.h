@@ -21,4 +21,10 @@ inline bool involves(const Sharding &sharding, int axis) {
          llvm::any_of(sharding.dims, [&](const DimSharding &dim) { return cutBy(dim.axes, axis); });
 }
 
+/// The value when all microbatches are done: what is partial over them is summed.
+inline Sharding withoutTime(Sharding sharding, const Mesh &mesh) {
+  llvm::erase_if(sharding.partial, [time = timeAxis(mesh)](const AxisRef &axis) { return axis.axis == time; });
+  return sharding;
+}
+
 } // namespace kerf

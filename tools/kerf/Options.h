@@ -69,6 +69,7 @@ void addSolve(CLI::App &app, int &status);
 void addSimulate(CLI::App &app, int &status);
 void addProfile(CLI::App &app, int &status);
 void addExport(CLI::App &app, int &status);
+void addVerify(CLI::App &app, int &status);
 
 /// The model as a training step, and the context that its IR lives in.
 struct ImportedStep {

@@ -21,6 +21,7 @@ int main(int argc, char **argv) {
   kerf::tool::addSimulate(app, status);
   kerf::tool::addProfile(app, status);
   kerf::tool::addExport(app, status);
+  kerf::tool::addVerify(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

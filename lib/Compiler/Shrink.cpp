@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Compiler/Shrink.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace kerf {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Sizes of a shrunken model. Odd ones, so that cuts leave padding.
+constexpr int64_t kHeadSize = 8, kInner = 21, kVocabulary = 61, kTokens = 16, kSmallestWays = 2, kMostStages = 3;
+
+// Keys of the families' configurations (lib/Frontend/TransformerFamilies.cpp) by what they count.
+constexpr const char *kLayerKeys[] = {"num_hidden_layers", "n_layer", "num_layers"};
+constexpr const char *kHeadKeys[] = {"num_attention_heads", "n_head"};
+constexpr const char *kKeyHeadKeys[] = {"num_key_value_heads", "num_kv_heads"};
+constexpr const char *kWidthKeys[] = {"hidden_size", "n_embd", "word_embed_proj_dim"};
+constexpr const char *kInnerKeys[] = {"intermediate_size", "n_inner", "ffn_dim", "moe_intermediate_size",
+                                      "shared_expert_intermediate_size"};
+constexpr const char *kExpertKeys[] = {"num_local_experts", "num_experts"};
+
+template <size_t N> std::optional<int64_t> numberAt(const Json &config, const char *const (&keys)[N]) {
+  for (const char *key : keys)
+    if (config.contains(key) && config[key].is_number_integer())
+      return config[key].get<int64_t>();
+  return std::nullopt;
+}
+
+class Shrinker {
+public:
+  Shrinker(const CompletedPlan &completed, int64_t layers) : completed(completed), layers(layers) {
+    result.plan = completed.plan;
+  }
+
+  Shrunk run(const Json *config) {
+    shrinkMesh();
+    shrinkStages(config != nullptr);
+    shrinkBatch(config != nullptr);
+    if (config)
+      shrinkConfig(*config);
+    result.plan.predicted.reset();
+    result.plan.modelHash.clear();
+    result.plan.clusterHash.clear();
+    result.plan.others.clear();
+    return std::move(result);
+  }
+
+private:
+  int64_t old(const char *axis) const { return completed.plan.meshSizes.at(axis); }
+  int64_t now(const char *axis) const { return result.plan.meshSizes.at(axis); }
+  void note(const std::string &what, int64_t before, int64_t after) {
+    if (before != after)
+      result.notes.push_back(fmt::format("{} {} -> {}", what, before, after));
+  }
+
+  void shrinkMesh() {
+    for (auto &[axis, size] : result.plan.meshSizes) {
+      int64_t most = axis == "stage" ? kMostStages : kSmallestWays, before = size;
+      size = std::min(size, most);
+      note("mesh." + axis, before, size);
+    }
+  }
+
+  /// Value of the old stage in the place of a new one.
+  template <typename T> void pickStages(std::vector<T> &values) const {
+    if (values.size() <= 1)
+      return;
+    std::vector<T> picked;
+    int64_t last = now("stage") - 1, oldLast = old("stage") - 1;
+    for (int64_t stage = 0; stage <= last; ++stage)
+      picked.push_back(values[size_t(last ? stage * oldLast / last : 0)]);
+    values = std::move(picked);
+  }
+
+  void shrinkStages(bool mayChangeLayers) {
+    Plan &plan = result.plan;
+    int64_t stages = now("stage"), chunks = std::min<int64_t>(plan.schedule.chunks, 2), parts = stages * chunks;
+    note("schedule.chunks", plan.schedule.chunks, chunks);
+    plan.schedule.chunks = chunks;
+    pickStages(plan.recompute);
+    pickStages(plan.optimizerSharding);
+    // Parts without layers at either end stay so; the first of the others has one layer more, so that parts differ.
+    std::vector<StageLayers> runs = completed.plan.stages;
+    auto byPart = [&](const StageLayers &run) { return run.chunk * old("stage") + run.stage; };
+    std::sort(runs.begin(), runs.end(), [&](auto &a, auto &b) { return byPart(a) < byPart(b); });
+    bool emptyFront = !runs.empty() && !runs.front().layers && parts > 2;
+    bool emptyBack = runs.size() > 1 && !runs.back().layers && parts > 2;
+    int64_t filled = parts - emptyFront - emptyBack;
+    newLayers = mayChangeLayers ? std::min(layers, filled + 1) : layers;
+    note("layers", layers, newLayers);
+    plan.stages.clear();
+    if (parts == 1)
+      return;
+    int64_t begin = 0, index = 0;
+    for (int64_t part = 0; part < parts; ++part) {
+      StageLayers run{std::nullopt, part % stages, part / stages};
+      if (!(part == 0 && emptyFront) && !(part == parts - 1 && emptyBack)) {
+        int64_t count = newLayers / filled + (index < newLayers % filled);
+        if (count > 0)
+          run.layers = {begin, begin + count - 1};
+        begin += count;
+        ++index;
+      }
+      plan.stages.push_back(run);
+    }
+  }
+
+  void shrinkBatch(bool free) {
+    Plan &plan = result.plan;
+    int64_t groups = now("data") * now("expert"), stages = now("stage");
+    int64_t most = plan.schedule.chunks > 1 ? 2 * stages : 2 * stages + 1;
+    int64_t microbatches = std::min(completed.microbatches, most);
+    if (plan.schedule.chunks > 1)
+      microbatches = std::max(stages, microbatches / stages * stages);
+    if (free) {
+      plan.microbatch = std::min<int64_t>(plan.microbatch, 2);
+      plan.globalBatch = groups * plan.microbatch * microbatches;
+    } else {
+      int64_t group = std::max<int64_t>(1, plan.globalBatch / groups);
+      while (group % microbatches != 0)
+        --microbatches;
+      plan.microbatch = group / microbatches;
+    }
+    note("microbatches", completed.microbatches, microbatches);
+    note("microbatch", completed.plan.microbatch, plan.microbatch);
+    result.globalBatch = plan.globalBatch;
+  }
+
+  template <size_t N> void set(const char *const (&keys)[N], int64_t value) {
+    for (const char *key : keys)
+      if (result.config.contains(key) && result.config[key].is_number_integer()) {
+        note(key, result.config[key].get<int64_t>(), value);
+        result.config[key] = value;
+      }
+  }
+
+  void shrinkConfig(const Json &config) {
+    result.config = config;
+    result.sequence = kTokens * now("context");
+    set(kLayerKeys, newLayers);
+    set({"vocab_size"}, kVocabulary);
+    auto heads = numberAt(config, kHeadKeys), width = numberAt(config, kWidthKeys);
+    auto experts = numberAt(config, kExpertKeys);
+    if (experts)
+      set(kExpertKeys, std::min(*experts, std::max<int64_t>(4, 2 * now("expert"))));
+    // Sizes of latents and rotations hang together (DeepSeek): such a model keeps its widths.
+    if (!heads || !width || config.contains("kv_lora_rank")) {
+      result.notes.push_back("widths are kept: this family's hang together");
+      return;
+    }
+    int64_t keyHeads = numberAt(config, kKeyHeadKeys).value_or(*heads), group = std::max<int64_t>(1, *heads / keyHeads);
+    bool ulysses = completed.plan.contextStyle == "ulysses";
+    int64_t ways = now("model") * (ulysses ? now("context") : 1);
+    bool copies = keyHeads < old("model"); // ranks of "model" share a head of keys and values
+    int64_t newKeyHeads = copies || keyHeads == 1 ? 1 : ways, newGroup = std::min<int64_t>(group, copies ? ways : 2);
+    int64_t newHeads = newKeyHeads * newGroup;
+    set(kHeadKeys, newHeads);
+    set(kKeyHeadKeys, newKeyHeads);
+    set({"head_dim"}, kHeadSize);
+    set(kWidthKeys, newHeads * kHeadSize);
+    set(kInnerKeys, kInner);
+  }
+
+  const CompletedPlan &completed;
+  int64_t layers, newLayers = 0;
+  Shrunk result;
+};
+
+} // namespace
+
+Shrunk shrink(const CompletedPlan &completed, int64_t layers, const Json *config) {
+  return Shrinker(completed, layers).run(config);
+}
+
+} // namespace kerf

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""kerf verify: plans for many devices are run small against one rank, and their programs checked at full size."""
+import json
+import unittest
+
+from support import CLUSTERS, KerfTest, file_of, main
+
+GPT = {"model_type": "gpt2", "n_layer": 24, "n_head": 16, "n_embd": 1024, "n_positions": 1024, "vocab_size": 50304}
+LLAMA = {"model_type": "llama", "hidden_size": 2048, "intermediate_size": 5632, "num_attention_heads": 32, "num_key_value_heads": 4,
+         "num_hidden_layers": 22, "vocab_size": 32000, "max_position_embeddings": 2048, "hidden_act": "silu", "rms_norm_eps": 1e-5,
+         "tie_word_embeddings": False}
+MIXTRAL = dict(LLAMA, model_type="mixtral", num_local_experts=8, num_experts_per_tok=2, output_router_logits=False)
+
+
+class Verify(KerfTest):
+    def verify(self, model, plan, *more):
+        batch = plan["microbatch"] * plan["mesh"]["data"] * plan["mesh"].get("expert", 1) * 16
+        done = self.succeed("verify", self.write("config.json", model), "--plan", self.write("plan.json", {"kerf": 1, **plan}), "--global-batch", batch,
+                            "--sequence", 128, "--optimizer", "adamw", "--json", *more)
+        result = json.loads(done.stdout)
+        self.assertIsNone(result["difference"])
+        self.assertEqual(len(result["losses"]), len(result["losses_of_one_rank"]))
+        self.assertNotEqual(result["losses"][0], result["losses"][-1])
+        return result
+
+    def test_plans_of_many_devices(self):
+        plan = {"mesh": {"stage": 6, "data": 4, "model": 8}, "microbatch": 1, "sequence_parallel": True, "optimizer_sharding": 1,
+                "recompute": ["full", "selective", "none", "none", "none", "full"], "schedule": {"name": "interleaved", "chunks": 2}}
+        result = self.verify(GPT, plan)
+        self.assertEqual(result["full"]["ranks"], 192)
+        self.assertEqual(len(result["full"]["stage_bytes"]), 6)
+        self.assertEqual(result["mesh"], {"context": 1, "data": 2, "expert": 1, "model": 2, "stage": 3})
+        self.assertIn("layers 24 -> 7", result["shrunk"])
+        # More ranks of "model" than heads of keys and values: small, they still share one.
+        result = self.verify(LLAMA, {"mesh": {"stage": 2, "data": 8, "model": 8, "context": 2}, "microbatch": 2, "optimizer_sharding": 3,
+                                     "schedule": {"name": "zero-bubble", "variant": "2p"}})
+        self.assertIn("num_key_value_heads 4 -> 1", result["shrunk"])
+        result = self.verify(MIXTRAL, {"mesh": {"stage": 2, "data": 2, "expert": 8}, "microbatch": 1, "optimizer_sharding": 2})
+        self.assertEqual(result["mesh"]["expert"], 2)
+
+    def test_an_export_keeps_its_sizes(self):
+        plan = self.write("plan.json", {"kerf": 1, "mesh": {"stage": 2, "data": 2, "model": 2}, "microbatch": 1})
+        self.assertIn("are those of one rank", self.succeed("verify", file_of("gpt2"), "--plan", plan).stdout)
+
+    def test_memory_of_the_full_size(self):
+        plan = self.write("plan.json", {"kerf": 1, "mesh": {"stage": 1, "data": 8, "model": 1}, "recompute": "full"})
+        self.refuse(2, ["stage 0 needs", "the device has"], "verify", self.write("config.json", dict(GPT, n_embd=8192, n_layer=96)), "--plan", plan,
+                    "--cluster", f"{CLUSTERS}/dgx-a100.json", "--global-batch", 8, "--sequence", 128)
+
+    def test_bad_input(self):
+        config, plan = self.write("config.json", GPT), self.write("plan.json", {"kerf": 1, "mesh": {"stage": 30, "data": 1}})
+        self.refuse(1, ["24 layers", "30 stages"], "verify", config, "--plan", plan, "--global-batch", 30)
+        self.refuse(1, ["none.json"], "verify", config, "--plan", self.path("none.json"))
+        self.refuse(1, ["schedule"], "verify", config, "--plan", self.write("plan.json", {"kerf": 1, "schedule": {"name": "sometimes"}}))
+
+
+if __name__ == "__main__":
+    main()
