@@ -14,6 +14,7 @@
 #include "mlir/Transforms/Passes.h"
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <limits>
 #include <map>
 
@@ -128,6 +129,25 @@ StepPrice priceBetweenRanks(const CollectiveModel &collectives, const Mesh &mesh
   };
 }
 
+/// "1f1b, 4 microbatches of 1, recompute full, optimizer sharding 1".
+std::string executionText(const CompletedPlan &completed) {
+  const Plan &plan = completed.plan;
+  std::vector<std::string> words;
+  if (plan.meshSizes.at("stage") > 1)
+    words.push_back(plan.schedule.name + (plan.schedule.chunks > 1 ? fmt::format(" of {} chunks", plan.schedule.chunks)
+                                          : plan.schedule.variant.empty() ? ""
+                                                                          : " " + plan.schedule.variant));
+  words.push_back(fmt::format("{} microbatch{} of {}", completed.microbatches, completed.microbatches > 1 ? "es" : "",
+                              plan.microbatch));
+  if (plan.meshSizes.at("context") > 1)
+    words.push_back(plan.contextStyle);
+  if (plan.sequenceParallel.front())
+    words.push_back("sequence parallel");
+  words.push_back(fmt::format("recompute {}", fmt::join(plan.recompute, ", ")));
+  words.push_back(fmt::format("optimizer sharding {}", fmt::join(plan.optimizerSharding, ", ")));
+  return fmt::format("{}", fmt::join(words, "; "));
+}
+
 package::ScheduleChoice scheduleOf(const Plan &plan) {
   return {plan.schedule.name, plan.schedule.variant, plan.schedule.chunks};
 }
@@ -171,7 +191,9 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
   report.mesh = execution ? execution->completed.mesh : mesh;
   report.usedRanks = report.mesh.ranks();
   report.memoryLimitBytes = cluster.device.memoryBytes;
-  if (!execution)
+  if (execution)
+    report.execution = executionText(execution->completed);
+  else
     reportOps(*module, collectives, report);
   {
     PassManager passes(module->getContext());

@@ -62,6 +62,8 @@ void reportFields(Fields &f, Report &r) {
     f.plain("name", axis.name);
     f.plain("size", axis.size);
   });
+  if (f.reading ? f.json.contains("execution") : !r.execution.empty())
+    f.plain("execution", r.execution);
   f.plain("step_seconds", r.stepSeconds);
   f.plain("lower_bound_seconds", r.lowerBoundSeconds);
   f.plain("compute_seconds", r.computeSeconds);

@@ -60,9 +60,17 @@ std::string toText(const Report &report) {
   auto line = [&](const std::string &s) { text += s + "\n"; };
   line(fmt::format("Plan for {} on {}", report.model, report.cluster));
   line(fmt::format("  mesh       {} ({} of {} ranks)", meshText(report.mesh), report.usedRanks, report.ranks));
-  line(fmt::format("  step time  {} predicted ({} compute, {} collectives; the search's lower bound is {})",
-                   secondsText(report.stepSeconds), secondsText(report.computeSeconds),
-                   secondsText(report.collectiveSeconds), secondsText(report.lowerBoundSeconds)));
+  bool searched = report.execution.empty();
+  if (!searched)
+    line("  execution  " + report.execution);
+  if (searched)
+    line(fmt::format("  step time  {} predicted ({} compute, {} collectives; the search's lower bound is {})",
+                     secondsText(report.stepSeconds), secondsText(report.computeSeconds),
+                     secondsText(report.collectiveSeconds), secondsText(report.lowerBoundSeconds)));
+  else if (report.stepSeconds > 0)
+    line(fmt::format("  step time  {} predicted", secondsText(report.stepSeconds)));
+  else
+    line("  step time  kerf simulate predicts it");
   if (report.measuredStepSeconds > 0)
     line(fmt::format("             {} measured", secondsText(report.measuredStepSeconds)));
   int64_t elements = 0;
@@ -70,7 +78,7 @@ std::string toText(const Report &report) {
     elements += elementsOf(parameter.shape);
   line(fmt::format("  trained    {} parameters in {} tensors", elements, report.trained.size()));
 
-  line("\nMemory of one rank");
+  line(searched ? "\nMemory of one rank" : "\nMemory of one rank, of the stage that needs most");
   line(fmt::format("  {:<10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}", "", "parameters", "gradients", "states",
                    "activations", "inputs", "total"));
   text += memoryLine("predicted", report.memory);
@@ -80,7 +88,8 @@ std::string toText(const Report &report) {
   if (report.secondsPerByte > 0)
     line(fmt::format("  one more GB would save about {} of a step", secondsText(report.secondsPerByte * 1e9)));
 
-  line("\nStrategies (mesh axis: the factor that it cuts), by predicted time");
+  if (searched)
+    line("\nStrategies (mesh axis: the factor that it cuts), by predicted time");
   size_t shown = 0;
   for (const Report::Op &op : dearest(report.ops))
     if (shown++ < kMostLines)
@@ -92,7 +101,8 @@ std::string toText(const Report &report) {
   if (report.ops.size() > kMostLines)
     line(fmt::format("  ... and {} more ops (--report FILE.json has all)", report.ops.size() - kMostLines));
 
-  line("\nCollectives, by predicted time");
+  line(searched ? "\nCollectives, by predicted time"
+                : "\nCollectives of all stages, of one microbatch and of the update, by predicted time");
   if (report.collectives.empty())
     line("  none");
   shown = 0;

@@ -55,7 +55,11 @@ void addMeasured(const runtime::RunReport &run, Report &report) {
   for (size_t i = first; i < run.steps.size(); ++i)
     sum += run.steps[i].seconds;
   report.measuredStepSeconds = run.steps.empty() ? 0 : sum / static_cast<double>(run.steps.size() - first);
-  report.measuredMemory = memoryOf(run.memory);
+  const runtime::MemoryReport *fullest = &run.memory;
+  for (const runtime::MemoryReport &stage : run.stageMemory)
+    if (stage.totalBytes() > fullest->totalBytes())
+      fullest = &stage;
+  report.measuredMemory = memoryOf(*fullest);
 }
 
 /// Of one rank: memory that is really taken, and where rank 0's time went, per step.

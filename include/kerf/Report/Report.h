@@ -22,7 +22,7 @@ struct Report {
   };
   struct Collective {
     std::string kind, axes, cause, stream; // "all_reduce", "model"
-    int64_t calls = 1, bytes = 0;          // bytes of one call's operand
+    int64_t calls = 1, bytes = 0;          // bytes of one call's operand; calls of one microbatch
     double seconds = 0;                    // all calls together
   };
   struct Memory {
@@ -42,6 +42,7 @@ struct Report {
   std::string model, cluster;
   int64_t ranks = 1, usedRanks = 1;
   Mesh mesh;
+  std::string execution; // "1f1b, 4 microbatches of 1, recompute full": of an execution plan
   double stepSeconds = 0, lowerBoundSeconds = 0, computeSeconds = 0, collectiveSeconds = 0;
   int64_t memoryLimitBytes = 0;
   double secondsPerByte = 0; // what one byte more of memory would save at about this limit
