@@ -55,6 +55,10 @@ void refineForCore(Operation *op, ArrayRef<Shape> operands, ArrayRef<Shape> resu
         work.m = static_cast<double>(elementsOf(lhs)) / (work.batch * work.k);
         work.n = static_cast<double>(elementsOf(rhs)) / (work.batch * work.k);
       })
+      .Case<ConvolutionOp, ConvolutionTransposeOp, ConvolutionKernelOp>([&](Operation *op) {
+        ProductSizes sizes = convolutionSizes(op, operands[0], operands[1], results[0]);
+        work.m = sizes.m, work.n = sizes.n, work.k = sizes.k, work.batch = sizes.batch;
+      })
       .Case<AttentionOp, AttentionBackwardOp>([&](Operation *) { // [batch, length, heads, width]
         const Shape &query = operands[0], &key = operands[1];
         work.batch = static_cast<double>(query[0] * query[2]);
@@ -73,6 +77,21 @@ void refineForCore(Operation *op, ArrayRef<Shape> operands, ArrayRef<Shape> resu
 }
 
 } // namespace
+
+ProductSizes convolutionSizes(Operation *op, const Shape &first, const Shape &second, const Shape &made) {
+  bool isTranspose = isa<ConvolutionTransposeOp>(op), makesKernel = isa<ConvolutionKernelOp>(op);
+  const Shape &operand = isTranspose ? made : first, &kernel = makesKernel ? made : second,
+              &result = isTranspose   ? first
+                        : makesKernel ? second
+                                      : made;
+  double groups = static_cast<double>(operand[1] / kernel[1]);
+  double outputs = static_cast<double>(result[1]) / groups;
+  double places = static_cast<double>(elementsOf(result)) / static_cast<double>(result[1]); // of all samples
+  double weights = static_cast<double>(elementsOf(kernel)) / static_cast<double>(kernel[0]);
+  if (isTranspose)
+    return {weights, places, outputs, groups};
+  return makesKernel ? ProductSizes{outputs, weights, places, groups} : ProductSizes{outputs, places, weights, groups};
+}
 
 int64_t bytesPerElement(Type type) {
   if (auto pending = dyn_cast<PendingType>(type))

@@ -4,30 +4,17 @@
 // oneDNN's matmul, made once; float64, which oneDNN lacks, our own product.
 #include "Families.h"
 #include "Gemm.h"
+#include "OneThread.h"
 #include "StridedCopy.h"
 
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
 namespace kerf::runtime::kernels {
 
 namespace {
-/// oneDNN's OpenMP team would have a thread per core in every rank. A rank is one thread: its team is itself, and
-/// nothing spins.
-class OneThread {
-public:
-  OneThread() : before(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before); }
-  OneThread(const OneThread &) = delete;
-  OneThread &operator=(const OneThread &) = delete;
-
-private:
-  int before;
-};
-
 struct MergedDim {
   int64_t size = 1, stride = 1;
 };

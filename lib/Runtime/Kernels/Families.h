@@ -30,6 +30,13 @@ Result<Planned> planConcatenate(const BindRequest &request);
 Result<Planned> planReduce(const BindRequest &request);
 // Dot.cpp
 Result<Planned> planDotGeneral(const BindRequest &request);
+// Convolution.cpp
+Result<Planned> planConvolution(const BindRequest &request);
+Result<Planned> planConvolutionTranspose(const BindRequest &request);
+Result<Planned> planConvolutionKernel(const BindRequest &request);
+// Pool.cpp
+Result<Planned> planReduceWindow(const BindRequest &request);
+Result<Planned> planSelectAndScatter(const BindRequest &request);
 // Norm.cpp
 Result<Planned> planSoftmax(const BindRequest &request);
 Result<Planned> planSoftmaxBackward(const BindRequest &request);

@@ -37,8 +37,9 @@ template <typename T> T wrappedNegation(T x) {
     return T(std::make_unsigned_t<T>(0) - std::make_unsigned_t<T>(x));
 }
 
-constexpr std::string_view kUnaryOps[] = {"negate", "abs",      "sign", "exponential", "log",    "sqrt", "rsqrt",
-                                          "tanh",   "logistic", "erf",  "sine",        "cosine", "not"};
+constexpr std::string_view kUnaryOps[] = {
+    "negate", "abs",   "sign", "exponential",        "log", "sqrt", "rsqrt", "tanh", "logistic", "erf", "sine",
+    "cosine", "floor", "ceil", "round_nearest_even", "not"};
 
 template <typename T> Result<Planned> planFloatUnary(const BindRequest &request) {
   const std::string &op = request.instruction.op;
@@ -58,6 +59,12 @@ template <typename T> Result<Planned> planFloatUnary(const BindRequest &request)
     return mapped<T, T>(request, [](T x) { return std::erf(x); });
   if (op == "sine")
     return mapped<T, T>(request, [](T x) { return std::sin(x); });
+  if (op == "floor")
+    return mapped<T, T>(request, [](T x) { return std::floor(x); });
+  if (op == "ceil")
+    return mapped<T, T>(request, [](T x) { return std::ceil(x); });
+  if (op == "round_nearest_even")
+    return mapped<T, T>(request, [](T x) { return std::nearbyint(x); });
   return mapped<T, T>(request, [](T x) { return std::cos(x); });
 }
 

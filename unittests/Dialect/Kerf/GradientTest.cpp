@@ -270,6 +270,62 @@ TEST(GradientTest, Routing) {
   }
 }
 
+std::string steps(const std::string &strides, const std::string &dilations, const std::string &low,
+                  const std::string &high) {
+  return "strides = array<i64: " + strides + ">, dilations = array<i64: " + dilations + ">, low = array<i64: " + low +
+         ">, high = array<i64: " + high + ">}";
+}
+
+TEST(GradientTest, Convolutions) {
+  Context context;
+  struct Row {
+    std::string steps, operand, kernel, result;
+  };
+  const Row rows[] = {
+      {steps("1", "1", "0", "0"), "tensor<2x3x5xf32>", "tensor<4x3x2xf32>", "tensor<2x4x4xf32>"},
+      {steps("2", "1", "1", "0"), "tensor<2x6x7xf32>", "tensor<4x3x3xf32>", "tensor<2x4x3xf32>"}, // two groups
+      {steps("3", "1", "0", "1"), "tensor<1x4x8xf32>", "tensor<8x1x2xf32>", "tensor<1x8x3xf32>"}, // of one channel
+      {steps("1, 2", "2, 1", "1, 0", "0, 2"), "tensor<2x2x5x6xf32>", "tensor<3x2x2x3xf32>", "tensor<2x3x4x3xf32>"},
+      {steps("2, 1, 1", "1, 1, 2", "0, 1, 2", "1, 0, 2"), "tensor<1x2x3x2x3xf32>", "tensor<2x2x2x2x3xf32>",
+       "tensor<1x2x2x2x3xf32>"},
+      {steps("3", "1", "4", "5"), "tensor<1x1x2xf32>", "tensor<1x1x2xf32>", "tensor<1x1x4xf32>"}, // padding alone
+  };
+  for (const Row &row : rows) {
+    checkRow(context, "%x: " + row.operand + ", %k: " + row.kernel,
+             "%y = kerf.convolution %x, %k {" + row.steps + " : (" + row.operand + ", " + row.kernel + ") -> " +
+                 row.result,
+             {1, 1});
+    checkRow(context, "%y: " + row.result + ", %k: " + row.kernel,
+             "%x = kerf.convolution_transpose %y, %k {" + row.steps + " : (" + row.result + ", " + row.kernel +
+                 ") -> " + row.operand,
+             {1, 1});
+  }
+}
+
+TEST(GradientTest, Pools) {
+  Context context;
+  struct Row {
+    std::string window, steps, operand, result;
+  };
+  const Row rows[] = {
+      {"1, 1, 3", steps("1, 1, 2", "1, 1, 1", "0, 0, 1", "0, 0, 0"), "tensor<2x3x8xf32>", "tensor<2x3x4xf32>"},
+      {"1, 2, 2", steps("1, 2, 2", "1, 1, 1", "0, 0, 0", "0, 0, 0"), "tensor<2x4x6xf32>", "tensor<2x2x3xf32>"},
+      {"2, 3, 1", steps("1, 3, 1", "2, 1, 1", "1, 0, 0", "2, 1, 0"), "tensor<3x7x2xf32>", "tensor<4x2x2xf32>"},
+      {"2", steps("1", "1", "3", "4"), "tensor<2xf32>", "tensor<8xf32>"}, // places in the padding alone
+      {"1, 1", steps("1, 1", "1, 1", "0, 0", "0, 0"), "tensor<2x3xf32>", "tensor<2x3xf32>"},
+      {"4", steps("1", "1", "3", "0"), "tensor<5xf32>", "tensor<5xf32>"}, // sums up to here
+  };
+  for (const Row &row : rows)
+    for (const char *kind : {"sum", "max", "min"}) {
+      if (row.window == "2" && std::string(kind) != "sum")
+        continue; // infinite
+      checkRow(context, "%x: " + row.operand,
+               std::string("%y = kerf.reduce_window %x {kind = #kerf<reduce_kind ") + kind + ">, window = array<i64: " +
+                   row.window + ">, " + row.steps + " : (" + row.operand + ") -> " + row.result,
+               {1});
+    }
+}
+
 TEST(GradientTest, ALinearLayerNeedsNoTranspose) {
   Context context;
   const std::array<std::array<std::string, 3>, 2> layers = {{

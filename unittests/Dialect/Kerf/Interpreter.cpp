@@ -197,6 +197,45 @@ void topK(const Numbers &scores, int64_t size, int64_t count, Numbers &values, N
   }
 }
 
+/// `visit(w, t, s)` for every element w of a window, place t and element s that they meet, all inside.
+template <typename Op>
+void forEachMeeting(Op op, const Shape &window, const Shape &places, const Shape &size,
+                    const std::function<void(const Shape &, const Shape &, const Shape &)> &visit) {
+  forEach(places, [&](const Shape &t) {
+    forEach(window, [&](const Shape &w) {
+      Shape s(size.size());
+      for (size_t d = 0; d < size.size(); ++d) {
+        s[d] = t[d] * op.getStrides()[d] + w[d] * op.getDilations()[d] - op.getLow()[d];
+        if (s[d] < 0 || s[d] >= size[d])
+          return;
+      }
+      visit(w, t, s);
+    });
+  });
+}
+
+Shape behindChannels(const Shape &shape) { return Shape(shape.begin() + 2, shape.end()); }
+
+Shape indexOf(int64_t first, int64_t second, const Shape &rest) {
+  Shape index{first, second};
+  index.insert(index.end(), rest.begin(), rest.end());
+  return index;
+}
+
+/// `visit(place in the operand, in the kernel, in the result)` for every product of a convolution of these shapes.
+template <typename Op>
+void forEachProduct(Op op, const Shape &x, const Shape &k, const Shape &y,
+                    const std::function<void(int64_t, int64_t, int64_t)> &visit) {
+  int64_t groupOutputs = y[1] / (x[1] / k[1]);
+  forEachMeeting(
+      op, behindChannels(k), behindChannels(y), behindChannels(x), [&](const Shape &w, const Shape &t, const Shape &s) {
+        forEach({x[0], y[1], k[1]}, [&](const Shape &i) {
+          int64_t channel = i[1] / groupOutputs * k[1] + i[2];
+          visit(flat(x, indexOf(i[0], channel, s)), flat(k, indexOf(i[1], i[2], w)), flat(y, indexOf(i[0], i[1], t)));
+        });
+      });
+}
+
 } // namespace
 
 bool interpret(Operation *op, Values &values) {
@@ -277,6 +316,35 @@ bool interpret(Operation *op, Values &values) {
           result[choice] += operand(0)[place] * operand(2)[token];
       }
     });
+  } else if (auto convolution = dyn_cast<ConvolutionOp>(op)) {
+    forEachProduct(convolution, shapeOf(op->getOperand(0)), shapeOf(op->getOperand(1)), shape,
+                   [&](int64_t x, int64_t k, int64_t y) { result[y] += operand(0)[x] * operand(1)[k]; });
+  } else if (auto transpose = dyn_cast<ConvolutionTransposeOp>(op)) {
+    forEachProduct(transpose, shape, shapeOf(op->getOperand(1)), shapeOf(op->getOperand(0)),
+                   [&](int64_t x, int64_t k, int64_t y) { result[x] += operand(0)[y] * operand(1)[k]; });
+  } else if (auto kernel = dyn_cast<ConvolutionKernelOp>(op)) {
+    forEachProduct(kernel, shapeOf(op->getOperand(0)), shape, shapeOf(op->getOperand(1)),
+                   [&](int64_t x, int64_t k, int64_t y) { result[k] += operand(0)[x] * operand(1)[y]; });
+  } else if (auto pool = dyn_cast<ReduceWindowOp>(op)) {
+    Shape from = shapeOf(pool.getOperand()), window(pool.getWindow().begin(), pool.getWindow().end());
+    bool isSum = pool.getKind() == ReduceKindIR::sum, isMax = pool.getKind() == ReduceKindIR::max;
+    result.assign(result.size(), isSum ? 0 : isMax ? -INFINITY : INFINITY);
+    forEachMeeting(pool, window, shape, from, [&](const Shape &, const Shape &t, const Shape &s) {
+      double &into = result[flat(shape, t)], value = operand(0)[flat(from, s)];
+      into = isSum ? into + value : isMax ? std::max(into, value) : std::min(into, value);
+    });
+  } else if (auto select = dyn_cast<SelectAndScatterOp>(op)) {
+    Shape places = shapeOf(select.getGradient()), window(select.getWindow().begin(), select.getWindow().end());
+    std::vector<int64_t> chosen(operand(1).size(), -1);
+    forEachMeeting(select, window, places, shape, [&](const Shape &, const Shape &t, const Shape &s) {
+      int64_t &best = chosen[flat(places, t)], at = flat(shape, s);
+      bool isMax = select.getKind() == ReduceKindIR::max;
+      if (best < 0 || (isMax ? operand(0)[at] > operand(0)[best] : operand(0)[at] < operand(0)[best]))
+        best = at;
+    });
+    for (size_t t = 0; t < chosen.size(); ++t)
+      if (chosen[t] >= 0)
+        result[chosen[t]] += operand(1)[t];
   } else {
     return false;
   }

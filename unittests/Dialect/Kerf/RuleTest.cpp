@@ -129,6 +129,37 @@ constexpr RuleRow kRows[] = {
      "([e, b, c, d], [b, s, k], [b, s, d]) -> ([b, s, k])  e: reduction(sum), c: replicated, d: reduction(sum), s: "
      "replicated, k: replicated, sum0: partial(0) -> (0), sum1: partial(2) -> (0)"},
 
+    {"convolution", "%x: tensor<4x6x8xf32>, %k: tensor<10x6x3xf32>",
+     "%y = kerf.convolution %x, %k {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = "
+     "array<i64: 0>} : (tensor<4x6x8xf32>, tensor<10x6x3xf32>) -> tensor<4x10x4xf32>",
+     "([n, c, s0], [o, c, w0]) -> ([n, o, t0])  c: reduction(sum), s0: replicated, w0: replicated, t0: replicated, "
+     "sum0: partial(0) -> (0), sum1: partial(1) -> (0)"},
+    {"convolution of groups", "%x: tensor<4x6x8xf32>, %k: tensor<10x3x3xf32>",
+     "%y = kerf.convolution %x, %k {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = "
+     "array<i64: 0>} : (tensor<4x6x8xf32>, tensor<10x3x3xf32>) -> tensor<4x10x4xf32>",
+     "([n, gc, s0], [go, c, w0]) -> ([n, go, t0])  n=4, g=2, o=5, c=3: reduction(sum), s0=8: replicated, w0=3: "
+     "replicated, t0=4: replicated, sum0: partial(0) -> (0), sum1: partial(1) -> (0)"},
+    {"convolution_transpose", "%y: tensor<4x10x4xf32>, %k: tensor<10x6x3xf32>",
+     "%x = kerf.convolution_transpose %y, %k {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, "
+     "high = array<i64: 0>} : (tensor<4x10x4xf32>, tensor<10x6x3xf32>) -> tensor<4x6x8xf32>",
+     "([n, o, t0], [o, c, w0]) -> ([n, c, s0])  o: reduction(sum), s0: replicated, w0: replicated, t0: replicated, "
+     "sum0: partial(0) -> (0), sum1: partial(1) -> (0)"},
+    {"convolution_kernel", "%x: tensor<4x6x8xf32>, %dy: tensor<4x10x4xf32>",
+     "%k = kerf.convolution_kernel %x, %dy {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, "
+     "high = array<i64: 0>} : (tensor<4x6x8xf32>, tensor<4x10x4xf32>) -> tensor<10x3x3xf32>",
+     "([n, gc, s0], [n, go, t0]) -> ([go, c, w0])  n=4: reduction(sum), g=2, o=5, c=3, s0=8: replicated, w0=3: "
+     "replicated, t0=4: replicated, sum0: partial(0) -> (0), sum1: partial(1) -> (0)"},
+    {"reduce_window of a sum", "%x: tensor<4x8xf32>",
+     "%y = kerf.reduce_window %x {kind = #kerf<reduce_kind sum>, window = array<i64: 1, 3>, strides = array<i64: 1, "
+     "2>, dilations = array<i64: 1, 1>, low = array<i64: 0, 1>, high = array<i64: 0, 0>} : (tensor<4x8xf32>) -> "
+     "tensor<4x4xf32>",
+     "([i0, s1]) -> ([i0, t1])  s1: replicated, t1: replicated, sum0: partial(0) -> (0)"},
+    {"select_and_scatter", "%x: tensor<4x8xf32>, %dy: tensor<4x4xf32>",
+     "%y = kerf.select_and_scatter %x, %dy {kind = #kerf<reduce_kind max>, window = array<i64: 1, 3>, strides = "
+     "array<i64: 1, 2>, dilations = array<i64: 1, 1>, low = array<i64: 0, 1>, high = array<i64: 0, 0>} : "
+     "(tensor<4x8xf32>, tensor<4x4xf32>) -> tensor<4x8xf32>",
+     "([i0, s1], [i0, t1]) -> ([i0, s1])  s1: replicated, t1: replicated, sum0: partial(1) -> (0)"},
+
     {"sync_gradient", "%x: tensor<8x8xf32>",
      "%y = kerf.sync_gradient %x {parameter = \"w\"} : (tensor<8x8xf32>) -> tensor<8x8xf32>", "([i, j]) -> ([i, j])"},
     {"sgd", "%p: tensor<8x4xf32>, %lr: tensor<f32>",

@@ -48,6 +48,20 @@ constexpr WorkRow kRows[] = {
      "%y = kerf.combine %x, %i, %w {experts = 2 : i64} : (tensor<2x3x1x16xf32>, tensor<3x4x2xi64>, tensor<3x4x2xf32>) "
      "-> tensor<3x4x16xf32>",
      192, KernelClass::Gather},
+    // 2 * 4 * 10 * 4 results of 3 * 3 weights, whichever of the three is made
+    {"%x: tensor<4x6x8xf32>, %k: tensor<10x3x3xf32>",
+     "%y = kerf.convolution %x, %k {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = "
+     "array<i64: 0>} : (tensor<4x6x8xf32>, tensor<10x3x3xf32>) -> tensor<4x10x4xf32>",
+     2880, KernelClass::Product},
+    {"%x: tensor<4x6x8xf32>, %dy: tensor<4x10x4xf32>",
+     "%k = kerf.convolution_kernel %x, %dy {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, "
+     "high = array<i64: 0>} : (tensor<4x6x8xf32>, tensor<4x10x4xf32>) -> tensor<10x3x3xf32>",
+     2880, KernelClass::Product},
+    {"%x: tensor<4x8xf32>",
+     "%y = kerf.reduce_window %x {kind = #kerf<reduce_kind max>, window = array<i64: 1, 3>, strides = array<i64: 1, "
+     "2>, dilations = array<i64: 1, 1>, low = array<i64: 0, 1>, high = array<i64: 0, 0>} : (tensor<4x8xf32>) -> "
+     "tensor<4x4xf32>",
+     48, KernelClass::Reduction},
     {"%i: tensor<4xi64>, %u: tensor<4x8xf32>",
      "%y = kerf.scatter_add %i, %u {axis = 0 : i64} : (tensor<4xi64>, tensor<4x8xf32>) -> tensor<9x8xf32>", 32,
      KernelClass::Gather},

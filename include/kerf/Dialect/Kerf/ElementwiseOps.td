@@ -28,6 +28,9 @@ def Kerf_LogisticOp : Kerf_UnaryOp<"logistic", Kerf_FloatTensor, "Logistic funct
 def Kerf_ErfOp : Kerf_UnaryOp<"erf", Kerf_FloatTensor, "Error function", "erf(x[i])">;
 def Kerf_SineOp : Kerf_UnaryOp<"sine", Kerf_FloatTensor, "Sine", "sin(x[i])">;
 def Kerf_CosineOp : Kerf_UnaryOp<"cosine", Kerf_FloatTensor, "Cosine", "cos(x[i])">;
+def Kerf_FloorOp : Kerf_UnaryOp<"floor", Kerf_FloatTensor, "Largest integer that is not greater", "floor(x[i])", 0, 0>;
+def Kerf_CeilOp : Kerf_UnaryOp<"ceil", Kerf_FloatTensor, "Smallest integer that is not less", "ceil(x[i])", 0, 0>;
+def Kerf_RoundNearestEvenOp : Kerf_UnaryOp<"round_nearest_even", Kerf_FloatTensor, "Nearest integer, the even one of two", "round(x[i])", 0, 0>;
 def Kerf_NotOp : Kerf_UnaryOp<"not", Kerf_IntTensor, "Logical (i1) or bitwise complement", "~x[i]", 0, 0>;
 
 def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, DeclareOpInterfaceMethods<GradientOpInterface>]> {

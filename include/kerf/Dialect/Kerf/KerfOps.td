@@ -7,6 +7,7 @@ include "kerf/Dialect/Kerf/ShapeOps.td"
 include "kerf/Dialect/Kerf/ContractionOps.td"
 include "kerf/Dialect/Kerf/CompositeOps.td"
 include "kerf/Dialect/Kerf/RoutingOps.td"
+include "kerf/Dialect/Kerf/WindowOps.td"
 include "kerf/Dialect/Kerf/TrainingOps.td"
 include "kerf/Dialect/Kerf/DeviceOps.td"
 #endif

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The three products of a convolution. float32 runs oneDNN's kernels, made once, between reorders to and from the
+// layouts that they like. float64, and what oneDNN refuses, is a matrix product of our own for each sample and group,
+// over a matrix whose rows are what each weight of the kernel meets (Chellapilla, Puri and Simard, High Performance
+// Convolutional Neural Networks for Document Processing, 2006).
+#include "Families.h"
+#include "Gemm.h"
+#include "OneDnnConvolution.h"
+#include "Windows.h"
+
+#include <algorithm>
+
+namespace kerf::runtime::kernels {
+
+namespace {
+template <typename T> class OwnConvolution {
+public:
+  OwnConvolution(const ConvolutionSizes &sizes, ConvolutionSide made)
+      : made(made), sizes(sizes), places(sizes.window.placeCount()), rows(sizes.in * sizes.window.windowElements()) {
+    const Window &w = sizes.window;
+    auto all = [](const std::vector<int64_t> &values, int64_t value) {
+      return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
+    };
+    isPointwise = all(w.window, 1) && all(w.strides, 1) && all(w.low, 0) && all(w.high, 0);
+    if (!isPointwise)
+      lines = linesOf(w);
+  }
+
+  int64_t matrixBytes() const { return isPointwise ? 0 : rows * places * int64_t(sizeof(T)); }
+  int64_t productBytes() const {
+    switch (made) {
+    case ConvolutionSide::Result:
+      return gemmScratchBytes<T>(sizes.out, places, rows);
+    case ConvolutionSide::Operand:
+      return gemmScratchBytes<T>(rows, places, sizes.out);
+    case ConvolutionSide::Kernel:
+      return gemmScratchBytes<T>(sizes.out, rows, places);
+    }
+    return 0;
+  }
+
+  void run(T *operand, T *kernel, T *result, T *matrix, void *scratch) const {
+    int64_t operandStep = sizes.in * sizes.window.elements(), kernelStep = sizes.out * rows,
+            resultStep = sizes.out * places;
+    if (made == ConvolutionSide::Kernel && sizes.samples == 0)
+      std::fill_n(kernel, sizes.groups * kernelStep, T(0));
+    for (int64_t n = 0; n < sizes.samples; ++n)
+      for (int64_t g = 0; g < sizes.groups; ++g) {
+        T *x = operand + (n * sizes.groups + g) * operandStep, *w = kernel + g * kernelStep,
+          *y = result + (n * sizes.groups + g) * resultStep;
+        T *columns = isPointwise ? x : matrix;
+        if (made == ConvolutionSide::Operand) {
+          gemm<T>(rows, places, sizes.out, T(1), {w, 1, rows}, {y, places, 1}, columns, places, Into::Overwrite,
+                  scratch);
+          if (!isPointwise)
+            toOperand(matrix, x);
+          continue;
+        }
+        if (!isPointwise)
+          fromOperand(x, matrix);
+        if (made == ConvolutionSide::Result)
+          gemm<T>(sizes.out, places, rows, T(1), {w, rows, 1}, {columns, places, 1}, y, places, Into::Overwrite,
+                  scratch);
+        else
+          gemm<T>(sizes.out, rows, places, T(1), {y, places, 1}, {columns, 1, places}, w, rows,
+                  n == 0 ? Into::Overwrite : Into::Add, scratch);
+      }
+  }
+
+private:
+  void fromOperand(const T *x, T *matrix) const {
+    int64_t length = sizes.window.places.back(), stride = sizes.window.strides.back(),
+            step = sizes.window.windowElements() * places;
+    for (int64_t c = 0; c < sizes.in; ++c, x += sizes.window.elements(), matrix += step)
+      for (const WindowLine &line : lines) {
+        T *row = matrix + line.w * places + line.to;
+        std::fill_n(row, line.begin, T(0));
+        for (int64_t t = line.begin; t < line.end; ++t)
+          row[t] = x[line.from + t * stride];
+        std::fill(row + line.end, row + length, T(0));
+      }
+  }
+  void toOperand(const T *matrix, T *x) const {
+    int64_t stride = sizes.window.strides.back(), step = sizes.window.windowElements() * places;
+    std::fill_n(x, sizes.in * sizes.window.elements(), T(0));
+    for (int64_t c = 0; c < sizes.in; ++c, x += sizes.window.elements(), matrix += step)
+      for (const WindowLine &line : lines) {
+        const T *row = matrix + line.w * places + line.to;
+        for (int64_t t = line.begin; t < line.end; ++t)
+          x[line.from + t * stride] += row[t];
+      }
+  }
+
+  ConvolutionSide made;
+  ConvolutionSizes sizes;
+  int64_t places, rows;     // of the matrix that stands for the operand: as many columns and rows
+  bool isPointwise = false; // the operand itself is that matrix
+  std::vector<WindowLine> lines;
+};
+
+/// Convolutions of fewer multiplications are done by our own code: a call of oneDNN with its reorders costs about as
+/// much (10 us).
+constexpr double kSmallConvolution = 65536;
+
+/// Sizes of a convolution of these tensors, whichever of them is made; checked.
+ConvolutionSizes sizesOf(Checker &check, const TensorView &operand, const TensorView &kernel,
+                         const TensorView &result) {
+  const Shape &x = operand.shape, &k = kernel.shape, &y = result.shape;
+  ConvolutionSizes sizes;
+  check.dtype(kernel, "the kernel", operand.dtype);
+  check.dtype(result, "the result", operand.dtype);
+  check.require(x.size() >= 3 && k.size() == x.size() && y.size() == x.size(),
+                "operand, kernel and result have ranks {}, {} and {}, not one rank of 3 or more", x.size(), k.size(),
+                y.size());
+  if (check.failed())
+    return sizes;
+  check.require(k[1] > 0 && x[1] % k[1] == 0 && x[1] > 0, "{} channels of the kernel do not divide the operand's {}",
+                k[1], x[1]);
+  if (check.failed())
+    return sizes;
+  sizes.groups = x[1] / k[1];
+  check.require(y[1] % sizes.groups == 0 && k[0] == y[1] && x[0] == y[0],
+                "operand {}, kernel {} and result {} do not fit each other", typeText(operand), typeText(kernel),
+                typeText(result));
+  sizes.samples = x[0];
+  sizes.in = k[1];
+  sizes.out = y[1] / sizes.groups;
+  sizes.window.size.assign(x.begin() + 2, x.end());
+  sizes.window.window.assign(k.begin() + 2, k.end());
+  sizes.window.places.assign(y.begin() + 2, y.end());
+  readWindow(check, sizes.window);
+  return sizes;
+}
+
+Result<Planned> planned(const BindRequest &request, ConvolutionSide made) {
+  Checker check(request);
+  if (!check.counts(2, 2, 1))
+    return check.error();
+  const TensorView &first = request.operands[0], &second = request.operands[1], &third = request.results[0];
+  const TensorView &operand = made == ConvolutionSide::Operand ? third : first;
+  const TensorView &kernel = made == ConvolutionSide::Kernel ? third : second;
+  const TensorView &result = made == ConvolutionSide::Result ? third : made == ConvolutionSide::Kernel ? second : first;
+  ConvolutionSizes sizes = sizesOf(check, operand, kernel, result);
+  if (check.failed())
+    return check.error();
+  double products = double(result.elements()) * double(sizes.in) * double(sizes.window.windowElements());
+  if (operand.dtype == DType::F32 && products > kSmallConvolution)
+    if (std::shared_ptr<OneDnnConvolution> fast = OneDnnConvolution::make(sizes, made)) {
+      void *scratch = scratchAt<void>(request.scratch, 0);
+      return Planned{[=, x = mutableDataOf<float>(operand), k = mutableDataOf<float>(kernel),
+                      y = mutableDataOf<float>(result)] { return fast->run(x, k, y, scratch); },
+                     fast->scratchBytes};
+    }
+  return forFloat(request, operand.dtype, [&](auto type) -> Result<Planned> {
+    using T = typename decltype(type)::type;
+    OwnConvolution<T> own(sizes, made);
+    ScratchLayout layout;
+    T *matrix = scratchAt<T>(request.scratch, layout.take(own.matrixBytes()));
+    void *scratch = scratchAt<std::byte>(request.scratch, layout.take(own.productBytes()));
+    return Planned{[=, own = std::move(own), x = mutableDataOf<T>(operand), k = mutableDataOf<T>(kernel),
+                    y = mutableDataOf<T>(result)] {
+                     own.run(x, k, y, matrix, scratch);
+                     return ok();
+                   },
+                   layout.bytes()};
+  });
+}
+} // namespace
+
+Result<Planned> planConvolution(const BindRequest &request) { return planned(request, ConvolutionSide::Result); }
+Result<Planned> planConvolutionTranspose(const BindRequest &request) {
+  return planned(request, ConvolutionSide::Operand);
+}
+Result<Planned> planConvolutionKernel(const BindRequest &request) { return planned(request, ConvolutionSide::Kernel); }
+
+} // namespace kerf::runtime::kernels

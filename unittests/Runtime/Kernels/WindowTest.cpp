@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions and pools of random shapes against loops in double; wrong instructions.
+#include "KernelTestSupport.h"
+
+#include <algorithm>
+
+namespace kerf::runtime::test {
+namespace {
+constexpr DType F64 = DType::F64, F32 = DType::F32;
+
+struct Steps {
+  Shape size, window, strides, dilations, low, high, places;
+
+  Steps(Random &random, size_t dims, int64_t largest) {
+    for (size_t d = 0; d < dims; ++d) {
+      window.push_back(random.integer(1, 3));
+      strides.push_back(random.integer(1, 3));
+      dilations.push_back(random.integer(1, 2));
+      low.push_back(random.integer(0, 3));
+      high.push_back(random.integer(0, 3));
+      int64_t reach = (window[d] - 1) * dilations[d] + 1;
+      size.push_back(std::max<int64_t>(random.integer(1, largest), reach - low[d] - high[d]));
+      places.push_back((low[d] + size[d] + high[d] - reach) / strides[d] + 1);
+    }
+  }
+  Json attributes() const { return {{"strides", strides}, {"dilations", dilations}, {"low", low}, {"high", high}}; }
+  /// visit(w, t, s) where element w of the window in place t is over element s, inside.
+  template <typename Visit> void meetings(Visit visit) const {
+    forEachIndex(places, [&](const std::vector<int64_t> &t) {
+      forEachIndex(window, [&](const std::vector<int64_t> &w) {
+        Shape s;
+        for (size_t d = 0; d < size.size(); ++d)
+          s.push_back(t[d] * strides[d] + w[d] * dilations[d] - low[d]);
+        for (size_t d = 0; d < size.size(); ++d)
+          if (s[d] < 0 || s[d] >= size[d])
+            return;
+        visit(flatIndex(window, w), flatIndex(places, t), flatIndex(size, s));
+      });
+    });
+  }
+};
+
+Shape joined(std::initializer_list<int64_t> first, const Shape &rest) {
+  Shape all(first);
+  all.insert(all.end(), rest.begin(), rest.end());
+  return all;
+}
+
+TEST(Convolution, MakesEachOfTheThreeFromTheOthers) {
+  for (int seed = 0; seed < 120; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    DType dtype = seed % 3 == 0 ? F64 : seed % 3 == 1 ? F32 : DType::BF16;
+    // Small ones are ours in float32 too; large ones are oneDNN's where it has them (up to three dimensions).
+    bool isLarge = seed % 2;
+    Steps steps(random, random.integer(1, seed % 20 == 0 ? 4 : 3), isLarge ? 14 : 5);
+    int64_t samples = random.integer(1, 3), groups = random.integer(1, 3);
+    int64_t in = random.integer(1, isLarge ? 20 : 3), out = random.integer(1, isLarge ? 20 : 3);
+    HostTensor x = random.normals(dtype, joined({samples, groups * in}, steps.size)),
+               k = random.normals(dtype, joined({groups * out, in}, steps.window)),
+               y = random.normals(dtype, joined({samples, groups * out}, steps.places));
+    int64_t s = elementsOf(steps.size), w = elementsOf(steps.window), t = elementsOf(steps.places);
+    std::vector<double> result(y.elements()), operand(x.elements()), kernel(k.elements());
+    steps.meetings([&](int64_t atW, int64_t atT, int64_t atS) {
+      for (int64_t n = 0; n < samples; ++n)
+        for (int64_t o = 0; o < groups * out; ++o)
+          for (int64_t c = 0; c < in; ++c) {
+            int64_t xi = ((n * groups + o / out) * in + c) * s + atS, ki = (o * in + c) * w + atW,
+                    yi = (n * groups * out + o) * t + atT;
+            result[yi] += x.values[xi] * k.values[ki];
+            operand[xi] += y.values[yi] * k.values[ki];
+            kernel[ki] += x.values[xi] * y.values[yi];
+          }
+    });
+    // Sums of up to a thousand products of normal numbers.
+    double tolerance = dtype == F32 ? 1e-4 : 10 * toleranceOf(dtype);
+    Json attrs = steps.attributes();
+    expectNear(runKernel("convolution", attrs, {x, k}, {{dtype, y.shape}})[0], result, tolerance);
+    expectNear(runKernel("convolution_transpose", attrs, {y, k}, {{dtype, x.shape}})[0], operand, tolerance);
+    expectNear(runKernel("convolution_kernel", attrs, {x, y}, {{dtype, k.shape}})[0], kernel, tolerance);
+  }
+}
+
+TEST(Convolution, NoSampleGivesNoGradient) {
+  Json attrs = {{"strides", {1}}, {"dilations", {1}}, {"low", {0}}, {"high", {0}}};
+  EXPECT_EQ(runKernel("convolution_kernel", attrs, {{F32, {0, 2, 4}, {}}, {F32, {0, 3, 3}, {}}}, {{F32, {3, 2, 2}}})[0]
+                .values,
+            std::vector<double>(12, 0.0));
+}
+
+TEST(Convolution, RefusesShapesThatDoNotFit) {
+  Random random(1);
+  Json attrs = {{"strides", {2}}, {"dilations", {1}}, {"low", {1}}, {"high", {0}}};
+  HostTensor x = random.normals(F64, {2, 4, 7}), k = random.normals(F64, {6, 2, 3});
+  EXPECT_EQ(errorOf("convolution", attrs, {x, k}, {{F64, {2, 6, 4}}}),
+            "convolution: dimension 0 of the window has 3 places, the result 4");
+  EXPECT_EQ(errorOf("convolution", attrs, {x, random.normals(F64, {6, 3, 3})}, {{F64, {2, 6, 3}}}),
+            "convolution: 3 channels of the kernel do not divide the operand's 4");
+  EXPECT_EQ(errorOf("convolution", attrs, {x, k}, {{F64, {2, 5, 3}}}),
+            "convolution: operand f64[2, 4, 7], kernel f64[6, 2, 3] and result f64[2, 5, 3] do not fit each other");
+  attrs["strides"] = {0};
+  EXPECT_EQ(errorOf("convolution", attrs, {x, k}, {{F64, {2, 6, 3}}}),
+            "convolution: attribute 'strides' has the entry 0, below 1");
+  attrs["strides"] = {1, 1};
+  EXPECT_EQ(errorOf("convolution", attrs, {x, k}, {{F64, {2, 6, 3}}}),
+            "convolution: attribute 'strides' has 2 entries, not 1");
+}
+
+TEST(Pool, CombinesWindowsAndSendsGradientsToTheFirstExtreme) {
+  for (int seed = 0; seed < 90; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    DType dtype = seed % 3 == 0 ? F64 : seed % 3 == 1 ? F32 : DType::BF16;
+    Steps steps(random, random.integer(1, 3), 6);
+    if (seed % 2) { // samples before and channels behind, which the window does not move along
+      for (Shape *entries : {&steps.window, &steps.strides, &steps.dilations})
+        entries->front() = entries->back() = 1;
+      steps.low.front() = steps.low.back() = steps.high.front() = steps.high.back() = 0;
+      steps.places.front() = steps.size.front();
+      steps.places.back() = steps.size.back();
+    }
+    HostTensor x = random.integers(F64, steps.size, -3, 3), dy = random.normals(dtype, steps.places); // many are equal
+    x.dtype = dtype;
+    for (const char *kind : {"sum", "max", "min"}) {
+      bool isSum = kind == std::string("sum"), isMax = kind == std::string("max");
+      double neutral = isSum ? 0 : isMax ? -INFINITY : INFINITY;
+      std::vector<double> pooled(dy.elements(), neutral), gradient(x.elements());
+      std::vector<int64_t> chosen(dy.elements(), -1);
+      steps.meetings([&](int64_t, int64_t t, int64_t s) {
+        double value = x.values[s];
+        pooled[t] = isSum ? pooled[t] + value : isMax ? std::max(pooled[t], value) : std::min(pooled[t], value);
+        if (chosen[t] < 0 || (isMax ? value > x.values[chosen[t]] : value < x.values[chosen[t]]))
+          chosen[t] = s;
+      });
+      for (size_t t = 0; t < chosen.size(); ++t)
+        if (chosen[t] >= 0)
+          gradient[chosen[t]] += dy.values[t];
+      Json attrs = steps.attributes();
+      attrs["kind"] = kind;
+      attrs["window"] = steps.window;
+      EXPECT_EQ(runKernel("reduce_window", attrs, {x}, {{dtype, dy.shape}})[0].values, pooled);
+      if (!isSum)
+        expectNear(runKernel("select_and_scatter", attrs, {x, dy}, {{dtype, x.shape}})[0], gradient,
+                   toleranceOf(dtype));
+    }
+  }
+}
+
+TEST(Pool, CountsIntegersAndRefusesOtherShapes) {
+  Json attrs = {{"kind", "sum"},       {"window", {1, 2}}, {"strides", {1, 1}},
+                {"dilations", {1, 1}}, {"low", {0, 1}},    {"high", {0, 0}}};
+  HostTensor x{DType::I64, {1, 3}, {1, 2, 4}};
+  EXPECT_EQ(runKernel("reduce_window", attrs, {x}, {{DType::I64, {1, 3}}})[0].values, (std::vector<double>{1, 3, 6}));
+  EXPECT_EQ(errorOf("reduce_window", attrs, {x}, {{DType::I64, {1, 2}}}),
+            "reduce_window: dimension 1 of the window has 3 places, the result 2");
+  EXPECT_EQ(errorOf("select_and_scatter", attrs, {x, x}, {{DType::I64, {1, 3}}}),
+            "select_and_scatter: attribute 'kind' is \"sum\", not one of max, min");
+}
+
+} // namespace
+} // namespace kerf::runtime::test
