@@ -8,7 +8,24 @@
 
 namespace kerf::frontend {
 
-enum class Unary { Negate, Abs, Sign, Exponential, Log, Sqrt, Tanh, Logistic, Erf, Sine, Cosine, Not };
+enum class Unary {
+  Negate,
+  Abs,
+  Sign,
+  Exponential,
+  Log,
+  Sqrt,
+  Tanh,
+  Logistic,
+  Erf,
+  Sine,
+  Cosine,
+  Floor,
+  Ceil,
+  Round,
+  Not
+};
+/// Round: to the nearest integer, the even one of two.
 /// Remainder has the divisor's sign for integers (Python's %), the dividend's for floats (C's fmod).
 enum class Binary { Add, Subtract, Multiply, Divide, Remainder, Power, Maximum, Minimum, And, Or };
 enum class Order { Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual };

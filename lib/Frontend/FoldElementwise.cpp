@@ -141,6 +141,12 @@ template <typename T> T applyFloat(Unary op, T x) {
     return std::sin(x);
   case Unary::Cosine:
     return std::cos(x);
+  case Unary::Floor:
+    return std::floor(x);
+  case Unary::Ceil:
+    return std::ceil(x);
+  case Unary::Round:
+    return std::nearbyint(x);
   case Unary::Not:
     break;
   }

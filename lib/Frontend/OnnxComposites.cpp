@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that are composites of the dialect: softmax, GELU, norms, attention, cross entropy.
-#include "OnnxNode.h"
+#include "Formula.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -215,19 +215,100 @@ Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels
   return b.binary(Binary::Divide, sum, count);
 }
 
-Status importCrossEntropyLoss(OnnxNode &node) {
-  const Term &scores = node.input(0), &labels = node.input(1);
-  if (node.hasInput(2) || node.wants(1))
-    return Error{"class weights and the output of log probabilities are not supported"};
-  std::string reduction = node.text("reduction", "mean");
-  if (scores.rank() < 2 || (reduction != "mean" && reduction != "sum" && reduction != "none"))
-    return Error{fmt::format("scores of shape {} with reduction '{}'", shapeText(scores.shape), reduction)};
-  // ONNX has the classes in dimension 1, the dialect in the last.
+namespace {
+
+/// ONNX has the classes in dimension 1, the dialect in the last.
+Result<Term> classesLast(TermBuilder &b, const Term &scores) {
   std::vector<int64_t> permutation{0};
   for (int64_t d = 2; d < scores.rank(); ++d)
     permutation.push_back(d);
   permutation.push_back(1);
-  KERF_TRY(logits, node.b.transpose(scores, permutation));
+  return b.transpose(scores, permutation);
+}
+
+/// x - log(sum(exp(x))) along `axis`.
+Term logSoftmax(Formula &f, const Term &x, int64_t axis) {
+  Shape kept = x.shape;
+  kept[axis] = 1;
+  Term shifted = f.subtract(x, f.reshape(f.reduce(Reduction::Maximum, x, {axis}), kept));
+  Term sum = f.reduce(Reduction::Sum, f.unary(Unary::Exponential, shifted), {axis});
+  return f.subtract(shifted, f.reshape(f.unary(Unary::Log, sum), kept));
+}
+
+/// -weight * x at each label, reduced; `x` are log probabilities with the classes in dimension 1.
+Status setLikelihoodLoss(OnnxNode &node, const Term &x, std::string_view reduction) {
+  const Term &labels = node.input(1);
+  Shape rows = x.shape, classes(x.rank(), 1), apart;
+  int64_t count = x.shape[1];
+  rows.erase(rows.begin() + 1);
+  classes[1] = count;
+  apart = rows;
+  apart.insert(apart.begin() + 1, 1);
+  if (labels.shape != rows || (labels.dtype != DType::I64 && labels.dtype != DType::I32))
+    return Error{fmt::format("labels of {} {} for scores of shape {}: one integer for each row is needed",
+                             toString(labels.dtype), shapeText(labels.shape), shapeText(x.shape))};
+  Formula f(node.b, x.dtype);
+  std::vector<int64_t> counted(count);
+  for (int64_t c = 0; c < count; ++c)
+    counted[c] = c;
+  Term classOf = f.reshape(f.convert(node.b.fromLiteral(indexLiteral(counted)), labels.dtype), classes);
+  Term at = f.reshape(labels, apart), isLabel = f.compare(Order::Equal, at, classOf);
+  if (node.has("ignore_index")) {
+    Term ignored = node.b.integer(labels.dtype, node.integer("ignore_index", 0));
+    isLabel = f.select(f.compare(Order::Equal, at, ignored), f.compare(Order::NotEqual, classOf, classOf), isLabel);
+  }
+  Term weight = f.number(1);
+  if (node.hasInput(2)) {
+    if (node.input(2).shape != Shape{count})
+      return Error{fmt::format("weights of shape {} for {} classes", shapeText(node.input(2).shape), count)};
+    weight = f.reshape(node.input(2), classes);
+  }
+  Term zero = f.number(0);
+  Term each = f.unary(Unary::Negate, f.reduce(Reduction::Sum, f.select(isLabel, f.multiply(x, weight), zero), {1}));
+  if (reduction == "none")
+    return f.set(node, 0, each);
+  std::vector<int64_t> all;
+  for (int64_t d = 0; d < each.rank(); ++d)
+    all.push_back(d);
+  Term sum = f.reduce(Reduction::Sum, each, all);
+  if (reduction == "mean") { // by the weights of the labels that count, of the whole batch however it is cut
+    all.push_back(each.rank());
+    sum = f.divide(sum, f.reduce(Reduction::Sum, f.select(isLabel, f.broadcast(weight, x.shape), zero), all));
+  }
+  return f.set(node, 0, sum);
+}
+
+} // namespace
+
+Status importLogSoftmax(OnnxNode &node) {
+  const Term &x = node.input(0);
+  KERF_CHECK(checkFloat(x));
+  KERF_TRY(axis, normalizeAxis(node.integer("axis", -1), x.rank()));
+  Formula f(node.b, x.dtype);
+  return f.set(node, 0, logSoftmax(f, x, axis));
+}
+
+Status importLikelihoodLoss(OnnxNode &node) {
+  const Term &x = node.input(0);
+  KERF_CHECK(checkFloat(x));
+  std::string reduction = node.text("reduction", "mean");
+  if (x.rank() < 2 || (reduction != "mean" && reduction != "sum" && reduction != "none"))
+    return Error{fmt::format("scores of shape {} with reduction '{}'", shapeText(x.shape), reduction)};
+  return setLikelihoodLoss(node, x, reduction);
+}
+
+Status importCrossEntropyLoss(OnnxNode &node) {
+  const Term &scores = node.input(0), &labels = node.input(1);
+  KERF_CHECK(checkFloat(scores));
+  std::string reduction = node.text("reduction", "mean");
+  if (scores.rank() < 2 || (reduction != "mean" && reduction != "sum" && reduction != "none"))
+    return Error{fmt::format("scores of shape {} with reduction '{}'", shapeText(scores.shape), reduction)};
+  Formula f(node.b, scores.dtype);
+  if (node.wants(1))
+    KERF_CHECK(f.set(node, 1, logSoftmax(f, scores, 1)));
+  if (node.hasInput(2)) // weights of classes
+    return setLikelihoodLoss(node, logSoftmax(f, scores, 1), reduction);
+  KERF_TRY(logits, classesLast(node.b, scores));
   std::optional<int64_t> ignored;
   if (node.has("ignore_index"))
     ignored = node.integer("ignore_index", 0);

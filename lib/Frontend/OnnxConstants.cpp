@@ -85,19 +85,41 @@ Status importRange(OnnxNode &node) {
   return setFolded(node, foldRange(*start.literal, *limit.literal, *delta.literal));
 }
 
+/// The sum over a window that ends (or, in reverse, begins) at each element.
+static Status runningSum(OnnxNode &node, int64_t axis) {
+  const Term &x = node.input(0);
+  TermBuilder &b = node.b;
+  int64_t size = x.shape[axis];
+  bool isReverse = node.integer("reverse", 0) != 0, excludes = node.integer("exclusive", 0) != 0;
+  if (size == 0)
+    return node.set(0, x);
+  Shape window(x.rank(), 1), ones(x.rank(), 1), low(x.rank(), 0), high(x.rank(), 0);
+  window[axis] = size;
+  (isReverse ? high : low)[axis] = size - 1;
+  Term from = x;
+  if (excludes) { // shifted by one
+    Shape before(x.rank(), 0), behind(x.rank(), 0);
+    (isReverse ? behind : before)[axis] = 1;
+    KERF_TRY(padded, b.pad(x, b.integer(x.dtype, 0), before, behind));
+    KERF_TRY(kept, b.slice(padded, axis, isReverse ? 1 : 0, isReverse ? size + 1 : size));
+    from = kept;
+  }
+  mlir::Value operand = b.emit(from);
+  return node.set(0, b.fromValue(ir::ReduceWindowOp::create(b.builder, b.loc, operand.getType(), operand,
+                                                            ir::ReduceKindIR::sum, window, ones, ones, low, high)));
+}
+
 Status importCumSum(OnnxNode &node) {
   const Term &x = node.input(0);
   KERF_TRY(axes, node.constantInput(1));
   if (axes.size() != 1)
     return Error{fmt::format("its axis is {}, one number is needed", shapeText(axes))};
   KERF_TRY(axis, normalizeAxis(axes[0], x.rank()));
+  if (!x.isConstant())
+    return runningSum(node, axis);
   return setFolded(node, foldCumulativeSum(*x.literal, axis,
                                            node.integer("exclusive", 0) ? SumOf::BeforeHere : SumOf::UpToHere,
                                            node.integer("reverse", 0) ? Direction::Backward : Direction::Forward));
-}
-
-Status importGatherNd(OnnxNode &node) {
-  return setFolded(node, foldGatherNd(*node.input(0).literal, *node.input(1).literal, node.integer("batch_dims", 0)));
 }
 
 Status importTrilu(OnnxNode &node) {
@@ -111,8 +133,12 @@ Status importTrilu(OnnxNode &node) {
       return Error{fmt::format("its diagonal is {}, one number is needed", shapeText(k))};
     diagonal = k[0];
   }
-  return setFolded(node,
-                   foldTriangle(*x.literal, diagonal, node.integer("upper", 1) ? Triangle::Upper : Triangle::Lower));
+  Triangle kept = node.integer("upper", 1) ? Triangle::Upper : Triangle::Lower;
+  if (x.isConstant())
+    return setFolded(node, foldTriangle(*x.literal, diagonal, kept));
+  KERF_TRY(ones, broadcastLiteral(scalarLiteral(DType::Bool, int64_t(1)), Shape(x.shape.end() - 2, x.shape.end())));
+  KERF_TRY(mask, foldTriangle(ones, diagonal, kept));
+  return node.set(0, node.b.select(node.b.fromLiteral(mask), x, node.b.integer(x.dtype, 0)));
 }
 
 Status importMod(OnnxNode &node) {
@@ -124,6 +150,22 @@ Status importMod(OnnxNode &node) {
     return node.set(0, node.b.binary(Binary::Subtract, x, whole));
   }
   return node.set(0, node.b.binary(Binary::Remainder, x, node.input(1)));
+}
+
+Status importEyeLike(OnnxNode &node) {
+  const Term &x = node.input(0);
+  if (x.rank() != 2)
+    return Error{fmt::format("its operand has the shape {}, a matrix is needed", shapeText(x.shape))};
+  DType dtype = x.dtype;
+  if (node.has("dtype")) {
+    KERF_TRY(wanted, dtypeFromOnnx(int32_t(node.integer("dtype", 0))));
+    dtype = isFloat(wanted) ? node.b.floatType() : wanted;
+  }
+  int64_t k = node.integer("k", 0);
+  KERF_TRY(ones, broadcastLiteral(scalarLiteral(DType::I64, int64_t(1)), x.shape));
+  KERF_TRY(upper, foldTriangle(ones, k, Triangle::Upper));
+  KERF_TRY(both, foldTriangle(upper, k, Triangle::Lower));
+  return node.set(0, node.b.convert(node.b.fromLiteral(both), dtype));
 }
 
 } // namespace kerf::frontend

@@ -45,6 +45,8 @@ private:
   Status checkOperators();
   Status addInputs();
   Status addParameters();
+  void findUpdatedBuffers();
+  void addUpdatedBuffers();
   Status importNode(int index);
   Result<const Entry *> lookup(const std::string &name);
   Result<Term> buildLoss();
@@ -70,6 +72,8 @@ private:
   LossRequest loss;
   TensorMap weights;
   std::vector<std::string> warnings;
+  std::map<std::string, mlir::BlockArgument> updatedBuffers; // that a node replaces after each step
+  std::vector<std::pair<std::string, Term>> updates;
 };
 
 std::string GraphImport::nodeName(int index) const {
@@ -243,6 +247,37 @@ Status GraphImport::addParameters() {
   return ok();
 }
 
+/// Running statistics of batch normalizations in training mode.
+void GraphImport::findUpdatedBuffers() {
+  constexpr int kFirst = 3, kLast = 4; // the operands that hold them
+  for (int index : needed) {
+    const onnx::NodeProto &node = graph().node(index);
+    bool isTraining = std::any_of(node.attribute().begin(), node.attribute().end(), [](const auto &attribute) {
+      return attribute.name() == "training_mode" && attribute.i() != 0;
+    });
+    if (node.op_type() != "BatchNormalization" || !isTraining)
+      continue;
+    for (int i = kFirst; i <= kLast && i < node.input_size(); ++i)
+      if (const Initializer *initializer = file.find(node.input(i));
+          initializer && isFloat(initializer->tensor.dtype)) {
+        roles[initializer - file.initializers.data()] = InitializerRole::Buffer;
+        updatedBuffers.emplace(node.input(i), mlir::BlockArgument());
+      }
+  }
+}
+
+void GraphImport::addUpdatedBuffers() {
+  for (auto &[name, argument] : updatedBuffers) {
+    const Initializer &initializer = *file.find(name);
+    argument = block->addArgument(b.type(options.floatType, initializer.tensor.shape),
+                                  mlir::NameLoc::get(b.builder.getStringAttr(name)));
+    arguments.push_back({name, "buffer"});
+    values[name] = Entry{{b.fromValue(argument)}};
+    if (initializer.hasData())
+      weights[name] = initializer.tensor;
+  }
+}
+
 Result<const Entry *> GraphImport::lookup(const std::string &name) {
   if (auto it = values.find(name); it != values.end())
     return &it->second;
@@ -309,6 +344,13 @@ Status GraphImport::importNode(int index) {
   b.setLocation(locationOf(proto, index));
   OnnxNode node(proto, file.opset, b, std::move(inputs));
   KERF_CHECK(op.import(node));
+  for (const auto &[name, term] : node.updates()) {
+    if (!updatedBuffers.count(name))
+      return Error{fmt::format("it updates '{}', which is no buffer of the model", name)};
+    if (std::any_of(updates.begin(), updates.end(), [&](const auto &update) { return update.first == name; }))
+      return Error{fmt::format("it updates '{}', which another node updates too", name)};
+    updates.emplace_back(name, term);
+  }
   for (int i = 0; i < proto.output_size(); ++i) {
     if (proto.output(i).empty())
       continue;
@@ -363,9 +405,11 @@ Result<ImportedModel> GraphImport::run() {
   KERF_CHECK(findProducers());
   KERF_CHECK(chooseLoss());
   KERF_CHECK(findNeeded());
+  findUpdatedBuffers();
   KERF_CHECK(checkOperators());
   KERF_CHECK(addInputs());
   KERF_CHECK(addParameters());
+  addUpdatedBuffers();
   for (int index : needed)
     if (Status status = importNode(index); !status)
       return Error{
@@ -376,8 +420,10 @@ Result<ImportedModel> GraphImport::run() {
 }
 
 Result<ImportedModel> GraphImport::finish(const Term &lossTerm) {
-  mlir::Value value = b.emit(lossTerm);
-  mlir::func::ReturnOp::create(b.builder, unknown, value);
+  llvm::SmallVector<mlir::Value> results = {b.emit(lossTerm)}; // the loss, then the updated buffers
+  for (const auto &[name, term] : updates)
+    results.push_back(b.emit(term));
+  mlir::func::ReturnOp::create(b.builder, unknown, results);
   // What only shapes were asked of, and what a fold made superfluous.
   for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
     if (!op.hasTrait<mlir::OpTrait::IsTerminator>() && op.use_empty())
@@ -409,7 +455,9 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm) {
   llvm::BitVector dead(block->getNumArguments());
   for (auto &[argument, description] : described) {
     bool constant = description.kind == "constant" || description.kind == "buffer";
-    if (constant && argument.use_empty()) {
+    auto update = std::find_if(updates.begin(), updates.end(),
+                               [&, &named = description](const auto &one) { return one.first == named.name; });
+    if (constant && argument.use_empty() && update == updates.end()) {
       dead.set(argument.getArgNumber());
       weights.erase(description.name);
       continue;
@@ -419,12 +467,17 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm) {
         builder.getNamedAttr(ir::KerfDialect::kNameAttr, builder.getStringAttr(description.name))};
     if (description.trainable)
       named.push_back(builder.getNamedAttr(ir::KerfDialect::kTrainableAttr, builder.getUnitAttr()));
+    if (constant && update != updates.end())
+      named.push_back(builder.getNamedAttr(ir::KerfDialect::kUpdatedByAttr,
+                                           builder.getI64IntegerAttr(update - updates.begin() + 1)));
     attributes.push_back(builder.getDictionaryAttr(named));
   }
   block->eraseArguments(dead);
 
-  function.setFunctionType(builder.getFunctionType(block->getArgumentTypes(), value.getType()));
+  function.setFunctionType(builder.getFunctionType(block->getArgumentTypes(), mlir::ValueRange(results).getTypes()));
   function.setAllArgAttrs(attributes);
+  for (size_t i = 0; i < updates.size(); ++i)
+    function.setResultAttr(unsigned(i + 1), ir::KerfDialect::kNameAttr, builder.getStringAttr(updates[i].first));
   std::string lossName = loss.labels.empty() ? loss.value : "loss";
   function.setResultAttr(0, ir::KerfDialect::kNameAttr, builder.getStringAttr(lossName));
   ImportedModel model;

@@ -42,6 +42,10 @@ public:
   Status set(int i, Result<Term> term);
   Status setSequence(int i, std::vector<Term> terms);
   const std::vector<std::optional<Entry>> &results() const { return outputs; }
+  /// Operand `i`, a buffer of the model, holds `term` after the step.
+  void update(int i, Term term) { updated.emplace_back(proto.input(i), std::move(term)); }
+  /// Name of the buffer, its new value.
+  const std::vector<std::pair<std::string, Term>> &updates() const { return updated; }
 
   int64_t opset() const { return opsetVersion; }
   const std::string &opType() const { return proto.op_type(); }
@@ -53,6 +57,7 @@ private:
   int64_t opsetVersion;
   std::vector<const Entry *> inputs;
   std::vector<std::optional<Entry>> outputs;
+  std::vector<std::pair<std::string, Term>> updated;
 };
 
 enum class Operands {
@@ -76,6 +81,7 @@ const OnnxOperator *findOperator(std::string_view name);
 Status importMatMul(OnnxNode &node); // OnnxProducts.cpp
 Status importGemm(OnnxNode &node);
 Status importReduce(OnnxNode &node);
+Status importEinsum(OnnxNode &node);
 
 Status importReshape(OnnxNode &node); // OnnxShapes.cpp
 Status importFlatten(OnnxNode &node);
@@ -98,9 +104,49 @@ Status importShape(OnnxNode &node);
 Status importSize(OnnxNode &node);
 Status importRange(OnnxNode &node);
 Status importCumSum(OnnxNode &node);
-Status importGatherNd(OnnxNode &node);
 Status importTrilu(OnnxNode &node);
+Status importEyeLike(OnnxNode &node);
 Status importMod(OnnxNode &node);
+
+Status importTopK(OnnxNode &node); // OnnxLookups.cpp
+Status importArgExtreme(OnnxNode &node);
+Status importGatherNd(OnnxNode &node);
+Status importGatherElements(OnnxNode &node);
+Status importOneHot(OnnxNode &node);
+Status importHardmax(OnnxNode &node);
+
+Status importResize(OnnxNode &node); // OnnxResize.cpp
+Status importDepthToSpace(OnnxNode &node);
+
+Status importConv(OnnxNode &node); // OnnxWindows.cpp
+Status importConvTranspose(OnnxNode &node);
+Status importMaxPool(OnnxNode &node);
+Status importAveragePool(OnnxNode &node);
+Status importGlobalPool(OnnxNode &node);
+
+Status importBatchNormalization(OnnxNode &node); // OnnxNorms.cpp
+Status importInstanceNormalization(OnnxNode &node);
+Status importGroupNormalization(OnnxNode &node);
+Status importMeanVarianceNormalization(OnnxNode &node);
+Status importLpNormalization(OnnxNode &node);
+Status importLrn(OnnxNode &node);
+
+Status importLeakyRelu(OnnxNode &node); // OnnxActivations.cpp
+Status importPRelu(OnnxNode &node);
+Status importHardSigmoid(OnnxNode &node);
+Status importHardSwish(OnnxNode &node);
+Status importSwish(OnnxNode &node);
+Status importElu(OnnxNode &node);
+Status importCelu(OnnxNode &node);
+Status importSelu(OnnxNode &node);
+Status importSoftplus(OnnxNode &node);
+Status importMish(OnnxNode &node);
+Status importSoftsign(OnnxNode &node);
+Status importThresholdedRelu(OnnxNode &node);
+Status importShrink(OnnxNode &node);
+Status importHyperbolic(OnnxNode &node);
+Status importTan(OnnxNode &node);
+Status importIsInf(OnnxNode &node);
 
 Status importSoftmax(OnnxNode &node); // OnnxComposites.cpp
 Status importGelu(OnnxNode &node);
@@ -108,6 +154,8 @@ Status importLayerNormalization(OnnxNode &node);
 Status importRmsNormalization(OnnxNode &node);
 Status importAttention(OnnxNode &node);
 Status importCrossEntropyLoss(OnnxNode &node);
+Status importLogSoftmax(OnnxNode &node);
+Status importLikelihoodLoss(OnnxNode &node);
 /// The mean (or sum, or each) of the cross entropy over the last dimension of `logits`; labels equal to `ignored` do
 /// not count.
 Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels, std::optional<int64_t> ignored,

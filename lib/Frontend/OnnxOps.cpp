@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of ONNX operators that Kerf reads, and the handlers of those that are one formula.
-#include "OnnxNode.h"
+#include "Formula.h"
 
 #include <algorithm>
 #include <array>
@@ -24,6 +24,20 @@ template <Binary op> Status variadic(OnnxNode &node) {
     result = next;
   }
   return node.set(0, result);
+}
+
+Status mean(OnnxNode &node) {
+  Formula f(node.b, node.input(0).dtype);
+  Term sum = node.input(0);
+  for (int i = 1; i < node.inputCount(); ++i)
+    sum = f.add(sum, node.input(i));
+  return f.set(node, 0, f.divide(sum, f.number(double(node.inputCount()))));
+}
+
+Status exclusiveOr(OnnxNode &node) {
+  if (node.input(0).dtype != DType::Bool)
+    return Error{fmt::format("an operand of {}, bool is needed", toString(node.input(0).dtype))};
+  return node.set(0, node.b.compare(Order::NotEqual, node.input(0), node.input(1)));
 }
 
 template <Order order> Status compare(OnnxNode &node) {
@@ -96,74 +110,127 @@ constexpr std::array kOperators = {
     OnnxOperator{"Abs", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Abs>},
     OnnxOperator{"Add", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Add>},
     OnnxOperator{"And", 7, kNewest, 2, 2, Operands::Any, binary<Binary::And>},
+    OnnxOperator{"ArgMax", 11, kNewest, 1, 1, Operands::Any, importArgExtreme},
+    OnnxOperator{"ArgMin", 11, kNewest, 1, 1, Operands::Any, importArgExtreme},
     OnnxOperator{"Attention", 23, kNewest, 3, 6, Operands::Any, importAttention},
+    OnnxOperator{"AveragePool", 7, kNewest, 1, 1, Operands::Any, importAveragePool},
+    OnnxOperator{"BatchNormalization", 9, kNewest, 5, 5, Operands::Any, importBatchNormalization},
     OnnxOperator{"Cast", 6, kNewest, 1, 1, Operands::Any, cast},
     OnnxOperator{"CastLike", 15, kNewest, 2, 2, Operands::Any, castLike},
+    OnnxOperator{"Ceil", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Ceil>},
+    OnnxOperator{"Celu", 12, kNewest, 1, 1, Operands::Any, importCelu},
     OnnxOperator{"Clip", 11, kNewest, 1, 3, Operands::Any, clip},
     OnnxOperator{"Concat", 4, kNewest, 1, 1 << 20, Operands::Any, importConcat},
     OnnxOperator{"Constant", 1, kNewest, 0, 0, Operands::Any, importConstant},
     OnnxOperator{"ConstantOfShape", 9, kNewest, 1, 1, Operands::Constant, importConstantOfShape},
+    OnnxOperator{"Conv", 1, kNewest, 2, 3, Operands::Any, importConv},
+    OnnxOperator{"ConvTranspose", 1, kNewest, 2, 3, Operands::Any, importConvTranspose},
     OnnxOperator{"Cos", 7, kNewest, 1, 1, Operands::Any, unary<Unary::Cosine>},
-    OnnxOperator{"CumSum", 11, kNewest, 2, 2, Operands::Constant, importCumSum},
+    OnnxOperator{"Cosh", 9, kNewest, 1, 1, Operands::Any, importHyperbolic},
+    OnnxOperator{"CumSum", 11, kNewest, 2, 2, Operands::Any, importCumSum},
+    OnnxOperator{"DepthToSpace", 1, kNewest, 1, 1, Operands::Any, importDepthToSpace},
     OnnxOperator{"Div", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Divide>},
     OnnxOperator{"Dropout", 7, kNewest, 1, 3, Operands::Any, dropout},
+    OnnxOperator{"Einsum", 12, kNewest, 1, 1 << 20, Operands::Any, importEinsum},
+    OnnxOperator{"Elu", 6, kNewest, 1, 1, Operands::Any, importElu},
     OnnxOperator{"Equal", 7, kNewest, 2, 2, Operands::Any, compare<Order::Equal>},
     OnnxOperator{"Erf", 9, kNewest, 1, 1, Operands::Any, unary<Unary::Erf>},
     OnnxOperator{"Exp", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Exponential>},
     OnnxOperator{"Expand", 8, kNewest, 2, 2, Operands::Any, importExpand},
+    OnnxOperator{"EyeLike", 9, kNewest, 1, 1, Operands::Any, importEyeLike},
     OnnxOperator{"Flatten", 1, kNewest, 1, 1, Operands::Any, importFlatten},
+    OnnxOperator{"Floor", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Floor>},
     OnnxOperator{"Gather", 1, kNewest, 2, 2, Operands::Any, importGather},
-    OnnxOperator{"GatherND", 11, kNewest, 2, 2, Operands::Constant, importGatherNd},
+    OnnxOperator{"GatherElements", 11, kNewest, 2, 2, Operands::Any, importGatherElements},
+    OnnxOperator{"GatherND", 11, kNewest, 2, 2, Operands::Any, importGatherNd},
     OnnxOperator{"Gelu", 20, kNewest, 1, 1, Operands::Any, importGelu},
     OnnxOperator{"Gemm", 7, kNewest, 2, 3, Operands::Any, importGemm},
+    OnnxOperator{"GlobalAveragePool", 1, kNewest, 1, 1, Operands::Any, importGlobalPool},
+    OnnxOperator{"GlobalMaxPool", 1, kNewest, 1, 1, Operands::Any, importGlobalPool},
     OnnxOperator{"Greater", 7, kNewest, 2, 2, Operands::Any, compare<Order::Greater>},
     OnnxOperator{"GreaterOrEqual", 12, kNewest, 2, 2, Operands::Any, compare<Order::GreaterOrEqual>},
+    OnnxOperator{"GroupNormalization", 18, kNewest, 3, 3, Operands::Any, importGroupNormalization},
+    OnnxOperator{"HardSigmoid", 6, kNewest, 1, 1, Operands::Any, importHardSigmoid},
+    OnnxOperator{"HardSwish", 14, kNewest, 1, 1, Operands::Any, importHardSwish},
+    OnnxOperator{"Hardmax", 13, kNewest, 1, 1, Operands::Any, importHardmax},
     OnnxOperator{"Identity", 1, kNewest, 1, 1, Operands::Any, identity},
+    OnnxOperator{"InstanceNormalization", 6, kNewest, 3, 3, Operands::Any, importInstanceNormalization},
+    OnnxOperator{"IsInf", 10, kNewest, 1, 1, Operands::Any, importIsInf},
     OnnxOperator{"IsNaN", 9, kNewest, 1, 1, Operands::Any, isNan},
+    OnnxOperator{"LRN", 1, kNewest, 1, 1, Operands::Any, importLrn},
     OnnxOperator{"LayerNormalization", 17, kNewest, 2, 3, Operands::Any, importLayerNormalization},
+    OnnxOperator{"LeakyRelu", 6, kNewest, 1, 1, Operands::Any, importLeakyRelu},
     OnnxOperator{"Less", 7, kNewest, 2, 2, Operands::Any, compare<Order::Less>},
     OnnxOperator{"LessOrEqual", 12, kNewest, 2, 2, Operands::Any, compare<Order::LessOrEqual>},
     OnnxOperator{"Log", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Log>},
+    OnnxOperator{"LogSoftmax", 13, kNewest, 1, 1, Operands::Any, importLogSoftmax},
+    OnnxOperator{"LpNormalization", 1, kNewest, 1, 1, Operands::Any, importLpNormalization},
     OnnxOperator{"MatMul", 1, kNewest, 2, 2, Operands::Any, importMatMul},
     OnnxOperator{"Max", 8, kNewest, 1, 1 << 20, Operands::Any, variadic<Binary::Maximum>},
+    OnnxOperator{"MaxPool", 1, kNewest, 1, 1, Operands::Any, importMaxPool},
+    OnnxOperator{"Mean", 8, kNewest, 1, 1 << 20, Operands::Any, mean},
+    OnnxOperator{"MeanVarianceNormalization", 9, kNewest, 1, 1, Operands::Any, importMeanVarianceNormalization},
     OnnxOperator{"Min", 8, kNewest, 1, 1 << 20, Operands::Any, variadic<Binary::Minimum>},
+    OnnxOperator{"Mish", 18, kNewest, 1, 1, Operands::Any, importMish},
     OnnxOperator{"Mod", 10, kNewest, 2, 2, Operands::Constant, importMod},
     OnnxOperator{"Mul", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Multiply>},
     OnnxOperator{"Neg", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Negate>},
+    OnnxOperator{"NegativeLogLikelihoodLoss", 12, kNewest, 2, 3, Operands::Any, importLikelihoodLoss},
     OnnxOperator{"Not", 1, kNewest, 1, 1, Operands::Any, unary<Unary::Not>},
+    OnnxOperator{"OneHot", 9, kNewest, 3, 3, Operands::Any, importOneHot},
     OnnxOperator{"Or", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Or>},
+    OnnxOperator{"PRelu", 7, kNewest, 2, 2, Operands::Any, importPRelu},
     OnnxOperator{"Pad", 11, kNewest, 2, 4, Operands::Any, importPad},
     OnnxOperator{"Pow", 7, kNewest, 2, 2, Operands::Any, power},
     OnnxOperator{"RMSNormalization", 23, kNewest, 2, 2, Operands::Any, importRmsNormalization},
     OnnxOperator{"Range", 11, kNewest, 3, 3, Operands::Constant, importRange},
     OnnxOperator{"Reciprocal", 6, kNewest, 1, 1, Operands::Any, reciprocal},
+    OnnxOperator{"ReduceL1", 1, kNewest, 1, 2, Operands::Any, importReduce},
+    OnnxOperator{"ReduceL2", 1, kNewest, 1, 2, Operands::Any, importReduce},
+    OnnxOperator{"ReduceLogSum", 1, kNewest, 1, 2, Operands::Any, importReduce},
+    OnnxOperator{"ReduceLogSumExp", 1, kNewest, 1, 2, Operands::Any, importReduce},
     OnnxOperator{"ReduceMax", 1, kNewest, 1, 2, Operands::Any, importReduce},
     OnnxOperator{"ReduceMean", 1, kNewest, 1, 2, Operands::Any, importReduce},
     OnnxOperator{"ReduceMin", 1, kNewest, 1, 2, Operands::Any, importReduce},
     OnnxOperator{"ReduceSum", 1, kNewest, 1, 2, Operands::Any, importReduce},
+    OnnxOperator{"ReduceSumSquare", 1, kNewest, 1, 2, Operands::Any, importReduce},
     OnnxOperator{"Relu", 6, kNewest, 1, 1, Operands::Any, relu},
     OnnxOperator{"Reshape", 5, kNewest, 2, 2, Operands::Any, importReshape},
+    OnnxOperator{"Resize", 10, kNewest, 1, 4, Operands::Any, importResize},
+    OnnxOperator{"Round", 11, kNewest, 1, 1, Operands::Any, unary<Unary::Round>},
+    OnnxOperator{"Selu", 6, kNewest, 1, 1, Operands::Any, importSelu},
     OnnxOperator{"SequenceAt", 11, kNewest, 2, 2, Operands::Any, importSequenceAt},
     OnnxOperator{"Shape", 1, kNewest, 1, 1, Operands::Any, importShape},
+    OnnxOperator{"Shrink", 9, kNewest, 1, 1, Operands::Any, importShrink},
     OnnxOperator{"Sigmoid", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Logistic>},
     OnnxOperator{"Sign", 9, kNewest, 1, 1, Operands::Any, unary<Unary::Sign>},
     OnnxOperator{"Sin", 7, kNewest, 1, 1, Operands::Any, unary<Unary::Sine>},
+    OnnxOperator{"Sinh", 9, kNewest, 1, 1, Operands::Any, importHyperbolic},
     OnnxOperator{"Size", 1, kNewest, 1, 1, Operands::Any, importSize},
     OnnxOperator{"Slice", 10, kNewest, 3, 5, Operands::Any, importSlice},
     OnnxOperator{"Softmax", 13, kNewest, 1, 1, Operands::Any, importSoftmax},
     OnnxOperator{"SoftmaxCrossEntropyLoss", 12, kNewest, 2, 3, Operands::Any, importCrossEntropyLoss},
+    OnnxOperator{"Softplus", 1, kNewest, 1, 1, Operands::Any, importSoftplus},
+    OnnxOperator{"Softsign", 1, kNewest, 1, 1, Operands::Any, importSoftsign},
+    OnnxOperator{"SpaceToDepth", 1, kNewest, 1, 1, Operands::Any, importDepthToSpace},
     OnnxOperator{"Split", 2, kNewest, 1, 2, Operands::Any, importSplit},
     OnnxOperator{"SplitToSequence", 11, kNewest, 1, 2, Operands::Any, importSplitToSequence},
     OnnxOperator{"Sqrt", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Sqrt>},
     OnnxOperator{"Squeeze", 1, kNewest, 1, 2, Operands::Any, importSqueeze},
     OnnxOperator{"Sub", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Subtract>},
     OnnxOperator{"Sum", 8, kNewest, 1, 1 << 20, Operands::Any, variadic<Binary::Add>},
+    OnnxOperator{"Swish", 24, kNewest, 1, 1, Operands::Any, importSwish},
+    OnnxOperator{"Tan", 7, kNewest, 1, 1, Operands::Any, importTan},
     OnnxOperator{"Tanh", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Tanh>},
+    OnnxOperator{"ThresholdedRelu", 10, kNewest, 1, 1, Operands::Any, importThresholdedRelu},
     OnnxOperator{"Tile", 6, kNewest, 2, 2, Operands::Any, importTile},
+    OnnxOperator{"TopK", 10, kNewest, 2, 2, Operands::Any, importTopK},
     OnnxOperator{"Transpose", 1, kNewest, 1, 1, Operands::Any, importTranspose},
-    OnnxOperator{"Trilu", 14, kNewest, 1, 2, Operands::Constant, importTrilu},
+    OnnxOperator{"Trilu", 14, kNewest, 1, 2, Operands::Any, importTrilu},
     OnnxOperator{"Unsqueeze", 1, kNewest, 1, 2, Operands::Any, importUnsqueeze},
+    OnnxOperator{"Upsample", 9, kNewest, 2, 2, Operands::Any, importResize},
     OnnxOperator{"Where", 9, kNewest, 3, 3, Operands::Any, where},
+    OnnxOperator{"Xor", 7, kNewest, 2, 2, Operands::Any, exclusiveOr},
 };
 
 } // namespace

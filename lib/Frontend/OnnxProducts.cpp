@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that sum over dimensions.
-#include "OnnxNode.h"
+#include "Formula.h"
 
 #include <algorithm>
+#include <cctype>
 #include <fmt/format.h>
+#include <limits>
+#include <map>
 #include <numeric>
 
 namespace kerf::frontend {
@@ -80,34 +83,211 @@ Status importGemm(OnnxNode &node) {
 
 Status importReduce(OnnxNode &node) {
   const Term &x = node.input(0);
+  const std::string &op = node.opType();
+  Formula f(node.b, x.dtype);
+  bool squares = op == "ReduceL2" || op == "ReduceSumSquare";
   KERF_TRY(given, node.integersFrom(1, "axes"));
   std::vector<int64_t> dims = given ? *given : std::vector<int64_t>();
-  if (dims.empty()) {
-    if (node.integer("noop_with_empty_axes", 0))
-      return node.set(0, x);
+  if (dims.empty() && !node.integer("noop_with_empty_axes", 0))
     dims = upTo(x.rank());
-  }
-  int64_t count = 1;
+  double count = 1;
+  Shape kept = x.shape;
   for (int64_t &dim : dims) {
     KERF_TRY(inside, normalizeAxis(dim, x.rank()));
     dim = inside;
-    count *= x.shape[dim];
+    count *= double(x.shape[dim]);
+    kept[dim] = 1;
   }
   std::sort(dims.begin(), dims.end());
   if (std::adjacent_find(dims.begin(), dims.end()) != dims.end())
     return Error{fmt::format("an axis is named twice in {}", shapeText(dims))};
-  const std::string &op = node.opType();
-  Reduction kind = op == "ReduceMax" ? Reduction::Maximum : op == "ReduceMin" ? Reduction::Minimum : Reduction::Sum;
-  KERF_TRY(reduced, node.b.reduce(kind, x, dims));
-  Shape kept = x.shape;
-  for (int64_t dim : dims)
-    kept[dim] = 1;
-  Term result = reduced;
-  if (op == "ReduceMean") {
-    KERF_TRY(mean, node.b.binary(Binary::Divide, reduced, node.b.integer(x.dtype, count)));
-    result = mean;
+  // What is summed, and what is made of the sum.
+  Term each = squares ? f.multiply(x, x) : op == "ReduceL1" ? f.unary(Unary::Abs, x) : x;
+  Term largest; // taken out of the exponentials, so that none overflows
+  if (op == "ReduceLogSumExp") {
+    KERF_CHECK(checkFloat(x));
+    Term most = f.reshape(f.reduce(Reduction::Maximum, x, dims), kept);
+    // Where all are -inf (or one is inf) nothing is taken out.
+    Term size = f.unary(Unary::Abs, most);
+    largest =
+        f.select(f.compare(Order::Less, size, f.number(std::numeric_limits<double>::infinity())), most, f.number(0));
+    each = f.unary(Unary::Exponential, f.subtract(x, largest));
   }
-  return node.set(0, node.integer("keepdims", 1) ? node.b.reshape(result, kept) : Result<Term>(result));
+  Reduction kind = op == "ReduceMax" ? Reduction::Maximum : op == "ReduceMin" ? Reduction::Minimum : Reduction::Sum;
+  Term result = f.reduce(kind, each, dims);
+  if (op == "ReduceMean")
+    result = f.divide(result, isFloat(x.dtype) ? f.number(count) : node.b.integer(x.dtype, int64_t(count)));
+  if (op == "ReduceL2")
+    result = f.unary(Unary::Sqrt, result);
+  if (op == "ReduceLogSum")
+    result = f.unary(Unary::Log, result);
+  if (op == "ReduceLogSumExp")
+    result = f.add(f.unary(Unary::Log, result), f.reshape(largest, result.shape));
+  return f.set(node, 0, node.integer("keepdims", 1) ? f.reshape(result, kept) : result);
+}
+
+namespace {
+
+/// The letters of one operand of an equation, "..." spelled out as digits: dimensions that broadcast.
+Result<std::string> lettersOf(std::string_view text, int64_t rank, int64_t ellipsis) {
+  std::string letters;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '.') {
+      for (int64_t d = 0; d < ellipsis; ++d)
+        letters += char('0' + d);
+      i += 2;
+    } else {
+      letters += text[i];
+    }
+  }
+  if (rank >= 0 && int64_t(letters.size()) != rank)
+    return Error{fmt::format("'{}' names {} dimensions of an operand of rank {}", text, letters.size(), rank)};
+  return letters;
+}
+
+/// The operand with each letter once: a letter that is named twice is the diagonal.
+Result<Term> diagonals(TermBuilder &b, Term x, std::string &letters) {
+  for (size_t d = 0; d < letters.size(); ++d)
+    for (size_t e = d + 1; e < letters.size(); ++e) {
+      if (letters[e] != letters[d])
+        continue;
+      int64_t size = x.shape[d];
+      if (x.shape[e] != size)
+        return Error{fmt::format("'{}' is of size {} and of size {}", letters[d], size, x.shape[e])};
+      // Zeros off the diagonal, then the sum along one of the two.
+      Formula f(b, x.dtype);
+      Shape rows(x.rank(), 1), columns(x.rank(), 1);
+      rows[d] = columns[e] = size;
+      std::vector<int64_t> counted = upTo(size);
+      Term at = b.fromLiteral(indexLiteral(counted));
+      Term isDiagonal = f.compare(Order::Equal, f.reshape(at, rows), f.reshape(at, columns));
+      x = f.reduce(Reduction::Sum, f.select(isDiagonal, x, f.number(0)), {int64_t(e)});
+      if (f.fault)
+        return *f.fault;
+      letters.erase(e--, 1);
+    }
+  return x;
+}
+
+struct Lettered {
+  Term term;
+  std::string letters;
+};
+
+/// Sums over the letters that neither the result nor another operand has.
+Result<Lettered> withoutOwn(TermBuilder &b, Lettered x, const std::string &others) {
+  std::vector<int64_t> dims;
+  std::string kept;
+  for (size_t d = 0; d < x.letters.size(); ++d)
+    if (others.find(x.letters[d]) == std::string::npos)
+      dims.push_back(int64_t(d));
+    else
+      kept += x.letters[d];
+  KERF_TRY(term, b.reduce(Reduction::Sum, x.term, dims));
+  return Lettered{term, kept};
+}
+
+/// The product of two operands that keeps the letters of `kept`.
+Result<Lettered> product(TermBuilder &b, const Lettered &x, const Lettered &y, const std::string &kept) {
+  TermBuilder::Dims left, right;
+  std::string letters, leftFree, rightFree;
+  Lettered wide[] = {x, y};
+  // A dimension of size 1 broadcasts.
+  for (size_t i : {0, 1})
+    for (size_t d = 0; d < wide[i].letters.size(); ++d) {
+      const Lettered &other = wide[1 - i];
+      size_t at = other.letters.find(wide[i].letters[d]);
+      if (at == std::string::npos || wide[i].term.shape[d] != 1 || other.term.shape[at] == 1)
+        continue;
+      Shape shape = wide[i].term.shape;
+      shape[d] = other.term.shape[at];
+      KERF_TRY(copied, b.broadcast(wide[i].term, shape));
+      wide[i].term = copied;
+    }
+  for (size_t d = 0; d < x.letters.size(); ++d) {
+    char letter = x.letters[d];
+    size_t at = y.letters.find(letter);
+    bool isKept = kept.find(letter) != std::string::npos;
+    if (at == std::string::npos) {
+      leftFree += letter;
+      continue;
+    }
+    (isKept ? left.batching : left.contracting).push_back(int64_t(d));
+    (isKept ? right.batching : right.contracting).push_back(int64_t(at));
+    if (isKept)
+      letters += letter;
+  }
+  for (char letter : y.letters)
+    if (x.letters.find(letter) == std::string::npos)
+      rightFree += letter;
+  KERF_TRY(term, b.dot(wide[0].term, left, wide[1].term, right));
+  return Lettered{term, letters + leftFree + rightFree};
+}
+
+} // namespace
+
+Status importEinsum(OnnxNode &node) {
+  std::string equation;
+  for (char c : node.text("equation", ""))
+    if (c != ' ')
+      equation += c;
+  size_t arrow = equation.find("->");
+  std::string inputs = equation.substr(0, arrow);
+  std::vector<std::string> parts(1);
+  for (char c : inputs)
+    if (c == ',')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  if (int(parts.size()) != node.inputCount())
+    return Error{fmt::format("equation '{}' has {} operands, the node {}", equation, parts.size(), node.inputCount())};
+  int64_t ellipsis = 0;
+  std::map<char, int> uses;
+  std::vector<Lettered> operands;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    size_t dots = parts[i].find("...");
+    for (size_t c = 0; c < parts[i].size(); ++c)
+      if (!std::isalpha(static_cast<unsigned char>(parts[i][c])) && (c < dots || c >= dots + 3))
+        return Error{fmt::format("equation '{}' has the sign '{}'", equation, parts[i][c])};
+    int64_t own = dots == std::string::npos ? 0 : node.input(int(i)).rank() - (int64_t(parts[i].size()) - 3);
+    if (own < 0 || (i > 0 && dots != std::string::npos && ellipsis != 0 && own != ellipsis))
+      return Error{fmt::format("'...' of equation '{}' stands for {} dimensions of operand {}", equation, own, i)};
+    ellipsis = std::max(ellipsis, own);
+    KERF_TRY(letters, lettersOf(parts[i], node.input(int(i)).rank(), own));
+    KERF_TRY(term, diagonals(node.b, node.input(int(i)), letters));
+    for (char letter : letters)
+      ++uses[letter];
+    operands.push_back({term, letters});
+  }
+  std::string wanted;
+  if (arrow != std::string::npos) {
+    KERF_TRY(letters, lettersOf(std::string_view(equation).substr(arrow + 2), -1, ellipsis));
+    wanted = letters;
+  } else { // NumPy's rule: the broadcast dimensions, then the letters that stand once, sorted
+    for (auto [letter, count] : uses)
+      if (count == 1 || std::isdigit(static_cast<unsigned char>(letter)))
+        wanted += letter;
+  }
+  for (char letter : wanted)
+    if (!uses.count(letter) || std::count(wanted.begin(), wanted.end(), letter) > 1)
+      return Error{fmt::format("equation '{}': the result's '{}' is of no operand, or named twice", equation, letter)};
+  Lettered result = operands[0];
+  for (size_t i = 0; i < operands.size(); ++i) {
+    std::string others = wanted;
+    for (size_t j = i + 1; j < operands.size(); ++j)
+      others += operands[j].letters;
+    if (i > 0) {
+      KERF_TRY(own, withoutOwn(node.b, operands[i], others + result.letters));
+      KERF_TRY(both, product(node.b, result, own, others));
+      result = both;
+    }
+    KERF_TRY(summed, withoutOwn(node.b, result, others));
+    result = summed;
+  }
+  std::vector<int64_t> order;
+  for (char letter : wanted)
+    order.push_back(int64_t(result.letters.find(letter)));
+  return node.set(0, node.b.transpose(result.term, order));
 }
 
 } // namespace kerf::frontend

@@ -137,6 +137,17 @@ Status importConcat(OnnxNode &node) {
   return node.set(0, node.b.concatenate(inputs, axis));
 }
 
+/// The elements at constant places of one dimension: a box of it where they count up, else looked up.
+static Result<Term> takeAlong(OnnxNode &node, const Term &x, const std::vector<int64_t> &at, int64_t dim) {
+  bool countsUp = true;
+  for (size_t i = 1; i < at.size(); ++i)
+    countsUp &= at[i] == at[i - 1] + 1;
+  if (countsUp)
+    return node.b.slice(x, dim, at.empty() ? 0 : at.front(), at.empty() ? 0 : at.back() + 1);
+  Term indices = node.b.fromLiteral(indexLiteral(at));
+  return node.b.gather(x, indices, dim);
+}
+
 Status importSlice(OnnxNode &node) {
   const Term &x = node.input(0);
   KERF_TRY(starts, node.constantInput(1));
@@ -175,10 +186,19 @@ Status importSlice(OnnxNode &node) {
   }
   if (!backward)
     return node.set(0, node.b.slice(x, start, limit, strides));
-  if (!x.isConstant())
-    return Error{"a negative step on a computed value is not supported, only on constants"};
-  KERF_TRY(reversed, foldSlice(*x.literal, start, count, strides));
-  return node.set(0, node.b.fromLiteral(reversed));
+  if (x.isConstant()) {
+    KERF_TRY(reversed, foldSlice(*x.literal, start, count, strides));
+    return node.set(0, node.b.fromLiteral(reversed));
+  }
+  Term result = x; // looked up, dimension by dimension
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    std::vector<int64_t> at;
+    for (int64_t i = 0; i < count[d]; ++i)
+      at.push_back(start[d] + i * strides[d]);
+    KERF_TRY(taken, takeAlong(node, result, at, d));
+    result = taken;
+  }
+  return node.set(0, result);
 }
 
 /// The pieces of `x` along `axis` with these sizes.
@@ -261,10 +281,27 @@ Status importSequenceAt(OnnxNode &node) {
   return node.set(0, sequence.terms[index]);
 }
 
+/// Places -before to behind - 1 of one dimension, those outside taken from inside: the edge, its mirror image, or from
+/// the other end.
+static Result<Term> extend(OnnxNode &node, const Term &x, int64_t dim, int64_t before, int64_t behind,
+                           const std::string &mode) {
+  int64_t size = x.shape[dim];
+  if (size == 0 && behind + before > 0)
+    return Error{fmt::format("dimension {} has no element to extend", dim)};
+  std::vector<int64_t> at;
+  for (int64_t i = -before; i < behind; ++i) {
+    int64_t period = mode == "wrap" ? size : std::max<int64_t>(2 * (size - 1), 1),
+            place = (i % period + period) % period;
+    at.push_back(mode == "edge" ? std::clamp<int64_t>(i, 0, size - 1) : place < size ? place : period - place);
+  }
+  return takeAlong(node, x, at, dim);
+}
+
 Status importPad(OnnxNode &node) {
   Term x = node.input(0);
-  if (std::string mode = node.text("mode", "constant"); mode != "constant")
-    return Error{fmt::format("mode '{}' is not supported, only 'constant'", mode)};
+  std::string mode = node.text("mode", "constant");
+  if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap")
+    return Error{fmt::format("mode '{}' is not supported", mode)};
   KERF_TRY(pads, node.constantInput(1));
   std::vector<int64_t> axes(x.rank());
   std::iota(axes.begin(), axes.end(), 0);
@@ -287,6 +324,13 @@ Status importPad(OnnxNode &node) {
     high[d] = std::max<int64_t>(after, 0);
     start[d] = std::max<int64_t>(-before, 0);
     limit[d] = size - std::max<int64_t>(-after, 0);
+  }
+  if (mode != "constant") {
+    for (int64_t d = 0; d < x.rank(); ++d) {
+      KERF_TRY(extended, extend(node, x, d, low[d] - start[d], limit[d] + high[d], mode));
+      x = extended;
+    }
+    return node.set(0, x);
   }
   KERF_TRY(kept, node.b.slice(x, start, limit, Shape(x.rank(), 1)));
   Term value = node.hasInput(2) ? node.input(2) : node.b.integer(x.dtype, 0);

@@ -121,6 +121,12 @@ Result<Term> TermBuilder::unary(Unary op, const Term &x) {
       return unaryOp<ir::SineOp>(*this, x.value);
     case Unary::Cosine:
       return unaryOp<ir::CosineOp>(*this, x.value);
+    case Unary::Floor:
+      return unaryOp<ir::FloorOp>(*this, x.value);
+    case Unary::Ceil:
+      return unaryOp<ir::CeilOp>(*this, x.value);
+    case Unary::Round:
+      return unaryOp<ir::RoundNearestEvenOp>(*this, x.value);
     case Unary::Not:
       return unaryOp<ir::NotOp>(*this, x.value);
     }

@@ -69,6 +69,7 @@ private:
   const OptimizerOptions &options;
   OpBuilder builder;
   std::vector<Trained> trained;
+  SmallVector<std::pair<unsigned, Value>> buffers; // arguments that the model itself updates, by these values
   /// Of every argument of the step, set at the end: one by one, each would copy those of all.
   SmallVector<DictionaryAttr> argumentAttributes;
   unsigned learningRate = 0, step = 0;
@@ -84,8 +85,12 @@ LogicalResult StepBuilder::findGradients() {
       gradients[name.getValue()] = terminator->getOperand(i);
   for (BlockArgument argument : main.getArguments()) {
     unsigned index = argument.getArgNumber();
-    if (main.getArgAttr(index, KerfDialect::kUpdatedByAttr))
-      return main.emitOpError() << "argument " << index << " is updated already: an optimizer was added before";
+    auto kind = main.getArgAttrOfType<StringAttr>(index, KerfDialect::kKindAttr);
+    if (auto by = main.getArgAttrOfType<IntegerAttr>(index, KerfDialect::kUpdatedByAttr)) {
+      if (!kind || kind.getValue() != "buffer")
+        return main.emitOpError() << "argument " << index << " is updated already: an optimizer was added before";
+      buffers.push_back({index, terminator->getOperand(static_cast<unsigned>(by.getInt()))});
+    }
     if (!main.getArgAttr(index, KerfDialect::kTrainableAttr))
       continue;
     auto name = main.getArgAttrOfType<StringAttr>(index, KerfDialect::kNameAttr);
@@ -203,7 +208,7 @@ void StepBuilder::update(Trained &one) {
   one.updated.assign(op->result_begin(), op->result_end());
 }
 
-/// The loss, new parameters, new states, squared norms.
+/// The loss, new parameters, new states, updated buffers, squared norms.
 void StepBuilder::setResults() {
   Operation *terminator = main.getBody().front().getTerminator();
   SmallVector<Value> results = {terminator->getOperand(0)};
@@ -225,6 +230,8 @@ void StepBuilder::setResults() {
   for (Trained &one : trained)
     for (auto [i, state] : llvm::enumerate(states))
       update(one.states[i], one.updated[i + 1], state + "/" + one.name);
+  for (auto [argument, value] : buffers)
+    update(argument, value, main.getArgAttrOfType<StringAttr>(argument, KerfDialect::kNameAttr).getValue());
   if (options.gradientNorms)
     for (auto [one, squared] : llvm::zip(trained, squaredNorms))
       append(squared, "gradient_norm_squared/" + one.name);

@@ -309,6 +309,13 @@ LogicalResult Differentiator::differentiateMain() {
 
   SmallVector<Value> returned = {loss};
   SmallVector<DictionaryAttr> attributes = {main.getResultAttrDict(0)};
+  for (unsigned i = 0; i < main.getNumArguments(); ++i) // what buffers are updated by
+    if (auto by = main.getArgAttrOfType<IntegerAttr>(i, KerfDialect::kUpdatedByAttr)) {
+      auto result = static_cast<unsigned>(by.getInt());
+      main.setArgAttr(i, KerfDialect::kUpdatedByAttr, builder.getI64IntegerAttr(static_cast<int64_t>(returned.size())));
+      returned.push_back(terminator->getOperand(result));
+      attributes.push_back(main.getResultAttrDict(result));
+    }
   for (BlockArgument argument : block.getArguments()) {
     unsigned index = argument.getArgNumber();
     if (!main.getArgAttr(index, KerfDialect::kTrainableAttr))

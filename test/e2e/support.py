@@ -23,10 +23,13 @@ FOLDERS = {
     "llama": os.path.join(ROOT, "test", "models", "llama"),
     "mlp": os.path.join(ROOT, "test", "models", "mlp"),
 }
+# Exports of other families, where KERF_SHARED has them.
+SHARED_EXPORTS = {name: os.path.join(SHARED, "models", name) for name in ("bert", "cnn", "mixtral", "resnet", "vit")
+                  if os.path.isdir(os.path.join(SHARED, "models", name))}
 
 
 def file_of(model, name="model.onnx"):
-    return os.path.join(FOLDERS[model], name)
+    return os.path.join(FOLDERS.get(model) or SHARED_EXPORTS[model], name)
 
 
 def golden_of(model):
@@ -162,8 +165,20 @@ def block(field, content):
 FLOAT, INT64 = 1, 7
 
 
-def onnx_node(op, inputs, outputs, name):
-    return b"".join([block(1, i) for i in inputs] + [block(2, o) for o in outputs] + [block(3, name), block(4, op)])
+def onnx_attribute(name, value):
+    """A number, a text or a list of integers."""
+    if isinstance(value, float):
+        return block(1, name) + varint(2 << 3 | 5) + struct.pack("<f", value) + number(20, 1)
+    if isinstance(value, int):
+        return block(1, name) + number(3, value) + number(20, 2)
+    if isinstance(value, str):
+        return block(1, name) + block(4, value) + number(20, 3)
+    return block(1, name) + b"".join(number(8, entry) for entry in value) + number(20, 7)
+
+
+def onnx_node(op, inputs, outputs, name, **attributes):
+    return b"".join([block(1, i) for i in inputs] + [block(2, o) for o in outputs] + [block(3, name), block(4, op)] +
+                    [block(5, onnx_attribute(key, value)) for key, value in attributes.items()])
 
 
 def onnx_value(name, dtype, shape):

@@ -50,7 +50,7 @@ class Model(KerfTest):
         self.refuse(1, ["nowhere.onnx"], "import", self.path("nowhere.onnx"))
 
     def test_unsupported_ops_are_all_listed(self):
-        self.refuse_model(["Unheard", "node_1", "Hardmax", "node_3", "20"], small_model(ops=("Relu", "Unheard", "Tanh", "Hardmax", "Unheard")))
+        self.refuse_model(["Unheard", "node_1", "Unknown", "node_3", "20"], small_model(ops=("Relu", "Unheard", "Tanh", "Unknown", "Unheard")))
 
     def test_missing_external_data(self):
         model = self.write("model.onnx", small_model(weight=onnx_external_tensor("w", [4, 3], "weights.bin")))

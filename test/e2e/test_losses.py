@@ -12,7 +12,7 @@ import os
 import sys
 import unittest
 
-from support import FOLDERS, ROOT, SHARED, KerfTest, file_of, golden_of, kerf, losses_of, main, optimizer_flags
+from support import FOLDERS, ROOT, SHARED, SHARED_EXPORTS, KerfTest, file_of, golden_of, kerf, losses_of, main, optimizer_flags
 
 ALL = "--all" in sys.argv
 if ALL:
@@ -33,6 +33,9 @@ for n in (2, 3, 4):
 PLANS["4 mixed"] = (4, {"data": 2, "model": 2})
 
 FEW = {"f64": ["1", "2 searched", "3 data", "3 tensor", "4 mixed"], "f32": ["3 searched", "4 searched"]}
+# (model, optimizer) -> steps after which float32 has taken a rectifier to the other side of zero than float64: later ones differ with it.
+KINKS = {("resnet", "adamw"): 14}
+FEW_OF_SHARED = {"f64": ["1", "3 tensor", "4 mixed"], "f32": ["3 data"]}
 
 
 class Losses(KerfTest):
@@ -46,7 +49,9 @@ class Losses(KerfTest):
             args += ["--constraints", self.write("mesh.json", {"kerf": 1, "mesh": mesh})]
         self.succeed(*args)
         losses = losses_of(self.path("log"))
-        self.close(losses, golden["losses"][optimizer]["float64"], TOLERANCE[dtype], f"{model} {optimizer} {dtype} {plan}")
+        compared = KINKS.get((model, optimizer)) if dtype == "f32" else None
+        self.close(losses[:compared], golden["losses"][optimizer]["float64"][:compared], TOLERANCE[dtype],
+                   f"{model} {optimizer} {dtype} {plan}")
         self.check_norms(golden["gradient_l2_step0_float64"], f"{model} {optimizer} {dtype} {plan}")
         return losses
 
@@ -59,7 +64,8 @@ class Losses(KerfTest):
             self.assertLessEqual(abs(norms[name] - norm), allowed, f"{what}: gradient of {name}")
 
     def all_plans(self, model, optimizer, dtype):
-        reached = {plan: self.train(model, optimizer, dtype, plan) for plan in (PLANS if ALL else FEW[dtype])}
+        few = FEW_OF_SHARED if model in SHARED_EXPORTS else FEW
+        reached = {plan: self.train(model, optimizer, dtype, plan) for plan in (PLANS if ALL else few[dtype])}
         if dtype == "f64":
             for (a, first), (b, second) in itertools.combinations(reached.items(), 2):
                 self.close(second, first, PLANS_AGREE, f"{model} {optimizer}: plans {a} and {b}")
@@ -77,9 +83,36 @@ def add_case(model, optimizer, dtype):
     setattr(Losses, f"test_{model}_{optimizer}_{dtype}", test)
 
 
-for model, optimizer, dtype in itertools.product(FOLDERS, ("sgd", "adamw"), TOLERANCE):
-    if ALL or dtype == "f64" or optimizer == "adamw":
+for model, optimizer, dtype in itertools.product([*FOLDERS, *SHARED_EXPORTS], ("sgd", "adamw"), TOLERANCE):
+    if ALL or (dtype == "f64") == (optimizer == "sgd") or (dtype == "f64" and model in FOLDERS):
         add_case(model, optimizer, dtype)
+
+
+class OtherExports(KerfTest):
+    """The shared models as other exporter settings write them."""
+
+    def losses(self, model, file, *more):
+        golden = golden_of(model)
+        step, run = optimizer_flags(golden, "adamw")
+        self.succeed("train", file_of(model, file), "--data", file_of(model, "batches.npz"), "--ranks", 3, "--steps", golden["steps"],
+                     "--dtype", "f64", "--log", self.path("log"), *step, *run, *more)
+        return losses_of(self.path("log")), golden["losses"]["adamw"]["float64"]
+
+    def test_raw(self):
+        for model in {"bert", "mixtral"} & set(SHARED_EXPORTS):
+            self.close(*self.losses(model, "raw.onnx"), TOLERANCE["f64"], f"{model} raw")
+
+    def test_logits_with_a_loss_built_on_them(self):
+        for model in {"vit"} & set(SHARED_EXPORTS):
+            self.close(*self.losses(model, "logits.onnx", "--loss", "cross_entropy(logits, labels)"), TOLERANCE["f64"], f"{model} logits")
+
+    def test_default_settings_lose_parameters(self):
+        """The exporter folded parameters away: the first loss is PyTorch's, and a warning says that the training is not."""
+        for model in {"bert", "resnet", "vit"} & set(SHARED_EXPORTS):
+            got, expected = self.losses(model, "default.onnx")
+            self.close(got[:1], expected[:1], TOLERANCE["f64"], f"{model} default")
+            said = kerf("import", file_of(model, "default.onnx"), "--json").stderr
+            self.assertIn("training this graph is not training the model", said, model)
 
 
 @unittest.skipUnless(os.path.isdir(os.path.join(SHARED, "models", "gpt2")), f"no models in {SHARED}")

@@ -55,13 +55,13 @@ TEST(Errors, AnotherSuffix) {
 TEST(Errors, AllUnsupportedOperatorsInOneMessage) {
   Graph g;
   g.input("x", {2, 3});
-  std::string a = g.op("Det", {"x"}), b = g.op("Hardmax", {a}), c = g.op("Hardmax", {b}),
-              d = g.op("CumSum", {c, g.constant<int64_t>({}, {0})});
+  std::string a = g.op("Det", {"x"}), b = g.op("Unique", {a}), c = g.op("Unique", {b}),
+              d = g.op("Range", {c, c, c});
   g.graph->mutable_node(1)->set_domain("com.example");
   g.sumIsLoss(d);
   expectError(importGraph(g),
               {"3 operators", "Det (opset 20; node 'node_t0')",
-               "Hardmax (opset 20; node 'node_t1' and 1 more; domain com.example)", "CumSum", "constants only"});
+               "Unique (opset 20; node 'node_t1' and 1 more; domain com.example)", "Range", "constants only"});
 }
 
 TEST(Errors, OperatorNewerThanKnown) {
@@ -73,7 +73,7 @@ TEST(Errors, OperatorNewerThanKnown) {
 
 TEST(Errors, UnsupportedOperatorsOffTheLossDoNotMatter) {
   Graph g = product();
-  g.op("Hardmax", {"y"});
+  g.op("Unique", {"y"});
   EXPECT_TRUE(bool(importGraph(g).model));
 }
 

@@ -137,7 +137,7 @@ def AddOptimizer : Pass<"kerf-add-optimizer", "::mlir::ModuleOp"> {
   let description = [{
     Before, @main gives gradients. After, it is the step: arguments as before, then the optimizer's states (kind "state", named
     "momentum/NAME", or "exp_avg/NAME" and "exp_avg_sq/NAME"; they start as zeros), the learning rate and the number of the step
-    (from 0); results are the loss, the new parameters and the new states. `kerf.updated_by` on a parameter or state is the index
+    (from 0); results are the loss, the new parameters, the new states and new buffers. `kerf.updated_by` on a parameter, state or buffer is the index
     of the result that replaces it. SGD without momentum has no state.
 
     Each gradient passes one `kerf.sync_gradient`, as soon as it is complete: how it is summed over ranks is decided later. Clipping scales all

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes a formula over terms as it reads: the first fault is kept, and what is computed after it means nothing.
+#pragma once
+
+#include "OnnxNode.h"
+
+#include <fmt/format.h>
+
+namespace kerf::frontend {
+
+/// Refuses an operand that is not floating.
+inline Status checkFloat(const Term &x) {
+  if (isFloat(x.dtype))
+    return ok();
+  return Error{fmt::format("an operand of {}, a floating type is needed", toString(x.dtype))};
+}
+
+class Formula {
+public:
+  /// Numbers get the type `dtype`.
+  Formula(TermBuilder &builder, DType dtype) : b(builder), dtype(dtype) {}
+
+  Term number(double value) { return b.scalar(dtype, value); }
+  Term add(const Term &x, const Term &y) { return taken(b.binary(Binary::Add, x, y)); }
+  Term subtract(const Term &x, const Term &y) { return taken(b.binary(Binary::Subtract, x, y)); }
+  Term multiply(const Term &x, const Term &y) { return taken(b.binary(Binary::Multiply, x, y)); }
+  Term divide(const Term &x, const Term &y) { return taken(b.binary(Binary::Divide, x, y)); }
+  Term power(const Term &x, const Term &y) { return taken(b.binary(Binary::Power, x, y)); }
+  Term maximum(const Term &x, const Term &y) { return taken(b.binary(Binary::Maximum, x, y)); }
+  Term minimum(const Term &x, const Term &y) { return taken(b.binary(Binary::Minimum, x, y)); }
+  Term compare(Order order, const Term &x, const Term &y) { return taken(b.compare(order, x, y)); }
+  Term select(const Term &p, const Term &x, const Term &y) { return taken(b.select(p, x, y)); }
+  Term unary(Unary op, const Term &x) { return taken(b.unary(op, x)); }
+  Term convert(const Term &x, DType to) { return taken(b.convert(x, to)); }
+  Term broadcast(const Term &x, const Shape &shape) { return taken(b.broadcast(x, shape)); }
+  Term reshape(const Term &x, const Shape &shape) { return taken(b.reshape(x, shape)); }
+  Term transpose(const Term &x, const std::vector<int64_t> &order) { return taken(b.transpose(x, order)); }
+  Term reduce(Reduction op, const Term &x, const std::vector<int64_t> &dims) { return taken(b.reduce(op, x, dims)); }
+  /// The mean over `dims`, which stay with size 1.
+  Term mean(const Term &x, const std::vector<int64_t> &dims) {
+    Shape kept = x.shape;
+    double count = 1;
+    for (int64_t dim : dims) {
+      count *= double(kept[dim]);
+      kept[dim] = 1;
+    }
+    return reshape(divide(reduce(Reduction::Sum, x, dims), number(count)), kept);
+  }
+  Term taken(Result<Term> term) {
+    if (term)
+      return std::move(*term);
+    if (!fault)
+      fault = term.error();
+    return number(0);
+  }
+
+  Status set(OnnxNode &node, int output, Term term) {
+    return fault ? Status(*fault) : node.set(output, std::move(term));
+  }
+
+  TermBuilder &b;
+  DType dtype;
+  std::optional<Error> fault;
+};
+
+} // namespace kerf::frontend
