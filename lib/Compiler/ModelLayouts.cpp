@@ -57,16 +57,28 @@ Result<TrainingStep *> ModelLayouts::imported(int64_t microbatch) {
   return &found->second;
 }
 
+/// Channels of an image that a rank of "model" keeps at least: what a matrix unit takes at once. With fewer, a cut
+/// saves no time.
+static constexpr int64_t kLeastChannels = 8;
+
 Result<std::vector<int64_t>> ModelLayouts::modelSizes(int64_t most) {
   auto step = imported(1);
   if (!step)
     return step.error();
-  int64_t heads = 0;
+  int64_t heads = 0, channels = 0;
   (*step)->module->walk(
       [&](ir::AttentionOp attention) { heads = std::gcd(heads, ir::shapeOf(attention.getQuery())[2]); });
+  (*step)->module->walk(
+      [&](ir::ConvolutionOp convolution) { channels = std::gcd(channels, ir::shapeOf(convolution.getKernel())[0]); });
+  auto divides = [&](int64_t size) {
+    if (heads)
+      return heads % size == 0;
+    return channels ? size == 1 || (channels % size == 0 && channels / size >= kLeastChannels)
+                    : (size & (size - 1)) == 0;
+  };
   std::vector<int64_t> sizes;
   for (int64_t size = 1; size <= most; ++size)
-    if (heads ? heads % size == 0 : (size & (size - 1)) == 0)
+    if (divides(size))
       sizes.push_back(size);
   return sizes;
 }
@@ -96,12 +108,27 @@ Result<std::vector<int64_t>> ModelLayouts::contextSizes(int64_t most, int64_t to
   return sizes;
 }
 
+static bool hasAttention(mlir::ModuleOp module) {
+  return module.walk([](ir::AttentionOp) { return mlir::WalkResult::interrupt(); }).wasInterrupted();
+}
+
 Result<bool> ModelLayouts::possible(const LayoutKey &key) {
   auto step = imported(1);
   if (!step)
     return step.error();
+  // Without attention there is no sequence that ops between products could be cut along.
+  if (key.sequenceParallel && !hasAttention(*(*step)->module))
+    return false;
   return static_cast<bool>(checkContext(*(*step)->module, key.context, key.model,
                                         key.ulysses ? ContextStyle::Ulysses : ContextStyle::Ring, key.fusedAttention));
+}
+
+/// The largest proper divisor; 1 where there is none.
+static int64_t largestPart(int64_t batch) {
+  for (int64_t parts = 2; parts * parts <= batch; ++parts)
+    if (batch % parts == 0)
+      return batch / parts;
+  return 1;
 }
 
 /// A module under a layout.
@@ -113,16 +140,24 @@ struct ModelLayouts::Placed {
 Result<ModelLayouts::Placed> ModelLayouts::place(const LayoutKey &key) {
   // A layout is decided for the fewest samples and kept for more: deciding takes ten times as long as following. The
   // step of a single sample has fewer ops, as it folds away what moves a batch dimension.
-  LayoutKey first = key;
-  first.microbatch = key.expert > 1 ? 1 : 2;
-  bool follows = configured && key.microbatch > first.microbatch;
-  if (follows && !decided.contains(first))
-    if (auto made = work(first); !made)
-      return made.error();
+  // An export has the ops of its whole batch: one of images, whose layers differ, has it decided for the most samples
+  // that leave a second microbatch, whose prices are those of what is computed, and kept for fewer.
   auto step = imported(key.microbatch * key.expert);
   if (!step)
     return step.error();
   mlir::ModuleOp module = *(*step)->module;
+  LayoutKey first = key;
+  bool follows = false;
+  if (configured) {
+    first.microbatch = key.expert > 1 ? 1 : 2;
+    follows = key.microbatch > first.microbatch;
+  } else if (key.expert == 1 && !hasAttention(module)) {
+    first.microbatch = largestPart(batchOf(module));
+    follows = key.microbatch < first.microbatch;
+  }
+  if (follows && !decided.contains(first))
+    if (auto made = work(first); !made)
+      return made.error();
   auto laid = layOut(module, modelPath, key, cluster, pins, follows ? &decided.at(first) : nullptr);
   if (!laid)
     return laid.error();

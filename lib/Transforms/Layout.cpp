@@ -30,6 +30,10 @@ bool isConstant(Value value) {
   return op && (isa<ConstantOp>(op) || (isa<BroadcastInDimOp>(op) && isConstant(op->getOperand(0))));
 }
 
+bool isProduct(Operation *op) {
+  return isa<DotGeneralOp, ConvolutionOp, ConvolutionTransposeOp, ConvolutionKernelOp>(op);
+}
+
 /// Which dimensions of which values are the stream's, and which values are parameters.
 class StreamDims {
 public:
@@ -117,6 +121,8 @@ private:
         if (!stream)
           continue;
         add(inner, 0, kBatch);
+        if (!callee.getOps<ConvolutionOp>().empty()) // an image, whose channels each product cuts anew
+          continue;
         add(inner, 1, kSequence);
         for (int64_t d = 2; d < tensorType(inner).getRank(); ++d)
           add(inner, d, kWidth);
@@ -161,7 +167,7 @@ private:
 
   bool spreadOp(Operation *op, const Rule &rule) {
     unsigned through = isa<AttentionOp, AttentionBackwardOp>(op) ? kBatch | kSequence
-                       : isa<DotGeneralOp>(op)                   ? kBatch | kSequence | kKeyHeads
+                       : isProduct(op)                           ? kBatch | kSequence | kKeyHeads
                                                                  : kStream | kKeyHeads;
     std::vector<unsigned> ofFactors = factorTags(rule, op->getOperands(), op->getResults());
     bool changed = false;
@@ -222,7 +228,7 @@ private:
 bool hasParameter(const StreamDims &dims, Operation *op, const Rule &rule, const std::vector<unsigned> &factorTags) {
   if (isa<EmbeddingOp, EmbeddingBackwardOp>(op))
     return true;
-  if (!isa<DotGeneralOp>(op))
+  if (!isProduct(op))
     return false;
   if (llvm::any_of(op->getOperands(), [&](Value value) { return dims.isParameter(value); }))
     return true;

@@ -25,7 +25,7 @@ const Sharding &Bridge::lies(Value value) const {
 static bool isProducts(Operation *op) {
   if (isa_and_nonnull<AddOp>(op) && isBackward(op))
     return llvm::all_of(op->getOperands(), [](Value value) { return isProducts(value.getDefiningOp()); });
-  return isa_and_nonnull<DotGeneralOp>(op);
+  return isa_and_nonnull<DotGeneralOp, ConvolutionOp, ConvolutionTransposeOp, ConvolutionKernelOp>(op);
 }
 
 /// The collectives that bring the value to where it is wanted, from wherever it is cheapest. A form made once is there

@@ -23,7 +23,7 @@ bool isBias(Value value) {
   return broadcast && tensorType(broadcast.getOperand()).getRank() > 0 && isa<BlockArgument>(broadcast.getOperand());
 }
 
-bool isProduct(Value value) { return value.getDefiningOp<DotGeneralOp>() != nullptr; }
+bool isProduct(Value value) { return isa_and_nonnull<DotGeneralOp, ConvolutionOp>(value.getDefiningOp()); }
 
 bool isEpilogue(Operation *op) {
   return isa<AddOp>(op) && ((isProduct(op->getOperand(0)) && isBias(op->getOperand(1))) ||
@@ -264,6 +264,13 @@ std::vector<Kernel> KernelBuilder::kernelsOf(Operation *op) const {
         for (int64_t dim : dot.getLhsContracting())
           k *= static_cast<double>(lhs[dim]);
         return {product(op, "", elements(lhs) / (batch * k), elements(rhs) / (batch * k), k, batch)};
+      })
+      .Case<ConvolutionOp, ConvolutionTransposeOp, ConvolutionKernelOp>([&](auto) -> std::vector<Kernel> {
+        ProductSizes sizes =
+            convolutionSizes(op, localShape(op, false, 0), localShape(op, false, 1), localShape(op, true, 0));
+        Kernel convolution = product(op, "", sizes.m, sizes.n, sizes.k, sizes.batch);
+        convolution.work.bytes = bytes; // what a window reads again lies in a cache
+        return {convolution};
       })
       .Case<AttentionOp, AttentionBackwardOp>([&](auto) { return attention(op); })
       .Case([&](CrossEntropyOp) -> std::vector<Kernel> {
