@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace kerf::runtime {
 
@@ -85,6 +86,9 @@ private:
   std::map<int, int> constants; // origin -> the value that all microbatches share
 };
 
+/// The stream of reductions that nothing waits for but the update (kerf-partition names it).
+constexpr std::string_view kGradientStream = "gradients";
+
 /// A transfer, and who on its receiving stage uses it.
 struct Transfer {
   size_t index = 0; // in the entry function's body
@@ -111,6 +115,7 @@ public:
   FlatProgram run() {
     addArgs();
     findTransfers();
+    findReductions();
     tasks = this->order.schedule.order[size_t(stage)];
     waits.resize(tasks.size() + 1);
     receipts.resize(tasks.size() + 1);
@@ -123,8 +128,12 @@ public:
         appendReceive(*transfer, microbatch);
       if (t == tasks.size())
         break;
-      for (size_t i : instructionsOf(tasks[t]))
+      for (size_t i : instructionsOf(tasks[t])) {
         append(i, tasks[t].microbatch);
+        if (auto found = reductions.find(i); found != reductions.end() && isLast(t))
+          for (size_t reduction : found->second)
+            append(reduction, 0);
+      }
     }
     appendOnce(Phase::Update);
     for (auto [transfer, microbatch] : lastWaits)
@@ -181,6 +190,31 @@ private:
         byTask[{kindOf(task.phase), task.chunk}].push_back(i);
   }
 
+  /// Reductions of gradients begin as soon as the sum over microbatches is there, beside what is still to do.
+  void findReductions() {
+    std::map<int, size_t> sums; // the accumulate that makes a value
+    for (size_t i = 0; i < entry.body.size(); ++i)
+      if (entry.body[i].op == package::kAccumulate && entry.body[i].task->stage == stage)
+        sums[entry.body[i].results[0]] = i;
+    for (size_t i = 0; i < entry.body.size(); ++i) {
+      const Instruction &instruction = entry.body[i];
+      if (instruction.task->phase != Phase::Update || instruction.task->stage != stage ||
+          !package::isCollective(instruction.op) || instruction.attrs.value("stream", "") != kGradientStream)
+        continue;
+      if (auto sum = sums.find(instruction.operands[0]); sum != sums.end()) {
+        reductions[sum->second].push_back(i);
+        begun.insert(i);
+      }
+    }
+  }
+
+  /// No later task does the same for another microbatch.
+  bool isLast(size_t task) const {
+    return std::none_of(tasks.begin() + int64_t(task) + 1, tasks.end(), [&](const Task &later) {
+      return later.kind == tasks[task].kind && later.chunk == tasks[task].chunk;
+    });
+  }
+
   const std::vector<size_t> &instructionsOf(const Task &task) { return byTask[{task.kind, task.chunk}]; }
 
   Receipt receiptOf(const Transfer &transfer, int64_t microbatch) const {
@@ -228,7 +262,7 @@ private:
 
   void appendOnce(Phase phase) {
     for (size_t i = 0; i < entry.body.size(); ++i) {
-      if (entry.body[i].task->phase != phase)
+      if (entry.body[i].task->phase != phase || begun.contains(i))
         continue;
       if (entry.body[i].task->stage == stage)
         append(i, 0);
@@ -303,6 +337,8 @@ private:
   std::vector<Task> tasks;                                            // of this stage
   std::vector<std::vector<Message>> waits, receipts;                  // at the start of each task, and of update
   std::vector<Message> lastWaits;                                     // at the end of the step
+  std::map<size_t, std::vector<size_t>> reductions;                   // of the sum that an accumulate makes
+  std::set<size_t> begun;                                             // all of them: they are not begun again in update
   std::map<size_t, const Transfer *> sending, inPlace; // by instruction; inPlace: received where it stands
 };
 

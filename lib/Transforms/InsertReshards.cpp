@@ -199,7 +199,8 @@ Value Walker::demand(Value value, const Sharding &target, Operation *user) {
   return reshard.getResult();
 }
 
-/// The sum over all microbatches, in front of `user`. Only the step itself can take it: a layer is done for each one.
+/// The sum over all microbatches, which `user` asks for. Only the step itself can take it: a layer is done for each
+/// one.
 std::pair<Sharding, Value> Walker::sumOverTime(const Sharding &have, Value value, Operation *user) {
   if (function.getName() != KerfDialect::kEntryName) {
     user->emitError()
@@ -207,7 +208,9 @@ std::pair<Sharding, Value> Walker::sumOverTime(const Sharding &have, Value value
            "samples of a data group";
     return {};
   }
-  OpBuilder builder(user);
+  OpBuilder builder(user); // as soon as the value is there: its reduction may then begin
+  if (Operation *definer = value.getDefiningOp())
+    builder.setInsertionPointAfter(definer);
   return {withoutTime(have, mesh), AccumulateOp::create(builder, user->getLoc(), value.getType(), value)};
 }
 
