@@ -5,6 +5,7 @@
 #include "kerf/Transforms/Layout.h"
 #include "kerf/Transforms/ModelWork.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <filesystem>
 #include <fmt/format.h>
 #include <numeric>
@@ -40,6 +41,16 @@ Result<TrainingJob> ModelLayouts::job(std::optional<int64_t> ranks) {
   return job;
 }
 
+/// False for a model that is a whole step of its own.
+static bool takesLearningRate(mlir::ModuleOp module) {
+  auto main = mlir::SymbolTable(module).lookup<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
+  for (unsigned i = 0; i < main.getNumArguments(); ++i)
+    if (auto kind = main.getArgAttrOfType<mlir::StringAttr>(i, ir::KerfDialect::kKindAttr);
+        kind && kind.getValue() == "learning_rate")
+      return true;
+  return false;
+}
+
 Result<TrainingStep *> ModelLayouts::imported(int64_t microbatch) {
   int64_t batch = configured ? microbatch : 0; // an exported model has a batch of its own
   auto found = steps.find(batch);
@@ -50,6 +61,11 @@ Result<TrainingStep *> ModelLayouts::imported(int64_t microbatch) {
     auto made = importTrainingStep(context, modelPath, sized);
     if (!made)
       return made.error();
+    if (!takesLearningRate(*made->module))
+      return Error{
+          fmt::format("'{}' is a whole train step; whole plans are predicted for a loss function, to which Kerf "
+                      "adds gradients and optimizer",
+                      modelPath)};
     if (steps.empty())
       theWarnings = made->warnings;
     found = steps.emplace(batch, std::move(*made)).first;

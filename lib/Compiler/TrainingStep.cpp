@@ -9,6 +9,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
+#include <fmt/format.h>
 
 using namespace mlir;
 
@@ -36,6 +37,25 @@ int64_t batchOf(ModuleOp module) {
   return 1;
 }
 
+/// The model came with gradients and an optimizer of its own: a parameter or state is replaced by a result (a buffer
+/// may be in any model).
+static bool isWholeStep(ModuleOp module) {
+  auto main = SymbolTable(module).lookup<func::FuncOp>(ir::KerfDialect::kEntryName);
+  for (unsigned i = 0; i < main.getNumArguments(); ++i)
+    if (auto kind = main.getArgAttrOfType<StringAttr>(i, ir::KerfDialect::kKindAttr);
+        kind && kind.getValue() != "buffer" && main.getArgAttr(i, ir::KerfDialect::kUpdatedByAttr))
+      return true;
+  return false;
+}
+
+/// Something else than the defaults.
+static bool isChosen(const OptimizerOptions &options) {
+  OptimizerOptions defaults;
+  return options.kind != defaults.kind || options.momentum != defaults.momentum ||
+         options.clipNorm != defaults.clipNorm || options.weightDecay != defaults.weightDecay ||
+         !options.noDecayGlobs.empty();
+}
+
 Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string &path, const StepOptions &options) {
   auto model = importModel(context, path, options.import);
   if (!model)
@@ -51,6 +71,21 @@ Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string 
 
   Collected collected(&context);
   PassManager passes(&context);
+  if (isWholeStep(*step.module)) {
+    if (options.optimizer.gradientNorms)
+      return Error{
+          fmt::format("'{}' is a whole train step, whose gradients have no names: leave --gradient-norms out", path)};
+    if (isChosen(options.optimizer))
+      step.warnings.push_back(
+          "the program is a whole train step with an optimizer of its own: --optimizer and its options are not used");
+    passes.addPass(createCanonicalizerPass());
+    passes.addPass(createCSEPass());
+    passes.addPass(createOutlineLayers());
+    if (Status status = collected.run(passes, *step.module); !status)
+      return status.error();
+    step.warnings.insert(step.warnings.end(), collected.warnings.begin(), collected.warnings.end());
+    return step;
+  }
   if (options.recognizeComposites)
     passes.addPass(createRecognizeComposites());
   passes.addPass(createFoldReshapes());

@@ -20,6 +20,19 @@ mlir::DenseElementsAttr denseAttr(const Literal &literal, mlir::RankedTensorType
   llvm::ArrayRef<char> raw(reinterpret_cast<const char *>(literal.stored.data), literal.stored.bytes());
   return mlir::DenseElementsAttr::getFromRawBuffer(type, raw);
 }
+/// 0, 1, 2, ...: an op that may be cut, where a constant may not.
+bool isIndex(const Literal &literal) {
+  bool vector = literal.shape.size() == 1 && literal.shape[0] > 1;
+  if (!vector || (literal.dtype() != DType::I32 && literal.dtype() != DType::I64))
+    return false;
+  return dispatch(literal.dtype(), [&](auto zero) {
+    const auto *data = literal.as<decltype(zero)>();
+    for (int64_t i = 0; i < literal.shape[0]; ++i)
+      if (int64_t(data[i]) != i)
+        return false;
+    return true;
+  });
+}
 } // namespace
 
 mlir::Value TermBuilder::constantArgument(const Literal &literal, const std::string &name, const char *kind) {
@@ -55,7 +68,10 @@ TermBuilder::Base TermBuilder::emitLiteral(const Term &x) {
       shape.push_back(one.stored.shape[d]);
     }
   one.stored.shape = one.shape = shape;
-  if (std::optional<CausalMask> mask = findCausalMask(one))
+  if (isIndex(one))
+    base.value =
+        ir::IotaOp::create(builder, loc, type(one.dtype(), shape), mlir::Value(), builder.getI64IntegerAttr(0));
+  else if (std::optional<CausalMask> mask = findCausalMask(one))
     base.value = emitCausalMask(mask->size, one.dtype(), mask->masked);
   else if (one.storedElements() <= kMostInIR)
     base.value = ir::ConstantOp::create(builder, loc, denseAttr(one, type(one.dtype(), shape)));

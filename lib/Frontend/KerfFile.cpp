@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads and writes kerf IR as text. Weights stay in their files; the module says in which.
 #include "KerfFile.h"
+#include "HloImport.h"
 #include "OnnxFile.h"
 #include "TermBuilder.h"
 #include "TransformerImport.h"
@@ -170,6 +171,8 @@ Result<TensorMap> readWeights(const std::string &path) {
     KERF_TRY(beside, weightsBesideConfig(path));
     return beside ? std::move(*beside) : TensorMap();
   }
+  if (kind == ".mlir")
+    return TensorMap(); // a program's weights lie beside it
   if (kind != ".onnx")
     return readTensors(path);
   KERF_TRY(file, readOnnx(path));
@@ -182,8 +185,10 @@ Result<TensorMap> readWeights(const std::string &path) {
 
 Result<ImportedModel> readKerf(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options) {
   KERF_TRY(text, readFile(path));
+  if (text.rfind("ML\xefR", 0) == 0)
+    return Error{fmt::format("'{}' is MLIR bytecode; Kerf reads text: what JAX's lowered.as_text() gives", path)};
   if (text.find("stablehlo.") != std::string::npos)
-    return Error{fmt::format("'{}': StableHLO is not supported yet; export the model to ONNX", path)};
+    return importStableHlo(context, path, text, options);
   ImportedModel model;
   {
     Diagnostics diagnostics(&context);

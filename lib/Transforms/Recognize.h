@@ -11,6 +11,8 @@ namespace kerf {
 bool recognizeGelu(mlir::Operation *op);
 /// layer_norm and rms_norm from the multiply by the scale (rms_norm) or the addition of the bias (layer_norm).
 bool recognizeNorm(mlir::Operation *op);
+/// softmax from the division by its sum.
+bool recognizeSoftmax(mlir::Operation *op);
 /// attention from the product of probabilities and values.
 bool recognizeAttention(mlir::Operation *op);
 

@@ -215,9 +215,14 @@ bool kerf::recognizeAttention(Operation *op) {
   auto output = dyn_cast<DotGeneralOp>(op);
   if (!output || !isHeadProduct(output))
     return false;
-  auto softmax = skipGuard(output.getLhs()).getDefiningOp<SoftmaxOp>();
-  if (!softmax || softmax.getDimension() != 3 || output.getLhsContracting()[0] != 3 ||
-      !llvm::equal(output.getLhsBatching(), ArrayRef<int64_t>{0, 1}))
+  // Probabilities times values, or (as JAX orders an einsum's operands) values times probabilities.
+  bool valuesFirst = !skipGuard(output.getLhs()).getDefiningOp<SoftmaxOp>();
+  Value probabilities = valuesFirst ? output.getRhs() : output.getLhs();
+  auto softmax = skipGuard(probabilities).getDefiningOp<SoftmaxOp>();
+  auto probabilityBatching = valuesFirst ? output.getRhsBatching() : output.getLhsBatching();
+  auto probabilityContracting = valuesFirst ? output.getRhsContracting() : output.getLhsContracting();
+  if (!softmax || softmax.getDimension() != 3 || probabilityContracting[0] != 3 ||
+      !llvm::equal(probabilityBatching, ArrayRef<int64_t>{0, 1}))
     return false;
   auto scores = scoresOf(softmax.getOperand());
   if (!scores || !isHeadProduct(scores->product) || (scores->mask && isTrained(scores->mask)))
@@ -244,12 +249,14 @@ bool kerf::recognizeAttention(Operation *op) {
   auto keyOrder = orderOf(product.getRhsBatching(),
                           freeDim(product.getRhs(), product.getRhsBatching(), product.getRhsContracting()),
                           product.getRhsContracting()[0]);
-  auto valueOrder = orderOf(output.getRhsBatching(), output.getRhsContracting()[0],
-                            freeDim(output.getRhs(), output.getRhsBatching(), output.getRhsContracting()));
+  Value weighed = valuesFirst ? output.getLhs() : output.getRhs();
+  auto valueBatching = valuesFirst ? output.getLhsBatching() : output.getRhsBatching();
+  auto valueContracting = valuesFirst ? output.getLhsContracting() : output.getRhsContracting();
+  auto valueOrder = orderOf(valueBatching, valueContracting[0], freeDim(weighed, valueBatching, valueContracting));
   Value query = baseOf(emit, skipScale(product.getLhs()), queryOrder);
   query = emit.transpose(query, queryOrder);
   Value keyBase = baseOf(emit, skipScale(product.getRhs()), keyOrder);
-  Value valueBase = baseOf(emit, output.getRhs(), valueOrder);
+  Value valueBase = baseOf(emit, weighed, valueOrder);
   Value key = ungrouped(emit, keyBase, keyOrder);
   Value value = ungrouped(emit, valueBase, valueOrder);
   if (tensorType(key).getDimSize(2) != tensorType(value).getDimSize(2)) {
@@ -264,6 +271,7 @@ bool kerf::recognizeAttention(Operation *op) {
   UnitAttr causal = scores->causal ? builder.getUnitAttr() : UnitAttr();
   auto attention = AttentionOp::create(builder, op->getLoc(), resultType, lseType, query, key, value, mask,
                                        builder.getF64FloatAttr(scale), causal, nullptr);
-  output.getResult().replaceAllUsesWith(emit.transpose(attention.getResult(), {0, 2, 1, 3}));
+  SmallVector<int64_t> order = valuesFirst ? SmallVector<int64_t>{0, 2, 3, 1} : SmallVector<int64_t>{0, 2, 1, 3};
+  output.getResult().replaceAllUsesWith(emit.transpose(attention.getResult(), order));
   return true;
 }

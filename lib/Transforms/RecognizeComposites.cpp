@@ -35,6 +35,8 @@ static Polynomial product(const Polynomial &a, const Polynomial &b) {
   return result;
 }
 
+static bool isPolynomial(Operation *op) { return isa<AddOp, SubtractOp, MultiplyOp, DivideOp, PowerOp, NegateOp>(op); }
+
 /// `value` as a polynomial in x and t (t may be null), or nothing.
 static std::optional<Polynomial> polynomialOf(Value value, Value x, Value t, int depth = kDepthLimit) {
   if (value == x)
@@ -44,11 +46,13 @@ static std::optional<Polynomial> polynomialOf(Value value, Value x, Value t, int
   if (auto number = scalarOf(value))
     return Polynomial{{{0, 0}, *number}};
   Operation *op = value.getDefiningOp();
-  if (!op || depth == 0 || !isa<AddOp, MultiplyOp, DivideOp, PowerOp>(op))
+  if (!op || depth == 0 || !isPolynomial(op))
     return std::nullopt;
   auto left = polynomialOf(op->getOperand(0), x, t, depth - 1);
   if (!left)
     return std::nullopt;
+  if (isa<NegateOp>(op))
+    return product(*left, {{{0, 0}, -1.0}});
   if (isa<DivideOp, PowerOp>(op)) {
     auto right = scalarOf(op->getOperand(1));
     if (!right)
@@ -68,7 +72,7 @@ static std::optional<Polynomial> polynomialOf(Value value, Value x, Value t, int
   if (isa<MultiplyOp>(op))
     return product(*left, *right);
   for (const auto &[powers, coefficient] : *right)
-    (*left)[powers] += coefficient;
+    (*left)[powers] += isa<SubtractOp>(op) ? -coefficient : coefficient;
   return left;
 }
 
@@ -87,7 +91,7 @@ static Value geluOperand(Value inner, const Polynomial &wanted) {
     Value candidate = candidates[i];
     if (isClosePolynomial(polynomialOf(inner, candidate, Value()), wanted))
       return candidate;
-    if (Operation *op = candidate.getDefiningOp(); op && isa<AddOp, MultiplyOp, DivideOp, PowerOp>(op))
+    if (Operation *op = candidate.getDefiningOp(); op && isPolynomial(op))
       candidates.insert(op->operand_begin(), op->operand_end());
   }
   return Value();
@@ -101,23 +105,26 @@ bool kerf::recognizeGelu(Operation *op) {
   Polynomial inner = {{{1, 0}, 1.0 / std::numbers::sqrt2}};
   if (approximate)
     inner = {{{1, 0}, scale}, {{3, 0}, scale * 0.044715}};
-  Value x = geluOperand(op->getOperand(0), inner);
-  if (!x)
-    return false;
-  const Polynomial wanted = {{{1, 0}, 0.5}, {{1, 1}, 0.5}}; // x (1 + t) / 2
-  llvm::SetVector<Operation *> users;
-  users.insert(op);
-  for (size_t i = 0; i < users.size() && i < 64; ++i) {
-    Operation *user = users[i];
-    if (user != op && isClosePolynomial(polynomialOf(user->getResult(0), x, op->getResult(0)), wanted)) {
-      OpBuilder builder(user);
-      UnitAttr flag = approximate ? builder.getUnitAttr() : UnitAttr();
-      user->getResult(0).replaceAllUsesWith(GeluOp::create(builder, user->getLoc(), x.getType(), x, flag));
-      return true;
+  // Both functions are odd: erfc(-x / sqrt(2)) is 1 - erf(-x / sqrt(2)).
+  for (double sign : {1.0, -1.0}) {
+    Value x = geluOperand(op->getOperand(0), product(inner, {{{0, 0}, sign}}));
+    if (!x)
+      continue;
+    const Polynomial wanted = {{{1, 0}, 0.5}, {{1, 1}, 0.5 * sign}}; // x (1 + t) / 2
+    llvm::SetVector<Operation *> users;
+    users.insert(op);
+    for (size_t i = 0; i < users.size() && i < 64; ++i) {
+      Operation *user = users[i];
+      if (user != op && isClosePolynomial(polynomialOf(user->getResult(0), x, op->getResult(0)), wanted)) {
+        OpBuilder builder(user);
+        UnitAttr flag = approximate ? builder.getUnitAttr() : UnitAttr();
+        user->getResult(0).replaceAllUsesWith(GeluOp::create(builder, user->getLoc(), x.getType(), x, flag));
+        return true;
+      }
+      for (Operation *next : user->getResult(0).getUsers())
+        if (isa<AddOp, SubtractOp, MultiplyOp, DivideOp>(next))
+          users.insert(next);
     }
-    for (Operation *next : user->getResult(0).getUsers())
-      if (isa<AddOp, MultiplyOp, DivideOp>(next))
-        users.insert(next);
   }
   return false;
 }
@@ -326,7 +333,7 @@ struct RecognizeComposites : kerf::impl::RecognizeCompositesBase<RecognizeCompos
       for (Operation &op : function.getOps())
         ops.push_back(&op);
       for (Operation *op : ops)
-        if (!recognizeGelu(op) && !recognizeNorm(op))
+        if (!recognizeGelu(op) && !recognizeNorm(op) && !recognizeSoftmax(op))
           recognizeAttention(op);
       eraseDead(function);
     }

@@ -451,3 +451,75 @@ func.func private @a_mask_from_outside(%q: tensor<2x2x4x8xf32>, %bias: tensor<2x
   %y = kerf.dot_general %p, %q {lhs_batching = array<i64: 0, 1>, rhs_batching = array<i64: 0, 1>, lhs_contracting = array<i64: 3>, rhs_contracting = array<i64: 2>} : (tensor<2x2x4x4xf32>, tensor<2x2x4x8xf32>) -> tensor<2x2x4x8xf32>
   return %y : tensor<2x2x4x8xf32>
 }
+
+// -----
+
+// CHECK-LABEL: func.func @softmax_written_out
+// CHECK: %[[Y:.*]] = kerf.softmax %arg0 {dimension = 1 : i64}
+// CHECK: return %[[Y]]
+func.func @softmax_written_out(%x: tensor<4x8x3xf32>) -> tensor<4x8x3xf32> {
+  %lowest = kerf.constant dense<0xFF800000> : tensor<f32>
+  %m = kerf.reduce %x {kind = #kerf<reduce_kind max>, dimensions = array<i64: 1>} : (tensor<4x8x3xf32>) -> tensor<4x3xf32>
+  %l = kerf.broadcast_in_dim %lowest {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<4x3xf32>
+  %m1 = kerf.maximum %l, %m : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %m2 = kerf.reshape %m1 : (tensor<4x3xf32>) -> tensor<4x1x3xf32>
+  %m3 = kerf.broadcast_in_dim %m2 {broadcast_dimensions = array<i64: 0, 1, 2>} : (tensor<4x1x3xf32>) -> tensor<4x8x3xf32>
+  %d = kerf.subtract %x, %m3 : (tensor<4x8x3xf32>, tensor<4x8x3xf32>) -> tensor<4x8x3xf32>
+  %e = kerf.exponential %d : (tensor<4x8x3xf32>) -> tensor<4x8x3xf32>
+  %s = kerf.reduce %e {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 1>} : (tensor<4x8x3xf32>) -> tensor<4x3xf32>
+  %s1 = kerf.broadcast_in_dim %s {broadcast_dimensions = array<i64: 0, 2>} : (tensor<4x3xf32>) -> tensor<4x8x3xf32>
+  %y = kerf.divide %e, %s1 : (tensor<4x8x3xf32>, tensor<4x8x3xf32>) -> tensor<4x8x3xf32>
+  return %y : tensor<4x8x3xf32>
+}
+
+// -----
+
+// The sum runs over another dimension than the maximum.
+// CHECK-LABEL: func.func @no_softmax_of_two_dimensions
+// CHECK-NOT: kerf.softmax
+func.func @no_softmax_of_two_dimensions(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %m = kerf.reduce %x {kind = #kerf<reduce_kind max>, dimensions = array<i64: 1>} : (tensor<4x4xf32>) -> tensor<4xf32>
+  %m1 = kerf.broadcast_in_dim %m {broadcast_dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<4x4xf32>
+  %d = kerf.subtract %x, %m1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %e = kerf.exponential %d : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %s = kerf.reduce %e {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4x4xf32>) -> tensor<4xf32>
+  %s1 = kerf.broadcast_in_dim %s {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>) -> tensor<4x4xf32>
+  %y = kerf.divide %e, %s1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}
+
+// -----
+
+// JAX: einsum("bqhd,bkhd->bhqk"), then values times probabilities.
+// CHECK-LABEL: func.func @attention_with_values_first
+// CHECK: %[[OUT:.*]], %{{.*}} = kerf.attention %arg0, %arg1, %arg2 {scale = 5.000000e-01 : f64}
+// CHECK: kerf.transpose %[[OUT]] {permutation = array<i64: 0, 2, 3, 1>}
+func.func @attention_with_values_first(%q: tensor<2x5x3x4xf32>, %k: tensor<2x6x3x4xf32>, %v: tensor<2x6x3x7xf32>) -> tensor<2x3x7x5xf32> {
+  %two = kerf.constant dense<2.0> : tensor<f32>
+  %s = kerf.dot_general %q, %k {lhs_batching = array<i64: 0, 2>, rhs_batching = array<i64: 0, 2>, lhs_contracting = array<i64: 3>, rhs_contracting = array<i64: 3>}
+      : (tensor<2x5x3x4xf32>, tensor<2x6x3x4xf32>) -> tensor<2x3x5x6xf32>
+  %t = kerf.broadcast_in_dim %two {broadcast_dimensions = array<i64>} : (tensor<f32>) -> tensor<2x3x5x6xf32>
+  %d = kerf.divide %s, %t : (tensor<2x3x5x6xf32>, tensor<2x3x5x6xf32>) -> tensor<2x3x5x6xf32>
+  %p = kerf.softmax %d {dimension = 3 : i64} : (tensor<2x3x5x6xf32>) -> tensor<2x3x5x6xf32>
+  %o = kerf.dot_general %v, %p {lhs_batching = array<i64: 0, 2>, rhs_batching = array<i64: 0, 1>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 3>}
+      : (tensor<2x6x3x7xf32>, tensor<2x3x5x6xf32>) -> tensor<2x3x7x5xf32>
+  return %o : tensor<2x3x7x5xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @gelu_by_erfc
+// CHECK: %[[Y:.*]] = kerf.gelu %arg0 :
+// CHECK: return %[[Y]]
+func.func @gelu_by_erfc(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %half = kerf.constant dense<0.5> : tensor<4x8xf32>
+  %one = kerf.constant dense<1.0> : tensor<4x8xf32>
+  %root = kerf.constant dense<0.707106769> : tensor<4x8xf32>
+  %h = kerf.multiply %half, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %n = kerf.negate %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %i = kerf.multiply %n, %root : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %e = kerf.erf %i : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %c = kerf.subtract %one, %e : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %y = kerf.multiply %h, %c : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+// StableHLO text: both forms, what each kind of op becomes, constants, and what a wrong text gives: an error with its
+// place, never a crash.
+#include "Graphs.h"
+#include "HloText.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+namespace kerf {
+namespace {
+
+/// Imports a text with --trainable for its argument 0 (there is no signature.json).
+Imported importText(const std::string &text, std::vector<std::string> trainable = {"arg0"}) {
+  TemporaryFolder folder;
+  std::string path = (folder.path / "loss.mlir").string();
+  std::ofstream(path, std::ios::binary) << text;
+  ImportOptions options;
+  options.trainable = std::move(trainable);
+  return importFile(path, options);
+}
+
+/// A function of one parameter that sums `value` (of type `type`) after `body`.
+std::string summed(const std::string &argument, const std::string &body, const std::string &value,
+                   const std::string &type, const std::string &dims, const std::string &more = "") {
+  return "module @m {\n  func.func public @main(%arg0: " + argument + more + ") -> tensor<f32> {\n" + body +
+         "    %zero = stablehlo.constant dense<0.0> : tensor<f32>\n" + "    %sum = stablehlo.reduce(" + value +
+         " init: %zero) applies stablehlo.add across dimensions = " + dims + " : (" + type +
+         ", tensor<f32>) -> tensor<f32>\n    return %sum : tensor<f32>\n  }\n}\n";
+}
+
+std::string printed(const Imported &imported) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  imported.model->module.get().print(stream);
+  return text;
+}
+
+void expectOps(const Imported &imported, const std::vector<std::string> &parts) {
+  ASSERT_TRUE(bool(imported.model)) << imported.model.error().message;
+  std::string text = printed(imported);
+  for (const std::string &part : parts)
+    EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in\n" << text;
+}
+
+void expectError(const Imported &imported, const std::vector<std::string> &parts) {
+  ASSERT_FALSE(bool(imported.model));
+  EXPECT_EQ(imported.model.error().status, ExitStatus::BadInput);
+  for (const std::string &part : parts)
+    EXPECT_NE(imported.model.error().message.find(part), std::string::npos)
+        << "no '" << part << "' in: " << imported.model.error().message;
+}
+
+//===-- the text
+//----------------------------------------------------------------------------------------------------------===//
+
+TEST(HloText, PrettyAndGenericFormAreOne) {
+  const char *pretty = R"(
+module @m attributes {mhlo.num_partitions = 1 : i32} {
+  func.func public @main(%arg0: tensor<4x8xf32>) -> (tensor<f32> {jax.result_info = "result"}) {
+    %cst = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %0 = stablehlo.transpose %arg0, dims = [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+    %1 = stablehlo.dot_general %arg0, %0, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+    %2 = stablehlo.reduce(%1 init: %cst) applies stablehlo.maximum across dimensions = [0, 1] : (tensor<4x4xf32>, tensor<f32>) -> tensor<f32>
+    return %2 : tensor<f32>
+  }
+})";
+  const char *generic = R"(
+"builtin.module"() <{sym_name = "m"}> ({
+  "func.func"() <{function_type = (tensor<4x8xf32>) -> tensor<f32>, sym_name = "main", res_attrs = [{jax.result_info = "result"}]}> ({
+  ^bb0(%arg0: tensor<4x8xf32>):
+    %0 = "stablehlo.constant"() <{value = dense<0xFF800000> : tensor<f32>}> : () -> tensor<f32>
+    %1 = "stablehlo.transpose"(%arg0) <{permutation = array<i64: 1, 0>}> : (tensor<4x8xf32>) -> tensor<8x4xf32>
+    %2 = "stablehlo.dot_general"(%arg0, %1) <{dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]}> : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+    %3 = "stablehlo.reduce"(%2, %0) <{dimensions = array<i64: 0, 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %4 = "stablehlo.maximum"(%a, %b) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      "stablehlo.return"(%4) : (tensor<f32>) -> ()
+    }) : (tensor<4x4xf32>, tensor<f32>) -> tensor<f32>
+    "func.return"(%3) : (tensor<f32>) -> ()
+  }) : () -> ()
+}) {mhlo.num_partitions = 1 : i32} : () -> ())";
+  Imported first = importText(pretty), second = importText(generic);
+  expectOps(first, {"kerf.transpose", "kerf.dot_general", "kerf.reduce"});
+  expectOps(second, {"kerf.transpose", "kerf.dot_general", "kerf.reduce"});
+  EXPECT_EQ(printed(first), printed(second));
+}
+
+TEST(HloText, NamesOfDebugInformation) {
+  Imported imported = importText(R"(#loc1 = loc("params['w'][0]")
+module @m {
+  func.func public @main(%arg0: tensor<4xf32> loc("params['w'][0]"), %arg1: tensor<4xf32> loc(#loc2)) -> tensor<f32> {
+    %0 = stablehlo.multiply %arg0, %arg1 : tensor<4xf32> loc(#loc5)
+    %c = stablehlo.constant dense<0.0> : tensor<f32> loc(#loc)
+    %1 = stablehlo.reduce(%0 init: %c) applies stablehlo.add across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32> loc(#loc4)
+    return %1 : tensor<f32> loc(#loc)
+  } loc(#loc)
+} loc(#loc)
+#loc = loc(unknown)
+#loc2 = loc("x")
+#loc3 = loc("model.py":4:12 to :27)
+#loc4 = loc("jit(f)/reduce_sum"(#loc3))
+#loc5 = loc("jit(f)/transpose(jvp(layer_0))/attn/mul"(callsite(#loc3 at #loc))))"
+                                 "\n",
+                                 {});
+  expectOps(imported, {R"(kerf.name = "params.w.0", kerf.trainable)", R"(kerf.kind = "input", kerf.name = "x")"});
+  std::string named;
+  imported.model->module->walk([&](ir::MultiplyOp op) { named = ir::nodeName(op.getLoc()); });
+  EXPECT_EQ(named, "layer_0.attn/mul");
+}
+
+/// The one constant of a text that multiplies its argument with it.
+std::vector<double> constantOf(const std::string &dense, const std::string &type) {
+  auto module = frontend::hlo::parse("func.func @main() { %0 = stablehlo.constant " + dense + " : " + type +
+                                     "\n return %0 : " + type + " }");
+  if (!module) {
+    ADD_FAILURE() << module.error().message;
+    return {};
+  }
+  auto literal = frontend::materialize(*module->functions[0].body.operations[0].find("value")->constant);
+  std::vector<double> values;
+  frontend::dispatch(literal->dtype(), [&](auto zero) {
+    for (int64_t i = 0; i < elementsOf(literal->shape); ++i)
+      values.push_back(double(literal->as<decltype(zero)>()[i]));
+  });
+  return values;
+}
+
+TEST(HloText, Constants) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  using V = std::vector<double>;
+  EXPECT_EQ(constantOf("dense<1.5>", "tensor<2x2xf32>"), (V{1.5, 1.5, 1.5, 1.5}));
+  EXPECT_EQ(constantOf("dense<[[1.0, -2.5e-1], [3.0, 0xFF800000]]>", "tensor<2x2xf32>"), (V{1, -0.25, 3, -inf}));
+  EXPECT_EQ(constantOf("dense<0.1>", "tensor<f32>"), V{double(0.1f)});
+  EXPECT_EQ(constantOf("dense<0.1>", "tensor<f64>"), V{0.1});
+  EXPECT_EQ(constantOf("dense<0xFF80>", "tensor<bf16>"), V{-inf});
+  EXPECT_EQ(constantOf("dense<1.001e-01>", "tensor<bf16>"), V{0.10009765625});
+  EXPECT_EQ(constantOf("dense<0x3C00>", "tensor<f16>"), V{1});
+  EXPECT_EQ(constantOf("dense<[true, false]>", "tensor<2xi1>"), (V{1, 0}));
+  EXPECT_EQ(constantOf("dense<[-1, 2147483647]>", "tensor<2xi32>"), (V{-1, 2147483647}));
+  EXPECT_EQ(constantOf("dense<255>", "tensor<ui8>"), V{255});
+  EXPECT_EQ(constantOf("dense<\"0x0000803F000000C0\">", "tensor<2xf32>"), (V{1, -2}));
+  EXPECT_EQ(constantOf("dense<\"0x0000803F\">", "tensor<3xf32>"), (V{1, 1, 1})); // one element for all
+  EXPECT_EQ(constantOf("dense<\"0x05\">", "tensor<3xi1>"), (V{1, 0, 1}));        // a bit each
+  EXPECT_EQ(constantOf("dense<\"0x010001\">", "tensor<3xi1>"), (V{1, 0, 1}));    // a byte each
+  EXPECT_EQ(constantOf("dense<>", "tensor<0x4xf32>"), V{});
+}
+
+TEST(HloText, WrongConstants) {
+  auto message = [](const std::string &dense, const std::string &type) {
+    auto module = frontend::hlo::parse("func.func @main() {\n %0 = stablehlo.constant " + dense + " : " + type +
+                                       "\n return %0 : " + type + " }");
+    return module ? std::string() : module.error().message;
+  };
+  EXPECT_NE(message("dense<[1, 2]>", "tensor<3xi32>").find("line 2, column"), std::string::npos);
+  EXPECT_NE(message("dense<[1, 2, 3, 4]>", "tensor<3xi32>").find("behind the 3 elements"), std::string::npos);
+  EXPECT_NE(message("dense<3000000000>", "tensor<i32>").find("does not fit"), std::string::npos);
+  EXPECT_NE(message("dense<0x1FFFFFFFF>", "tensor<f32>").find("more bits"), std::string::npos);
+  EXPECT_NE(message("dense<\"0x00\">", "tensor<2xf32>").find("needs 8 bytes, its string has 1"), std::string::npos);
+  EXPECT_NE(message("dense<\"0x0g\">", "tensor<i8>").find("hexadecimal"), std::string::npos);
+  EXPECT_NE(message("dense<maybe>", "tensor<i1>").find("neither true nor false"), std::string::npos);
+  EXPECT_NE(message("dense<1>", "tensor<ui32>").find("ui32"), std::string::npos);
+  EXPECT_NE(message("dense<1.0>", "tensor<complex<f32>>").find("complex<f32>"), std::string::npos);
+  EXPECT_NE(message("dense_resource<__elided__>", "tensor<4xf32>").find("dense_resource"), std::string::npos);
+  EXPECT_NE(message("dense<[1.0]>", "tensor<99999999999xf32>").find("fewer elements"), std::string::npos);
+}
+
+//===-- ops
+//---------------------------------------------------------------------------------------------------------------===//
+
+TEST(HloOps, LoopsAreWrittenOut) {
+  // Two layers from a stack, each writing its result to another stack, whose second element is read.
+  Imported imported = importText(summed("tensor<2x4xf32>", R"(
+    %c = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1.0> : tensor<4xf32>
+    %z = stablehlo.constant dense<0.0> : tensor<2x4xf32>
+    %0:3 = stablehlo.while(%i = %c, %x = %one, %ys = %z) : tensor<i32>, tensor<4xf32>, tensor<2x4xf32>
+    cond {
+      %n = stablehlo.constant dense<2> : tensor<i32>
+      %more = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %k = stablehlo.constant dense<0> : tensor<i32>
+      %row = stablehlo.dynamic_slice %arg0, %i, %k, sizes = [1, 4] : (tensor<2x4xf32>, tensor<i32>, tensor<i32>) -> tensor<1x4xf32>
+      %w = stablehlo.reshape %row : (tensor<1x4xf32>) -> tensor<4xf32>
+      %sum = stablehlo.add %x, %w : tensor<4xf32>
+      %next = stablehlo.tanh %sum : tensor<4xf32>
+      %u = stablehlo.reshape %next : (tensor<4xf32>) -> tensor<1x4xf32>
+      %stack = stablehlo.dynamic_update_slice %ys, %u, %i, %k : (tensor<2x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<2x4xf32>
+      %by = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %by : tensor<i32>
+      stablehlo.return %j, %next, %stack : tensor<i32>, tensor<4xf32>, tensor<2x4xf32>
+    }
+    %last = stablehlo.slice %0#2 [1:2, 0:4] : (tensor<2x4xf32>) -> tensor<1x4xf32>
+)",
+                                        "%last", "tensor<1x4xf32>", "[0, 1]"));
+  ASSERT_TRUE(bool(imported.model)) << imported.model.error().message;
+  std::vector<std::string> names; // of the ops, in order
+  std::vector<std::string> nodes;
+  imported.model->module->walk([&](mlir::Operation *op) {
+    names.push_back(op->getName().getStringRef().str());
+    if (mlir::isa<ir::TanhOp>(op))
+      nodes.push_back(ir::nodeName(op->getLoc()));
+  });
+  EXPECT_EQ(nodes, (std::vector<std::string>{"loop.0/%next", "loop.1/%next"}));
+  EXPECT_EQ(names[0], "kerf.slice"); // slices of the stack come first
+  EXPECT_EQ(names[1], "kerf.reshape");
+  EXPECT_EQ(names[2], "kerf.slice");
+  EXPECT_EQ(std::count(names.begin(), names.end(), "kerf.concatenate"), 0);
+}
+
+TEST(HloOps, ReadOfAStackIsTheValueThatWasWritten) {
+  Imported imported = importText(summed("tensor<4xf32>", R"(
+    %z = stablehlo.constant dense<0.0> : tensor<3x4xf32>
+    %c0 = stablehlo.constant dense<0> : tensor<i32>
+    %c1 = stablehlo.constant dense<1> : tensor<i32>
+    %0 = stablehlo.tanh %arg0 : tensor<4xf32>
+    %1 = stablehlo.reshape %0 : (tensor<4xf32>) -> tensor<1x4xf32>
+    %2 = stablehlo.dynamic_update_slice %z, %1, %c1, %c0 : (tensor<3x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<3x4xf32>
+    %3 = stablehlo.dynamic_update_slice %2, %1, %c0, %c0 : (tensor<3x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<3x4xf32>
+    %4 = stablehlo.dynamic_slice %3, %c1, %c0, sizes = [1, 4] : (tensor<3x4xf32>, tensor<i32>, tensor<i32>) -> tensor<1x4xf32>
+    %5 = stablehlo.reshape %4 : (tensor<1x4xf32>) -> tensor<4xf32>
+)",
+                                        "%5", "tensor<4xf32>", "[0]"));
+  expectOps(imported, {"kerf.tanh"});
+  std::string text = printed(imported);
+  for (const char *gone : {"concatenate", "slice", "reshape"})
+    EXPECT_EQ(text.find(gone), std::string::npos) << gone;
+}
+
+TEST(HloOps, GatherOfOneForEachRowMayBeCutAlongTheDimension) {
+  Imported imported = importText(summed("tensor<4x9xf32>", R"(
+    %0 = "stablehlo.gather"(%arg0, %arg1) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1], index_vector_dim = 2>, indices_are_sorted = false, slice_sizes = array<i64: 1, 1>}> : (tensor<4x9xf32>, tensor<4x1x1xi32>) -> tensor<4x1xf32>
+)",
+                                        "%0", "tensor<4x1xf32>", "[0, 1]", ", %arg1: tensor<4x1x1xi32>"));
+  expectOps(imported, {"kerf.iota", "kerf.compare", "kerf.select", "kerf.reduce"});
+}
+
+TEST(HloOps, LookupOfRowsIsAnEmbedding) {
+  const char *lookup = R"(
+    %0 = "stablehlo.gather"(%arg0, %arg1) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 8>}> : (tensor<9x8xf32>, tensor<5x1xi32>) -> tensor<5x8xf32>
+)";
+  expectOps(
+      importText(summed("tensor<9x8xf32>", lookup, "%0", "tensor<5x8xf32>", "[0, 1]", ", %arg1: tensor<5x1xi32>")),
+      {"kerf.embedding", "kerf.maximum", "kerf.minimum"}); // an index outside is moved in
+  const char *wide = R"(
+    %0 = "stablehlo.gather"(%arg0, %arg1) <{dimension_numbers = #stablehlo.gather<offset_dims = [1, 2], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 2, 8>}> : (tensor<9x8xf32>, tensor<5x1xi32>) -> tensor<5x2x8xf32>
+)";
+  expectError(
+      importText(summed("tensor<9x8xf32>", wide, "%0", "tensor<5x2x8xf32>", "[0, 1, 2]", ", %arg1: tensor<5x1xi32>")),
+      {"line 4, column 5", "stablehlo.gather", "2 of 9"});
+}
+
+TEST(HloOps, ReductionsByAnyOfTheKnownOps) {
+  for (const char *name : {"multiply", "minimum"}) {
+    std::string body = std::string("    %c = stablehlo.constant dense<1.0> : tensor<f32>\n") +
+                       "    %0 = stablehlo.reduce(%arg0 init: %c) applies stablehlo." + name +
+                       " across dimensions = [1] : (tensor<4x7xf32>, tensor<f32>) -> tensor<4xf32>\n";
+    expectOps(importText(summed("tensor<4x7xf32>", body, "%0", "tensor<4xf32>", "[0]")),
+              {name == std::string("multiply") ? "kerf.multiply" : "kerf.minimum"});
+  }
+  const char *two = R"(
+    %c = stablehlo.constant dense<0.0> : tensor<f32>
+    %i = stablehlo.iota dim = 0 : tensor<4xi32>
+    %j = stablehlo.constant dense<0> : tensor<i32>
+    %0:2 = stablehlo.reduce(%arg0 init: %c), (%i init: %j) across dimensions = [0] : (tensor<4xf32>, tensor<4xi32>, tensor<f32>, tensor<i32>) -> (tensor<f32>, tensor<i32>)
+     reducer(%a: tensor<f32>, %b: tensor<f32>) (%p: tensor<i32>, %q: tensor<i32>)  {
+      stablehlo.return %a, %p : tensor<f32>, tensor<i32>
+    }
+    %1 = stablehlo.broadcast_in_dim %0#0, dims = [] : (tensor<f32>) -> tensor<4xf32>
+)";
+  expectError(importText(summed("tensor<4xf32>", two, "%1", "tensor<4xf32>", "[0]")),
+              {"line 7, column 5", "2 tensors at once"});
+}
+
+//===-- what is refused
+//---------------------------------------------------------------------------------------------------===//
+
+TEST(HloErrors, AllUnsupportedOperationsInOneMessage) {
+  Imported imported = importText(summed("tensor<4xf32>", R"(
+    %0 = "stablehlo.sort"(%arg0) <{dimension = 0 : i64}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %5 = stablehlo.compare LT, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %5 : tensor<i1>
+    }) : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = stablehlo.cbrt %0 : tensor<4xf32>
+    %2 = stablehlo.cbrt %1 : tensor<4xf32>
+    %3 = stablehlo.custom_call @lapack_x(%2) {backend_config = ""} : (tensor<4xf32>) -> tensor<4xf32>
+    %dead = stablehlo.ceil %3 : tensor<4xf32>
+)",
+                                        "%3", "tensor<4xf32>", "[0]"));
+  expectError(imported, {"3 operations", "stablehlo.sort (line 4, column 5",
+                         "stablehlo.cbrt (line 9, column 5 and 1 more)", "stablehlo.custom_call @lapack_x"});
+  EXPECT_EQ(imported.model.error().message.find("ceil"), std::string::npos); // the loss does not need it
+}
+
+TEST(HloErrors, TypesThatTheTextSaysAreCompared) {
+  expectError(importText(summed("tensor<4x8xf32>",
+                                "    %0 = stablehlo.transpose %arg0, dims = [1, 0] : (tensor<4x8xf32>) "
+                                "-> tensor<4x8xf32>\n",
+                                "%0", "tensor<4x8xf32>", "[0, 1]")),
+              {"line 3, column 5", "[8, 4]", "tensor<4x8xf32>"});
+  expectError(importText(summed("tensor<4xf32>", "    %0 = stablehlo.add %arg0, %nothing : tensor<4xf32>\n", "%0",
+                                "tensor<4xf32>", "[0]")),
+              {"line 3, column 5", "%nothing"});
+  expectError(
+      importText("func.func @main(%arg0: tensor<?xf32>) -> tensor<f32> { return %arg0 : tensor<f32> }\n// stablehlo.x"),
+      {"line 1, column 31", "no size"});
+}
+
+TEST(HloErrors, LoopsWithoutEnd) {
+  auto loop = [](const std::string &condition) {
+    return summed("tensor<f32>", R"(
+    %0 = stablehlo.while(%x = %arg0) : tensor<f32>
+    cond {
+      )" + condition + R"(
+      stablehlo.return %more : tensor<i1>
+    } do {
+      stablehlo.return %x : tensor<f32>
+    }
+)",
+                  "%0", "tensor<f32>", "[]");
+  };
+  expectError(importText(loop("%more = stablehlo.constant dense<true> : tensor<i1>")), {"line 4, column 5", "rounds"});
+  expectError(importText(loop("%more = stablehlo.compare LT, %x, %x : (tensor<f32>, tensor<f32>) -> tensor<i1>")),
+              {"line 4, column 5", "number of rounds"});
+  expectError(
+      importText("func.func @main(%arg0: tensor<f32>) -> tensor<f32> {\n  %0 = call @main(%arg0) : (tensor<f32>) -> "
+                 "tensor<f32>\n  return %0 : tensor<f32>\n}\n// stablehlo.x"),
+      {"line 2, column 3", "calls itself"});
+}
+
+TEST(HloErrors, Nesting) {
+  for (const char *open : {"[", "{a = ", "<a = "}) {
+    std::string deep = "func.func @main() attributes {x = ";
+    for (int i = 0; i < 100000; ++i)
+      deep += open;
+    auto module = frontend::hlo::parse(deep);
+    ASSERT_FALSE(bool(module));
+  }
+  std::string regions = "func.func @main() {";
+  for (int i = 0; i < 100000; ++i)
+    regions += "\"stablehlo.if\"() ({";
+  auto module = frontend::hlo::parse(regions);
+  ASSERT_FALSE(bool(module));
+  EXPECT_NE(module.error().message.find("levels of nesting"), std::string::npos);
+}
+
+/// A text with most kinds of syntax.
+std::string manyForms() {
+  return R"(#loc = loc("x")
+module @m attributes {a = 1 : i32} {
+  func.func public @main(%arg0: tensor<4x3xf32> {b = "c"} loc(#loc), %arg1: tensor<2xi32>) -> (tensor<f32> {jax.result_info = "r"}) {
+    %c = stablehlo.constant dense<[[1.0, 2.0, 0x7F800000]]> : tensor<1x3xf32>
+    %0 = stablehlo.broadcast_in_dim %c, dims = [0, 1] : (tensor<1x3xf32>) -> tensor<4x3xf32>
+    %2 = stablehlo.compare GT, %0, %arg0, FLOAT : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>
+    %1 = stablehlo.select %2, %0, %arg0 : tensor<4x3xi1>, tensor<4x3xf32>
+    %3 = "stablehlo.gather"(%1, %arg1) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 3>}> : (tensor<4x3xf32>, tensor<2xi32>) -> tensor<2x3xf32>
+    %4 = stablehlo.slice %3 [0:2:1, 1:3] : (tensor<2x3xf32>) -> tensor<2x2xf32>
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %5 = stablehlo.pad %4, %z, low = [0, -1], high = [1, 0], interior = [0, 1] : (tensor<2x2xf32>, tensor<f32>) -> tensor<3x2xf32>
+    %6 = call @f(%5) : (tensor<3x2xf32>) -> tensor<f32>
+    return %6 : tensor<f32>
+  }
+  func.func private @f(%arg0: tensor<3x2xf32>) -> tensor<f32> {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%arg0 init: %z) across dimensions = [0, 1] : (tensor<3x2xf32>, tensor<f32>) -> tensor<f32>
+     reducer(%a: tensor<f32>, %b: tensor<f32>) {
+      %1 = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %1 : tensor<f32>
+    }
+    return %0 : tensor<f32>
+  }
+}
+)";
+}
+
+TEST(HloErrors, EveryTruncation) {
+  std::string text = manyForms();
+  ASSERT_TRUE(bool(frontend::hlo::parse(text))) << frontend::hlo::parse(text).error().message;
+  size_t end = text.find_last_of('}');
+  for (size_t length = 0; length <= end; ++length) {
+    auto module = frontend::hlo::parse(text.substr(0, length));
+    if (module)
+      EXPECT_TRUE(module->functions.empty()) << length; // nothing, or aliases only
+    else
+      EXPECT_EQ(module.error().message.rfind("line ", 0), 0u) << module.error().message;
+  }
+}
+
+/// Every byte exchanged, through the whole import: a model or an error.
+TEST(HloErrors, EveryByteDamaged) {
+  TemporaryFolder folder;
+  std::string text = manyForms(), path = (folder.path / "loss.mlir").string();
+  ImportOptions options;
+  options.trainable = {"*"};
+  auto context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+  auto whole = importModel(*context, path, options);
+  ASSERT_TRUE(bool(whole)) << whole.error().message;
+  for (size_t at = 0; at < text.size(); ++at)
+    for (char c : {'9', '<'}) {
+      std::string damaged = text;
+      damaged[at] = c;
+      std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
+      auto model = importModel(*context, path, options);
+      if (!model)
+        EXPECT_NE(model.error().status, ExitStatus::InternalCheck) << model.error().message;
+    }
+}
+
+} // namespace
+} // namespace kerf
