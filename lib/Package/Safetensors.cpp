@@ -2,6 +2,7 @@
 // safetensors: 8 bytes little-endian length of a JSON header, the header {name: {dtype, shape, data_offsets}}, the
 // data.
 #include "Readers.h"
+#include "kerf/Package/SafetensorsHeader.h"
 
 #include <array>
 #include <cstring>
@@ -92,31 +93,44 @@ Result<TensorMap> readSafetensors(const std::string &path) {
   return tensors;
 }
 
-Status writeSafetensors(const std::string &path, const TensorMap &tensors,
-                        const std::map<std::string, std::string> &metadata) {
+Result<std::string> safetensorsHeader(const std::vector<TensorEntry> &tensors,
+                                      const std::map<std::string, std::string> &metadata) {
   Json header = Json::object();
   if (!metadata.empty())
     header["__metadata__"] = metadata;
   int64_t offset = 0;
-  for (const auto &[name, tensor] : tensors) {
-    if (name == "__metadata__")
-      return Error{
-          fmt::format("cannot write '{}': a tensor is named __metadata__, which the format keeps for itself", path)};
-    header[name] = {{"dtype", kNames[size_t(tensor.dtype)].name},
-                    {"shape", tensor.shape},
-                    {"data_offsets", {offset, offset + tensor.bytes()}}};
-    offset += tensor.bytes();
+  for (const TensorEntry &tensor : tensors) {
+    if (tensor.name == "__metadata__")
+      return Error{"a tensor is named __metadata__, which the format keeps for itself"};
+    int64_t bytes = elementsOf(tensor.shape) * bytesOf(tensor.dtype);
+    header[tensor.name] = {{"dtype", kNames[size_t(tensor.dtype)].name},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {offset, offset + bytes}}};
+    offset += bytes;
   }
   std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
   std::string bytes(kLengthBytes, '\0');
   uint64_t headerBytes = text.size();
   std::memcpy(bytes.data(), &headerBytes, kLengthBytes);
-  bytes.reserve(kLengthBytes + text.size() + size_t(offset));
-  bytes += text;
+  return bytes + text;
+}
+
+Status writeSafetensors(const std::string &path, const TensorMap &tensors,
+                        const std::map<std::string, std::string> &metadata) {
+  std::vector<TensorEntry> entries;
+  size_t dataBytes = 0;
+  for (const auto &[name, tensor] : tensors) {
+    entries.push_back({name, tensor.dtype, tensor.shape});
+    dataBytes += size_t(tensor.bytes());
+  }
+  auto bytes = safetensorsHeader(entries, metadata);
+  if (!bytes)
+    return Error{fmt::format("cannot write '{}': {}", path, bytes.error().message)};
+  bytes->reserve(bytes->size() + dataBytes);
   for (const auto &[name, tensor] : tensors)
-    bytes.append(reinterpret_cast<const char *>(tensor.data), size_t(tensor.bytes()));
-  return writeFile(path, bytes);
+    bytes->append(reinterpret_cast<const char *>(tensor.data), size_t(tensor.bytes()));
+  return writeFile(path, *bytes);
 }
 
 } // namespace kerf

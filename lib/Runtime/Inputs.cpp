@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Inputs.h"
+#include "CheckpointFiles.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -43,7 +44,8 @@ Status checkWeight(const Arg &arg, const Tensor &tensor) {
   return ok();
 }
 
-Status findWeights(const package::Program &program, const TensorMap &weights, Inputs &inputs) {
+Status findWeights(const package::Program &program, const TensorMap &weights, const Checkpoint *resume,
+                   Inputs &inputs) {
   std::vector<std::string> missing;
   bool anyParameter = false;
   std::set<std::string> used;
@@ -53,7 +55,10 @@ Status findWeights(const package::Program &program, const TensorMap &weights, In
       continue;
     ArgSource &source = inputs.sources[i];
     auto found = weights.find(arg.name);
-    if (found != weights.end()) {
+    if (resume && isSaved(program, i) && resume->index.tensors.count(arg.name)) {
+      source.kind = ArgSource::Kind::Resume;
+      used.insert(arg.name);
+    } else if (found != weights.end()) {
       if (Status status = checkWeight(arg, found->second); !status)
         return status;
       source = {ArgSource::Kind::Tensor, found->second};
@@ -100,10 +105,13 @@ Result<Tensor> findData(const Arg &arg, const std::vector<std::string> &inputNam
 }
 } // namespace
 
-Result<Inputs> findInputs(const package::Program &program, const TensorMap &weights, const TensorMap &data) {
+Result<Inputs> findInputs(const package::Program &program, const TensorMap &weights, const TensorMap &data,
+                          const Checkpoint *resume) {
   Inputs inputs;
+  if (Status status = resume ? checkCheckpoint(*resume, program) : ok(); !status)
+    return status.error();
   inputs.sources.resize(program.args.size());
-  if (Status status = findWeights(program, weights, inputs); !status)
+  if (Status status = findWeights(program, weights, resume, inputs); !status)
     return status.error();
   std::vector<std::string> inputNames;
   for (const Arg &arg : program.args)

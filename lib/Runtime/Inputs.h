@@ -2,13 +2,13 @@
 // What each argument of the step is given: found and checked once, before ranks start.
 #pragma once
 
-#include "kerf/Package/TensorFile.h"
+#include "kerf/Runtime/Checkpoint.h"
 
 namespace kerf::runtime {
 
 /// Where an argument's content comes from.
 struct ArgSource {
-  enum class Kind { Tensor, Zeros, Initialize, Data, LearningRate, Step } kind = Kind::Zeros;
+  enum class Kind { Tensor, Zeros, Initialize, Resume, Data, LearningRate, Step } kind = Kind::Zeros;
   Tensor tensor; // Tensor: whole, as the file has it. Data: all steps, in the program's element type
 };
 
@@ -19,6 +19,8 @@ struct Inputs {
   std::vector<std::string> initialized, unused;
 };
 
-Result<Inputs> findInputs(const package::Program &program, const TensorMap &weights, const TensorMap &data);
+/// With `resume`, what stays between steps comes from there.
+Result<Inputs> findInputs(const package::Program &program, const TensorMap &weights, const TensorMap &data,
+                          const Checkpoint *resume);
 
 } // namespace kerf::runtime

@@ -72,9 +72,12 @@ Result<RunReport> RankRun::run() {
   if (Status status = gatherMemory(report); !status)
     return status.error();
   report.steps.reserve(size_t(std::clamp<int64_t>(options.steps, 0, kReservedSteps)));
-  for (int64_t step = options.firstStep; step < options.firstStep + options.steps; ++step)
+  for (int64_t step = options.firstStep; step < options.firstStep + options.steps; ++step) {
     if (Status status = runStep(step, report); !status)
       return status.error();
+    if (Status status = checkpoint(step + 1); !status)
+      return status.error();
+  }
   report.times = executor->times();
   if (!options.tracePath.empty())
     if (Status status = writeTrace(); !status)
@@ -86,6 +89,8 @@ Result<RunReport> RankRun::run() {
 }
 
 Status RankRun::load() {
+  if (Status status = openCheckpoints(); !status)
+    return status;
   auto created = Executor::create(program, *device, communicator, options.executor);
   if (!created)
     return created.error();
@@ -94,7 +99,37 @@ Status RankRun::load() {
     if (Status status = fill(piece); !status)
       return Error{fmt::format("'{}': {}", program.args[piece.arg].name, status.error().message),
                    status.error().status};
+  reader.reset(); // as long as its files are mapped, removing them frees no room
   return ok();
+}
+
+Status RankRun::openCheckpoints() {
+  if (options.resume) {
+    if (Status status = verifyFiles(*options.resume, communicator.rank(), communicator.size()); !status)
+      return status;
+    reader.emplace(*options.resume);
+  }
+  if (options.checkpoint.folder.empty())
+    return ok();
+  auto created = CheckpointWriter::create(program, options.checkpoint, communicator, options.firstStep + options.steps);
+  if (!created)
+    return created.error();
+  writer.emplace(std::move(*created));
+  return ok();
+}
+
+Status RankRun::checkpoint(int64_t nextStep) {
+  if (!writer || !writer->isDue(nextStep))
+    return ok();
+  Clock::time_point start = Clock::now();
+  std::vector<ArgumentPiece> pieces = executor->arguments();
+  Status saved = writer->save(nextStep, options.seed, inputs.dataSteps, [&](size_t arg, std::byte *local) {
+    auto piece = std::find_if(pieces.begin(), pieces.end(), [&](const ArgumentPiece &each) { return each.arg == arg; });
+    device->copyOut(local, static_cast<const std::byte *>(piece->tensor.data), piece->tensor.bytes());
+  });
+  if (saved && communicator.rank() == 0 && options.checkpoint.onSaved)
+    options.checkpoint.onSaved(nextStep, secondsSince(start));
+  return saved;
 }
 
 /// Gives an argument its first content.
@@ -116,6 +151,10 @@ Status RankRun::fill(const ArgumentPiece &piece) {
     std::memcpy(host.data(), converted->data, host.size());
     break;
   }
+  case ArgSource::Kind::Resume:
+    if (Status status = reader->read(arg, shard, host.data()); !status)
+      return status;
+    break;
   case ArgSource::Kind::Initialize:
     initializeParameter(options.seed, arg.name, arg.shape, shard, {host.data(), arg.dtype, shard.local});
     break;

@@ -2,6 +2,7 @@
 // One rank's part of a run.
 #pragma once
 
+#include "CheckpointFiles.h"
 #include "Inputs.h"
 #include "kerf/Runtime/Run.h"
 
@@ -20,6 +21,8 @@ public:
 
 private:
   Status load();
+  Status openCheckpoints();
+  Status checkpoint(int64_t nextStep);
   Status fill(const ArgumentPiece &piece);
   void feed(int64_t step, double learningRate);
   Status runStep(int64_t step, RunReport &report);
@@ -40,6 +43,8 @@ private:
   std::unique_ptr<Device> device;
   std::unique_ptr<Executor> executor;
   std::vector<Feed> feeds;
+  std::optional<ShardReader> reader; // while arguments are filled
+  std::optional<CheckpointWriter> writer;
 };
 
 } // namespace kerf::runtime

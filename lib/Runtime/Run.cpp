@@ -2,6 +2,7 @@
 // A run: inputs are found and checked once, then every rank (a thread, or this process) loads its program, fills its
 // arguments and steps.
 #include "kerf/Runtime/Run.h"
+#include "CheckpointFiles.h"
 #include "RankRun.h"
 
 #include <cerrno>
@@ -60,8 +61,9 @@ Status checkWritable(const std::string &path) {
 }
 } // namespace
 
-Status checkInputs(const package::Program &program, const TensorMap &weights, const TensorMap &data) {
-  auto inputs = findInputs(program, weights, data);
+Status checkInputs(const package::Program &program, const TensorMap &weights, const TensorMap &data,
+                   const Checkpoint *resume) {
+  auto inputs = findInputs(program, weights, data, resume);
   if (!inputs)
     return inputs.error();
   return ok();
@@ -70,13 +72,16 @@ Status checkInputs(const package::Program &program, const TensorMap &weights, co
 Result<RunReport> run(const package::Program &program, const TensorMap &weights, const TensorMap &data,
                       const RunOptions &options) {
   int64_t ranks = package::ranksOf(program);
-  auto inputs = findInputs(program, weights, data);
+  auto inputs = findInputs(program, weights, data, options.resume);
   Status ready = inputs ? checkWritable(options.savePath) : Status(inputs.error());
   if (ready)
     ready = checkWritable(options.tracePath);
   if (ready && options.communicator && options.communicator->size() != ranks)
     ready = Error{fmt::format("the program is for {} ranks, but {} processes were started: mpirun -n {}", ranks,
                               options.communicator->size(), ranks)};
+  bool isFirst = !options.communicator || options.communicator->rank() == 0;
+  if (ready && isFirst && !options.checkpoint.folder.empty())
+    ready = prepareFolder(options.checkpoint, program, options.firstStep, options.firstStep + options.steps);
   if (!options.communicator) {
     if (!ready)
       return ready.error();

@@ -35,6 +35,13 @@ Result<ImportedStep> importStep(const ModelFlags &model, bool gradientNorms) {
   return ImportedStep{std::move(context), std::move(*step)};
 }
 
+void describeProgram(package::Program &program, const std::string &model, const TrainingStep &step, const Plan &plan) {
+  program.info["model"] = model;
+  program.info["model_hash"] = step.modelHash;
+  program.info["plan"] = nlohmann::ordered_json::parse(toJson(plan), nullptr, /*allow_exceptions=*/false);
+  program.info["plan"].erase("report");
+}
+
 Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile,
                                const PlanFlags &flags, bool clusterGiven) {
   auto options = flags.toPlanOptions();
@@ -191,7 +198,7 @@ struct CompileCommand {
     if (!planned)
       return fail(planned.error());
     package::Program &program = planned->compiled.program;
-    program.info["model"] = model.model;
+    describeProgram(program, model.model, imported->step, planned->plan);
     program.info["report"] = toJson(planned->compiled.report);
     if (Status status = writePackage(planned->compiled, imported->step.weights, output); !status)
       return fail(status.error());

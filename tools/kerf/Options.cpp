@@ -5,7 +5,6 @@
 #include <cmath>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
-#include <numbers>
 #include <thread>
 
 namespace kerf::tool {
@@ -149,11 +148,14 @@ void RunFlags::addTo(CLI::App &command) {
   command
       .add_option("--data", data, ".npz or folder of .npy: for each model input an array with a leading axis of steps")
       ->required();
-  command.add_option("--steps", steps, "training steps (default: as many as the data has)")->check(CLI::PositiveNumber);
-  command.add_option("--lr", lr, "learning rate")->capture_default_str();
-  command.add_option("--lr-schedule", schedule, "constant, linear (to 0) or cosine (to 0), after the warm-up")
-      ->check(CLI::IsMember({"constant", "linear", "cosine"}))
-      ->capture_default_str();
+  command
+      .add_option("--steps", steps,
+                  "training steps, those before a checkpoint included (default: as many as the data has)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--lr", lr, "learning rate (default: 1e-3)");
+  command
+      .add_option("--lr-schedule", schedule, "constant (default), linear (to 0) or cosine (to 0), after the warm-up")
+      ->check(CLI::IsMember({"constant", "linear", "cosine"}));
   command.add_option("--warmup", warmup, "steps in which the learning rate rises to --lr")
       ->check(CLI::NonNegativeNumber);
   command.add_option("--total", total, "steps at which the schedule ends (default: --steps)")
@@ -161,30 +163,18 @@ void RunFlags::addTo(CLI::App &command) {
   command.add_option("--seed", seed,
                      "seed of the initial weights where the model has none (default 0; docs/runtime.md)");
   command.add_option("--save", save, "write the trained weights: OUT.safetensors");
+  command.add_option("--checkpoint", checkpoint,
+                     "folder to write checkpoints in, as training goes (docs/checkpoints.md)");
+  command
+      .add_option("--every", every, "steps from one checkpoint to the next (default: 100); the last step has one too")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--keep", keep, "newest checkpoints that stay (default: 2)")->check(CLI::PositiveNumber);
+  command.add_option("--resume", resume,
+                     "go on from the last checkpoint in this folder, whatever plan it was made with; schedule and seed "
+                     "are its own unless given");
   command.add_option("--log", log, "write one JSON object a step: losses.jsonl");
   command.add_option("--trace", trace, "write the last step's timeline for chrome://tracing or Perfetto: T.json");
   command.add_option("--gradient-norms", gradientNorms, "write the L2 norm of each gradient at the first step: F.json");
-}
-
-Result<runtime::RunOptions> RunFlags::toRunOptions() const {
-  runtime::RunOptions options;
-  options.steps = steps;
-  options.seed = seed.value_or(0);
-  options.savePath = save;
-  options.tracePath = trace;
-  int64_t end = total ? total : steps;
-  options.learningRate = [lr = lr, warmup = warmup, end, schedule = schedule](int64_t step) {
-    if (step < warmup)
-      return lr * static_cast<double>(step + 1) / static_cast<double>(warmup);
-    double left = 1 - static_cast<double>(step - warmup) / static_cast<double>(std::max<int64_t>(1, end - warmup));
-    left = std::max(0.0, left);
-    if (schedule == "linear")
-      return lr * left;
-    if (schedule == "cosine")
-      return lr * 0.5 * (1 + std::cos(std::numbers::pi * (1 - left)));
-    return lr;
-  };
-  return options;
 }
 
 } // namespace kerf::tool

@@ -36,13 +36,13 @@ struct PlanFlags {
 
 /// What a run does.
 struct RunFlags {
-  std::string data, save, log, trace, gradientNorms, schedule = "constant";
-  int64_t steps = 0, warmup = 0, total = 0;
-  double lr = 1e-3;
-  std::optional<uint64_t> seed; // given, or not
+  std::string data, save, log, trace, gradientNorms, checkpoint, resume;
+  std::optional<std::string> schedule; // these: given, or not
+  std::optional<double> lr;
+  std::optional<int64_t> steps, warmup, total, every, keep;
+  std::optional<uint64_t> seed;
 
   void addTo(CLI::App &command);
-  Result<runtime::RunOptions> toRunOptions() const;
 };
 
 /// Prints the error as the one message of a failed command and gives the exit status.
@@ -82,8 +82,11 @@ Result<ImportedStep> importStep(const ModelFlags &model, bool gradientNorms);
 Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile,
                                const PlanFlags &flags, bool rankGiven);
 
+/// What a program says of where it comes from: `model`, `model_hash`, `plan` of its info.
+void describeProgram(package::Program &program, const std::string &model, const TrainingStep &step, const Plan &plan);
+
 /// Runs a program and writes what the flags ask for.
 Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags,
-                                      bool quiet);
+                                      const runtime::Checkpoint *resumed, bool quiet);
 
 } // namespace kerf::tool

@@ -2,6 +2,7 @@
 // kerf run and kerf train: a program on ranks that are threads, or processes under mpirun and srun.
 #include "Options.h"
 #include "Reports.h"
+#include "RunSettings.h"
 
 #include <algorithm>
 #include <cmath>
@@ -42,8 +43,12 @@ Status writeGradientNorms(const runtime::RunReport &report, const std::string &p
   return writeFile(path, norms.dump(2) + "\n");
 }
 
-/// Steps that the data holds: the leading axis of the first array.
-Result<int64_t> stepsOf(const TensorMap &data, const std::string &path) {
+/// Steps that the data holds: the leading axis of an input's array, or of any where inputs are missing.
+Result<int64_t> stepsOf(const package::Program &program, const TensorMap &data, const std::string &path) {
+  for (const package::Arg &arg : program.args)
+    if (auto found = data.find(arg.name);
+        arg.kind == package::ArgKind::Input && found != data.end() && !found->second.shape.empty())
+      return found->second.shape[0];
   if (data.empty() || data.begin()->second.shape.empty())
     return Error{fmt::format("{}: no array with a leading axis of steps in it", path)};
   return data.begin()->second.shape[0];
@@ -103,57 +108,84 @@ nlohmann::ordered_json summaryJson(const runtime::RunReport &run, const Report *
   return summary;
 }
 
+runtime::RunOptions toRunOptions(const RunFlags &flags, const RunSettings &settings,
+                                 const runtime::Checkpoint *resumed) {
+  runtime::RunOptions options;
+  options.firstStep = settings.firstStep;
+  options.steps = settings.endStep - settings.firstStep;
+  options.seed = settings.seed;
+  options.savePath = flags.save;
+  options.tracePath = flags.trace;
+  options.learningRate = [settings](int64_t step) { return settings.learningRate(step); };
+  options.resume = resumed;
+  options.checkpoint.folder = flags.checkpoint;
+  options.checkpoint.every = flags.every.value_or(options.checkpoint.every);
+  options.checkpoint.keep = flags.keep.value_or(options.checkpoint.keep);
+  return options;
+}
+
 } // namespace
 
 Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags,
-                                      bool quiet) {
+                                      const runtime::Checkpoint *resumed, bool quiet) {
   auto data = readTensors(flags.data);
   if (!data)
     return data.error();
-  RunFlags complete = flags;
-  if (!complete.steps) {
-    auto steps = stepsOf(*data, flags.data);
-    if (!steps)
-      return steps.error();
-    complete.steps = *steps;
-  }
-  auto options = complete.toRunOptions();
-  if (!options)
-    return options.error();
+  auto dataSteps = stepsOf(program, *data, flags.data);
+  if (!dataSteps)
+    return dataSteps.error();
+  auto settings = toSettings(flags, *dataSteps, resumed);
+  if (!settings)
+    return settings.error();
+  runtime::RunOptions options = toRunOptions(flags, *settings, resumed);
+  options.checkpoint.info = checkpointInfo(program, *settings);
   std::unique_ptr<runtime::Communicator> communicator;
   if (runtime::launchedByMpi()) {
     auto made = runtime::createMpiCommunicator();
     if (!made)
       return made.error();
     communicator = std::move(*made);
-    options->communicator = communicator.get();
+    options.communicator = communicator.get();
   }
   bool isFirst = !communicator || communicator->rank() == 0;
   // An old log stays where this run can't even start.
-  if (Status status = runtime::checkInputs(program, weights, *data); !status)
+  if (Status status = runtime::checkInputs(program, weights, *data, resumed); !status)
     return status.error();
   std::ofstream log;
   if (!flags.log.empty() && isFirst) {
-    log.open(flags.log, std::ios::trunc);
+    log.open(flags.log, std::ios::app);
     if (!log)
       return Error{fmt::format("cannot write '{}': {}", flags.log, std::strerror(errno))};
   }
-  options->onStep = [&](const runtime::StepResult &step) {
+  if (isFirst && resumed)
+    fmt::print(stderr, "{}", resumeText(*resumed, program, *settings, *dataSteps));
+  options.onStep = [&](const runtime::StepResult &step) {
     if (log.is_open()) {
+      if (step.step == settings->firstStep) {
+        std::string kept = earlierLines(flags.log, resumed ? settings->firstStep : 0);
+        log.close();
+        log.open(flags.log, std::ios::trunc);
+        log << kept;
+      }
       log << nlohmann::ordered_json{{"step", step.step}, {"loss", step.loss}, {"seconds", step.seconds}}.dump()
           << std::endl;
     }
     if (!quiet)
       fmt::print(stderr, "step {:>5}  loss {:.6f}  {:.1f} ms\n", step.step, step.loss, step.seconds * 1e3);
   };
-  auto report = runtime::run(program, weights, *data, *options);
+  options.checkpoint.onSaved = [&](int64_t nextStep, double seconds) {
+    if (!quiet)
+      fmt::print(stderr, "checkpoint '{}'  {:.1f} ms\n",
+                 (std::filesystem::path(flags.checkpoint) / runtime::checkpointName(nextStep)).string(), seconds * 1e3);
+  };
+  auto report = runtime::run(program, weights, *data, options);
   if (!report)
     return report;
   if (!isFirst)
     report->steps.clear(); // one process speaks for all
   if (isFirst && !report->initialized.empty())
     fmt::print(stderr, "note: {} parameters had no weights and were initialized from seed {} (docs/runtime.md)\n",
-               report->initialized.size(), flags.seed.value_or(0));
+               report->initialized.size(), settings->seed);
   if (isFirst && !flags.gradientNorms.empty())
     if (Status status = writeGradientNorms(*report, flags.gradientNorms); !status)
       return status.error();
@@ -169,6 +201,9 @@ struct RunCommand {
   bool json = false;
 
   int run() {
+    auto resumed = openResumed(flags);
+    if (!resumed)
+      return fail(resumed.error());
     auto loaded = runtime::loadPackage(folder);
     if (!loaded)
       return fail(loaded.error());
@@ -183,11 +218,11 @@ struct RunCommand {
       for (auto &[name, tensor] : *given)
         loaded->weights[name] = tensor;
     }
-    auto done = runProgram(loaded->program, loaded->weights, flags, json);
+    auto done = runProgram(loaded->program, loaded->weights, flags, *resumed ? &**resumed : nullptr, json);
     if (!done)
       return fail(done.error());
     if (done->steps.empty())
-      return 0; // not the first process
+      return 0; // not the first process, or nothing was left to train
     std::optional<Report> saved;
     if (loaded->program.info.contains("report"))
       if (auto parsed = parseReport(loaded->program.info["report"], folder); parsed)
@@ -211,13 +246,16 @@ struct TrainCommand {
   bool json = false;
 
   int run() {
+    auto resumed = openResumed(flags);
+    if (!resumed)
+      return fail(resumed.error());
     auto imported = importStep(model, !flags.gradientNorms.empty());
     if (!imported)
       return fail(imported.error());
     const TrainingStep &step = imported->step;
     // A lost file is not to be trained over with random weights; a model that is a structure only is, when the user
     // says so.
-    if (!step.missingFiles.empty() && model.weights.empty() && !flags.seed)
+    if (!step.missingFiles.empty() && model.weights.empty() && !flags.seed && !*resumed)
       return fail({fmt::format("{}: its weights lie in '{}', which does not exist; put the file there, give --weights, "
                                "or give --seed to start from "
                                "initial values made up from it",
@@ -231,7 +269,8 @@ struct TrainCommand {
     if (!savePlan.empty())
       if (Status status = writeFile(savePlan, toJson(planned->plan)); !status)
         return fail(status.error());
-    auto done = runProgram(planned->compiled.program, step.weights, flags, json);
+    describeProgram(planned->compiled.program, model.model, step, planned->plan);
+    auto done = runProgram(planned->compiled.program, step.weights, flags, *resumed ? &**resumed : nullptr, json);
     if (!done) {
       Error error = done.error();
       bool configured = std::filesystem::path(model.model).extension() == ".json";

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kerf/Package/TensorFile.h"
+#include "kerf/Runtime/Checkpoint.h"
 #include "kerf/Runtime/Executor.h"
 #include <functional>
 
@@ -29,6 +30,11 @@ struct RunOptions {
   bool saveStates = false;
   /// Written at the end, by rank 0: the last step of every rank as a timeline for chrome://tracing or Perfetto.
   std::string tracePath;
+  /// Written during the run; none where its folder is empty.
+  CheckpointOptions checkpoint;
+  /// Where parameters, buffers and states begin, instead of `weights` and the seed. `firstStep` should be its next
+  /// step.
+  const Checkpoint *resume = nullptr;
   ExecutorOptions executor;
 };
 
@@ -60,6 +66,7 @@ Result<LoadedPackage> loadPackage(const std::string &folder);
 
 /// Checks and converts, in the calling thread: what `run` does with `weights` and `data` before ranks start. For
 /// callers that want the message early.
-Status checkInputs(const package::Program &program, const TensorMap &weights, const TensorMap &data);
+Status checkInputs(const package::Program &program, const TensorMap &weights, const TensorMap &data,
+                   const Checkpoint *resume = nullptr);
 
 } // namespace kerf::runtime

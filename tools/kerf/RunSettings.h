@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a run goes on from a checkpoint: what the flags say, else what the checkpoint was made with, else the defaults.
+#pragma once
+
+#include "Options.h"
+
+namespace kerf::tool {
+
+struct RunSettings {
+  std::string schedule = "constant";
+  double lr = 1e-3;
+  int64_t warmup = 0, total = 0; // steps: of the rise; at which the schedule ends
+  int64_t firstStep = 0, endStep = 0;
+  uint64_t seed = 0;
+  double learningRate(int64_t step) const;
+};
+Result<RunSettings> toSettings(const RunFlags &flags, int64_t dataSteps, const runtime::Checkpoint *resumed);
+
+/// The checkpoint of --resume; nothing without it. Its index alone is read, so that a wrong one is told before anything
+/// takes long.
+Result<std::optional<runtime::Checkpoint>> openResumed(const RunFlags &flags);
+
+/// What a checkpoint of this run says of it.
+nlohmann::ordered_json checkpointInfo(const package::Program &program, const RunSettings &settings);
+
+/// Lines for people: what is resumed, and what differs from when it was made.
+std::string resumeText(const runtime::Checkpoint &resumed, const package::Program &program, const RunSettings &settings,
+                       int64_t dataSteps);
+
+/// The lines of a log that are of steps before `firstStep`.
+std::string earlierLines(const std::string &log, int64_t firstStep);
+
+} // namespace kerf::tool
