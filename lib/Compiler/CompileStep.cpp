@@ -191,6 +191,7 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
   report.mesh = execution ? execution->completed.mesh : mesh;
   report.usedRanks = report.mesh.ranks();
   report.memoryLimitBytes = cluster.device.memoryBytes;
+  report.types = step.types;
   if (execution)
     report.execution = executionText(execution->completed);
   else

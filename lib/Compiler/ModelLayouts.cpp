@@ -18,6 +18,7 @@ ModelLayouts::ModelLayouts(mlir::MLIRContext &context, std::string modelPath, St
       cluster(cluster.mixed() ? cluster.groups.front() : cluster), pins(pins),
       configured(std::filesystem::path(this->modelPath).extension() == ".json") {
   this->step.import.floatType = DType::F32; // types are `dtype`'s from here on
+  this->step.precision.reset();
   this->step.import.structureOnly = true;
   this->step.optimizer.clipNorm = 0; // the simulator prices the optimizer
 }

@@ -9,6 +9,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
+#include <cstring>
 #include <fmt/format.h>
 
 using namespace mlir;
@@ -56,12 +57,50 @@ static bool isChosen(const OptimizerOptions &options) {
          !options.noDecayGlobs.empty();
 }
 
+namespace {
+
+/// Who has which type, for reports.
+std::vector<Report::Type> typesOf(const PrecisionOptions &precision) {
+  std::string half(toString(precision.compute));
+  std::vector<Report::Type> types = {
+      {"parameters, optimizer states, updates", "f32"},
+      {"products, attention, elementwise ops, activations", half},
+      {"inside softmax and norms; sums, cross entropy, the loss", "f32"},
+      {"gradients: summed over ranks and microbatches", precision.reduceInCompute ? half : "f32"}};
+  if (precision.scaling == LossScaling::Dynamic)
+    types.push_back(
+        {"loss scale", fmt::format("{:g} at first; halved when a gradient overflows, doubled after {} steps "
+                                   "without",
+                                   precision.lossScale, precision.lossScaleWindow)});
+  if (precision.scaling == LossScaling::Static)
+    types.push_back({"loss scale", fmt::format("{:g}", precision.lossScale)});
+  return types;
+}
+
+Tensor scalarOf(float value) {
+  auto [tensor, bytes] = allocateTensor(DType::F32, {});
+  std::memcpy(bytes, &value, sizeof value);
+  return tensor;
+}
+
+} // namespace
+
 Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string &path, const StepOptions &options) {
   auto model = importModel(context, path, options.import);
   if (!model)
     return model.error();
-  TrainingStep step{std::move(model->module), std::move(model->weights), std::move(model->warnings), "",
-                    std::move(model->missingFiles)};
+  TrainingStep step{std::move(model->module),       std::move(model->weights),
+                    std::move(model->warnings),     "",
+                    std::move(model->missingFiles), {}};
+  OptimizerOptions optimizer = options.optimizer;
+  if (options.precision) {
+    step.types = typesOf(*options.precision);
+    optimizer.lossScaleWindow = options.precision->lossScaleWindow;
+    if (options.precision->reduceInCompute)
+      optimizer.reduceType = toString(options.precision->compute);
+    if (options.precision->scaling != LossScaling::None)
+      step.weights[ir::KerfDialect::kLossScaleName.str()] = scalarOf(static_cast<float>(options.precision->lossScale));
+  }
 
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -72,6 +111,10 @@ Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string 
   Collected collected(&context);
   PassManager passes(&context);
   if (isWholeStep(*step.module)) {
+    if (options.precision)
+      return Error{fmt::format("'{}' is a whole train step, which runs in the types that it is written in: give --dtype "
+                               "f32 or f64",
+                               path)};
     if (options.optimizer.gradientNorms)
       return Error{
           fmt::format("'{}' is a whole train step, whose gradients have no names: leave --gradient-norms out", path)};
@@ -92,8 +135,10 @@ Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string 
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createOutlineLayers());
+  if (options.precision)
+    passes.addPass(createMixedPrecision(*options.precision));
   passes.addPass(createDifferentiate());
-  passes.addPass(createAddOptimizer(options.optimizer));
+  passes.addPass(createAddOptimizer(optimizer));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   if (Status status = collected.run(passes, *step.module); !status)

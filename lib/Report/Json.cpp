@@ -98,6 +98,11 @@ void reportFields(Fields &f, Report &r) {
     f.plain("name", p.name);
     f.plain("shape", p.shape);
   });
+  if (f.reading ? f.json.contains("types") : !r.types.empty())
+    f.list("types", r.types, [](Fields &f, Report::Type &t) {
+      f.plain("what", t.what);
+      f.plain("type", t.type);
+    });
   f.plain("warnings", r.warnings);
   if (f.reading ? f.json.contains("measured_step_seconds") : r.measuredStepSeconds > 0)
     f.plain("measured_step_seconds", r.measuredStepSeconds);

@@ -34,6 +34,12 @@ std::string summary(const Report &report) {
   if (report.secondsPerByte > 0)
     body += note(fmt::format("Memory binds: one GB more would save about {} of a step.",
                              secondsText(report.secondsPerByte * 1e9)));
+  if (!report.types.empty()) {
+    Table table({{"Numbers", Cells::Words}, {"Type", Cells::Words}}, Width::Content);
+    for (const Report::Type &type : report.types)
+      table.row({type.what, type.type});
+    body += table.text();
+  }
   for (const std::string &warning : report.warnings)
     body += fmt::format("<p class=\"warning\">{}</p>\n", escaped(warning));
   return body;

@@ -78,6 +78,9 @@ std::string toText(const Report &report) {
     elements += elementsOf(parameter.shape);
   line(fmt::format("  trained    {} parameters in {} tensors", elements, report.trained.size()));
 
+  for (const Report::Type &type : report.types)
+    line(fmt::format("  {:<10} {}: {}", &type == &report.types.front() ? "types" : "", type.what, type.type));
+
   line(searched ? "\nMemory of one rank" : "\nMemory of one rank, of the stage that needs most");
   line(fmt::format("  {:<10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}", "", "parameters", "gradients", "states",
                    "activations", "inputs", "total"));

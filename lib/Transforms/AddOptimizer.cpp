@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf-add-optimizer: gradients become new parameters and states; @main becomes one training step.
+#include "kerf/Dialect/Kerf/Emit.h"
 #include "kerf/Support/Glob.h"
 #include "kerf/Transforms/Optimizer.h"
 #include "kerf/Transforms/Passes.h"
@@ -19,6 +20,10 @@ namespace kerf {
 namespace {
 /// Added to the norm that clipping divides by: torch.nn.utils.clip_grad_norm_.
 constexpr double kClipEpsilon = 1e-6;
+/// torch.amp.GradScaler's growth and backoff.
+constexpr double kScaleGrowth = 2.0, kScaleBackoff = 0.5;
+/// The largest power of two in f32: a scale must not grow to infinity.
+constexpr double kLargestScale = 0x1p127;
 
 struct Trained {
   unsigned argument;
@@ -40,6 +45,11 @@ private:
   void addArguments();
   unsigned addArgument(Type type, StringRef kind, StringRef name, DictionaryAttr more);
   void sync(Trained &trained);
+  Value scaled(Location loc, const Trained &one, Value scalar);
+  void unscale();
+  void adaptScale();
+  void countUpdate();
+  void replaceScalar(unsigned argument, Value value) { scalars.push_back({argument, value}); }
   void sumSquares();
   void clip();
   void update(Trained &trained);
@@ -54,6 +64,7 @@ private:
   Location location(const Trained &trained) {
     return NameLoc::get(StringAttr::get(main.getContext(), "optimizer/" + trained.name));
   }
+  Location scaleLocation() { return NameLoc::get(StringAttr::get(main.getContext(), "optimizer/loss_scale")); }
   Location clipLocation() { return NameLoc::get(StringAttr::get(main.getContext(), "optimizer/clip")); }
   Value scalar(Location loc, Type type, double number) {
     auto value = DenseElementsAttr::get(cast<RankedTensorType>(type),
@@ -73,6 +84,11 @@ private:
   /// Of every argument of the step, set at the end: one by one, each would copy those of all.
   SmallVector<DictionaryAttr> argumentAttributes;
   unsigned learningRate = 0, step = 0;
+  /// With a loss scale: its argument, and those that count steps.
+  std::optional<unsigned> lossScale, goodSteps, updates;
+  Value skip; // i1: this step changes nothing
+  /// Arguments that are no parameter's, with what replaces them.
+  SmallVector<std::pair<unsigned, Value>> scalars;
   SmallVector<Value> squaredNorms;
 };
 
@@ -85,6 +101,9 @@ LogicalResult StepBuilder::findGradients() {
       gradients[name.getValue()] = terminator->getOperand(i);
   for (BlockArgument argument : main.getArguments()) {
     unsigned index = argument.getArgNumber();
+    if (auto name = main.getArgAttrOfType<StringAttr>(index, KerfDialect::kNameAttr);
+        name && name.getValue() == KerfDialect::kLossScaleName)
+      lossScale = index;
     auto kind = main.getArgAttrOfType<StringAttr>(index, KerfDialect::kKindAttr);
     if (auto by = main.getArgAttrOfType<IntegerAttr>(index, KerfDialect::kUpdatedByAttr)) {
       if (!kind || kind.getValue() != "buffer")
@@ -131,6 +150,12 @@ void StepBuilder::addArguments() {
       one.states.push_back(addArgument(one.parameter.getType(), "state", state + "/" + one.name,
                                        shape.getDictionary(main.getContext())));
   }
+  auto counter = RankedTensorType::get({}, builder.getI64Type());
+  auto scaleKind = lossScale ? main.getArgAttrOfType<StringAttr>(*lossScale, KerfDialect::kKindAttr) : StringAttr();
+  if (scaleKind && scaleKind.getValue() == "state")
+    goodSteps = addArgument(counter, "state", "grad_scaler/growth_tracker", {});
+  if (lossScale && options.kind == OptimizerKind::AdamW)
+    updates = addArgument(counter, "state", "grad_scaler/updates", {});
   Type rate = isDouble ? builder.getF64Type() : Type(builder.getF32Type());
   learningRate = addArgument(RankedTensorType::get({}, rate), "learning_rate", "learning_rate", {});
   step = addArgument(RankedTensorType::get({}, builder.getI64Type()), "step", "step", {});
@@ -141,8 +166,60 @@ void StepBuilder::sync(Trained &one) {
   builder.setInsertionPointAfterValue(one.gradient);
   while (isa<SyncGradientOp>(*builder.getInsertionPoint()))
     builder.setInsertionPoint(builder.getInsertionBlock(), std::next(builder.getInsertionPoint()));
-  one.gradient = SyncGradientOp::create(builder, location(one), one.gradient.getType(), one.gradient,
-                                        builder.getStringAttr(one.name));
+  Type own = tensorType(one.gradient).getElementType();
+  Type reduced = options.reduceType == "bf16"  ? Type(builder.getBF16Type())
+                 : options.reduceType == "f16" ? Type(builder.getF16Type())
+                                               : own;
+  Value gradient = convert(location(one), one.gradient, reduced);
+  gradient =
+      SyncGradientOp::create(builder, location(one), gradient.getType(), gradient, builder.getStringAttr(one.name));
+  one.gradient = convert(location(one), gradient, own);
+}
+
+/// The gradient times a scalar.
+Value StepBuilder::scaled(Location loc, const Trained &one, Value scalar) {
+  auto type = tensorType(one.gradient);
+  Value factor = convert(loc, scalar, type.getElementType());
+  if (type.getRank() > 0)
+    factor = BroadcastInDimOp::create(builder, loc, type, factor, builder.getDenseI64ArrayAttr({}));
+  return MultiplyOp::create(builder, location(one), type, one.gradient, factor);
+}
+
+/// Divides the gradients by the loss scale, and finds out whether all of their elements are finite.
+void StepBuilder::unscale() {
+  Location loc = scaleLocation();
+  Emitter emit{builder, loc};
+  Value count;
+  for (Trained &one : trained) {
+    Value ofOne =
+        CountNonfiniteOp::create(builder, location(one), RankedTensorType::get({}, builder.getI64Type()), one.gradient);
+    count = count ? AddOp::create(builder, loc, count.getType(), count, ofOne).getResult() : ofOne;
+  }
+  skip = emit.compare(count, emit.splat(int64_t(0), count), Comparison::NE);
+  Value scale = main.getArgument(*lossScale);
+  Value inverse = emit.divide(emit.splat(1.0, scale), scale);
+  for (Trained &one : trained)
+    one.gradient = scaled(loc, one, inverse);
+}
+
+/// Halves the scale after an overflow, doubles it after as many good steps as are asked for.
+void StepBuilder::adaptScale() {
+  Emitter emit{builder, scaleLocation()};
+  Value scale = main.getArgument(*lossScale), tracker = main.getArgument(*goodSteps);
+  Value zero = emit.splat(int64_t(0), tracker), one = emit.splat(int64_t(1), tracker);
+  Value good = emit.add(tracker, one);
+  Value grows = emit.compare(good, emit.splat(options.lossScaleWindow, tracker), Comparison::GE);
+  Value doubled = emit.multiply(scale, emit.splat(kScaleGrowth, scale));
+  doubled = MinimumOp::create(builder, scaleLocation(), scale.getType(), doubled, emit.splat(kLargestScale, scale));
+  Value halved = emit.multiply(scale, emit.splat(kScaleBackoff, scale));
+  replaceScalar(*lossScale, emit.select(skip, halved, emit.select(grows, doubled, scale)));
+  replaceScalar(*goodSteps, emit.select(skip, zero, emit.select(grows, zero, good)));
+}
+
+void StepBuilder::countUpdate() {
+  Emitter emit{builder, scaleLocation()};
+  Value before = main.getArgument(*updates);
+  replaceScalar(*updates, emit.select(skip, before, emit.add(before, emit.splat(int64_t(1), before))));
 }
 
 void StepBuilder::sumSquares() {
@@ -178,13 +255,8 @@ void StepBuilder::clip() {
   norm = AddOp::create(builder, loc, type, norm, scalar(loc, type, kClipEpsilon));
   Value ratio = DivideOp::create(builder, loc, type, scalar(loc, type, options.clipNorm), norm);
   ratio = MinimumOp::create(builder, loc, type, ratio, scalar(loc, type, 1.0));
-  for (Trained &one : trained) {
-    auto gradientType = tensorType(one.gradient);
-    Value factor = convert(loc, ratio, gradientType.getElementType());
-    if (gradientType.getRank() > 0)
-      factor = BroadcastInDimOp::create(builder, loc, gradientType, factor, builder.getDenseI64ArrayAttr({}));
-    one.gradient = MultiplyOp::create(builder, location(one), gradientType, one.gradient, factor);
-  }
+  for (Trained &one : trained)
+    one.gradient = scaled(loc, one, ratio);
 }
 
 void StepBuilder::update(Trained &one) {
@@ -194,7 +266,7 @@ void StepBuilder::update(Trained &one) {
   Value rate = main.getArgument(learningRate);
   if (options.kind == OptimizerKind::Sgd) {
     Value velocity = one.states.empty() ? one.gradient : Value(main.getArgument(one.states[0]));
-    auto op = SgdOp::create(builder, location(one), type, type, one.parameter, velocity, one.gradient, rate,
+    auto op = SgdOp::create(builder, location(one), type, type, one.parameter, velocity, one.gradient, rate, skip,
                             builder.getF64FloatAttr(options.momentum), decay);
     one.updated.assign({op.getNewParameter()});
     if (!one.states.empty())
@@ -202,9 +274,9 @@ void StepBuilder::update(Trained &one) {
     return;
   }
   auto op = AdamwOp::create(builder, location(one), type, type, type, one.parameter, main.getArgument(one.states[0]),
-                            main.getArgument(one.states[1]), one.gradient, rate, main.getArgument(step),
-                            builder.getF64FloatAttr(options.beta1), builder.getF64FloatAttr(options.beta2),
-                            builder.getF64FloatAttr(options.epsilon), decay);
+                            main.getArgument(one.states[1]), one.gradient, rate,
+                            main.getArgument(updates.value_or(step)), skip, builder.getF64FloatAttr(options.beta1),
+                            builder.getF64FloatAttr(options.beta2), builder.getF64FloatAttr(options.epsilon), decay);
   one.updated.assign(op->result_begin(), op->result_end());
 }
 
@@ -217,6 +289,9 @@ void StepBuilder::setResults() {
     results.push_back(value);
     NamedAttribute named(builder.getStringAttr(KerfDialect::kNameAttr), builder.getStringAttr(name));
     attributes.push_back(builder.getDictionaryAttr(named));
+  };
+  auto nameOf = [&](unsigned argument) {
+    return cast<StringAttr>(argumentAttributes[argument].get(KerfDialect::kNameAttr)).getValue();
   };
   auto update = [&](unsigned argument, Value value, StringRef name) {
     NamedAttrList described(argumentAttributes[argument]);
@@ -232,6 +307,8 @@ void StepBuilder::setResults() {
       update(one.states[i], one.updated[i + 1], state + "/" + one.name);
   for (auto [argument, value] : buffers)
     update(argument, value, main.getArgAttrOfType<StringAttr>(argument, KerfDialect::kNameAttr).getValue());
+  for (auto [argument, value] : scalars)
+    update(argument, value, nameOf(argument));
   if (options.gradientNorms)
     for (auto [one, squared] : llvm::zip(trained, squaredNorms))
       append(squared, "gradient_norm_squared/" + one.name);
@@ -249,6 +326,12 @@ LogicalResult StepBuilder::run() {
   for (Trained &one : trained)
     sync(one);
   builder.setInsertionPoint(main.getBody().front().getTerminator());
+  if (lossScale)
+    unscale();
+  if (goodSteps)
+    adaptScale();
+  if (updates)
+    countUpdate();
   if (options.gradientNorms || options.clipNorm > 0)
     sumSquares();
   if (options.clipNorm > 0)
@@ -273,6 +356,12 @@ LogicalResult checkOptions(ModuleOp module, const OptimizerOptions &options) {
                       {"eps", options.epsilon, kPositive, kAny},
                       {"weight-decay", options.weightDecay, 0.0, kAny},
                       {"clip-norm", options.clipNorm, 0.0, kAny}};
+  if (!options.reduceType.empty() && options.reduceType != "bf16" && options.reduceType != "f16")
+    return module.emitError() << "optimizer option reduce-type is '" << options.reduceType
+                              << "'; it must be bf16 or f16";
+  if (options.lossScaleWindow < 1)
+    return module.emitError() << "optimizer option loss-scale-window is " << options.lossScaleWindow
+                              << "; it must be 1 or more";
   for (const Row &row : rows)
     if (!(row.value >= row.least && row.value < row.below)) {
       InFlightDiagnostic error = module.emitError()
@@ -300,6 +389,8 @@ struct AddOptimizerPass : kerf::impl::AddOptimizerBase<AddOptimizerPass> {
     options.noDecayGlobs.assign(noDecay.begin(), noDecay.end());
     options.clipNorm = clipNorm;
     options.gradientNorms = gradientNorms;
+    options.reduceType = reduceType;
+    options.lossScaleWindow = lossScaleWindow;
     if (failed(addOptimizer(getOperation(), options)))
       signalPassFailure();
   }
@@ -328,5 +419,7 @@ std::unique_ptr<Pass> kerf::createAddOptimizer(const OptimizerOptions &options) 
   generated.noDecay.assign(options.noDecayGlobs.begin(), options.noDecayGlobs.end());
   generated.clipNorm = options.clipNorm;
   generated.gradientNorms = options.gradientNorms;
+  generated.reduceType = options.reduceType;
+  generated.lossScaleWindow = options.lossScaleWindow;
   return createAddOptimizer(std::move(generated));
 }

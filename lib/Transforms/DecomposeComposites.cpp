@@ -31,6 +31,21 @@ struct DecomposeComposites : kerf::impl::DecomposeCompositesBase<DecomposeCompos
         return signalPassFailure();
   }
 };
+
+/// Its parts compute on f32 values, as its kernel does: 16-bit operands are converted. Gives the types that its results
+/// had.
+SmallVector<Type> widenOperands(OpBuilder &builder, Operation *op) {
+  auto wide = [&](Value value) { return RankedTensorType::get(tensorType(value).getShape(), builder.getF32Type()); };
+  auto isNarrow = [](Value value) { return isHalf(tensorType(value).getElementType()); };
+  for (OpOperand &operand : op->getOpOperands())
+    if (isNarrow(operand.get()))
+      operand.set(ConvertOp::create(builder, op->getLoc(), wide(operand.get()), operand.get()));
+  SmallVector<Type> types(op->getResultTypes());
+  for (Value result : op->getResults())
+    if (isNarrow(result))
+      result.setType(wide(result));
+  return types;
+}
 } // namespace
 
 FailureOr<SmallVector<Operation *>> kerf::decomposeOp(Operation *op) {
@@ -43,7 +58,11 @@ FailureOr<SmallVector<Operation *>> kerf::decomposeOp(Operation *op) {
   Recorder recorder;
   OpBuilder builder(op);
   builder.setListener(&recorder);
+  SmallVector<Type> types = widenOperands(builder, op);
   SmallVector<Value> results = composite.decompose(builder);
+  for (auto [result, type] : llvm::zip(results, types))
+    if (result.getType() != type)
+      result = ConvertOp::create(builder, op->getLoc(), type, result);
   if (Attribute backward = op->getDiscardableAttr(KerfDialect::kBackwardAttr))
     for (Operation *made : recorder.made)
       made->setDiscardableAttr(KerfDialect::kBackwardAttr, backward);

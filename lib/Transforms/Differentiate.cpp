@@ -69,6 +69,7 @@ public:
 
 private:
   LogicalResult differentiateMain();
+  FailureOr<Value> seedOf(Value loss);
   LogicalResult differentiateCallee(func::FuncOp function);
   func::FuncOp outlineBackward(func::FuncOp function, ArrayRef<Operation *> backwardOps, ArrayRef<BlockArgument> seeds,
                                ArrayRef<Value> results, BackwardFunction &info);
@@ -295,6 +296,20 @@ void Differentiator::returnSaved(func::FuncOp function, ArrayRef<Value> saved, B
   }
 }
 
+/// The loss's own gradient: 1, or the loss scale where there is one.
+FailureOr<Value> Differentiator::seedOf(Value loss) {
+  for (BlockArgument argument : main.getArguments()) {
+    auto name = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kNameAttr);
+    if (!name || name.getValue() != KerfDialect::kLossScaleName)
+      continue;
+    if (argument.getType() != loss.getType())
+      return main.emitOpError() << "the loss has type " << loss.getType() << ", but its scale "
+                                << KerfDialect::kLossScaleName << " has type " << argument.getType();
+    return Value(argument);
+  }
+  return constantOf(builder, loss.getLoc(), loss.getType(), 1.0);
+}
+
 LogicalResult Differentiator::differentiateMain() {
   Block &block = main.getBody().front();
   Operation *terminator = block.getTerminator();
@@ -302,7 +317,10 @@ LogicalResult Differentiator::differentiateMain() {
   SmallVector<Operation *> forward = opsOf(block);
   gradients.clear();
   builder.setInsertionPoint(terminator);
-  gradients[loss] = constantOf(builder, loss.getLoc(), loss.getType(), 1.0);
+  FailureOr<Value> seed = seedOf(loss);
+  if (failed(seed))
+    return failure();
+  gradients[loss] = *seed;
   marker.mark(loss.getLoc());
   if (failed(sweep(block, forward)))
     return failure();

@@ -27,6 +27,12 @@ std::string dtypeKey(Type type) {
   return (isa<FloatType>(element) ? "f" : "i") + std::to_string(element.getIntOrFloatBitWidth());
 }
 
+/// What it computes in: a product may give the sums of 16-bit elements in f32.
+std::string dtypeOf(Operation *op) {
+  bool byOperand = isa<DotGeneralOp>(op) || op->getNumResults() == 0;
+  return dtypeKey((byOperand ? op->getOperand(0) : op->getResult(0)).getType());
+}
+
 double bytesOf(ValueRange values) {
   double bytes = 0;
   for (Value value : values)
@@ -133,7 +139,7 @@ double opSeconds(Operation *op, const Rule &rule, const Strategy &strategy, cons
   if (local.kernelClass == KernelClass::Nothing)
     return 0;
   local.flops = work.getFlops();
-  local.dtype = dtypeKey(op->getNumResults() ? op->getResult(0).getType() : op->getOperand(0).getType());
+  local.dtype = dtypeOf(op);
   // Each rank has ceil(size / ways) of a factor's indices.
   std::vector<int64_t> factorWays(rule.factors.size(), 1);
   std::vector<AxisRef> decomposed;
@@ -185,7 +191,7 @@ double deviceOpSeconds(Operation *op, const CollectiveModel &collectives) {
       .Case([&](CollectivePermuteOp op) { return collective(Collective::Permute, op.getAxes(), op.getOperand()); })
       .Case([&](WorkOpInterface op) {
         Work work{op.getKernelClass(), op.getFlops(), bytesOf(op->getOperands()) + bytesOf(op->getResults()),
-                  dtypeKey(op->getResult(0).getType()), 1};
+                  dtypeOf(op), 1};
         if (work.kernelClass == KernelClass::Nothing)
           return 0.0;
         const Device &device = collectives.cluster().device;

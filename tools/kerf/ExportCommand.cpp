@@ -67,7 +67,7 @@ struct ExportCommand {
     ModelFlags sized = model;
     if (configured() && !sized.globalBatch)
       sized.globalBatch = given.globalBatch;
-    auto imported = importStep(sized, /*gradientNorms=*/false);
+    auto imported = importStep(sized, PrecisionFlags(), /*gradientNorms=*/false);
     if (!imported)
       return imported.error();
     if (imported->step.modelHash != given.modelHash)

@@ -25,8 +25,12 @@ bool endsWith(const std::string &text, std::string_view suffix) {
 
 } // namespace
 
-Result<ImportedStep> importStep(const ModelFlags &model, bool gradientNorms) {
+Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &precision, bool gradientNorms) {
   StepOptions options = model.toStepOptions();
+  auto mixed = precision.toOptions(model.dtype);
+  if (!mixed)
+    return mixed.error();
+  options.precision = *mixed;
   options.optimizer.gradientNorms = gradientNorms;
   auto context = createContext();
   auto step = importTrainingStep(*context, model.model, options);
@@ -138,6 +142,7 @@ struct ImportCommand {
 
 struct PlanCommand {
   ModelFlags model;
+  PrecisionFlags precision;
   PlanFlags plan;
   std::string output, report, dumpProblem, search;
   bool json = false, pareto = false;
@@ -152,14 +157,16 @@ struct PlanCommand {
       if (search == "all" || (endsWith(model.model, ".json") && cluster->device.kind != "cpu")) {
         if (!dumpProblem.empty())
           return fail({"--dump-problem is for --search runnable: it writes the placement problem of one mesh"});
+        if (std::string option = precision.given(); !option.empty())
+          return fail({fmt::format("{} is for --search runnable; a whole plan says gradient_dtype", option)});
         return runPlanWhole(*app, model, plan, *cluster, {output, report, json, pareto});
       }
     }
     if (pareto || !plan.from.empty())
       return fail({fmt::format("{} is for --search all", pareto ? "--pareto" : "--from")});
-    if (model.dtype != "f32" && model.dtype != "f64")
-      return fail({fmt::format("--dtype {} is for --search all: programs run in f32 and f64", model.dtype)});
-    auto imported = importStep(model, /*gradientNorms=*/false);
+    if (model.dtype == "f8")
+      return fail({"--dtype f8 is for --search all: programs run in f32, f64, bf16 and f16"});
+    auto imported = importStep(model, precision, /*gradientNorms=*/false);
     if (!imported)
       return fail(imported.error());
     warn(imported->step.warnings);
@@ -185,12 +192,13 @@ struct PlanCommand {
 
 struct CompileCommand {
   ModelFlags model;
+  PrecisionFlags precision;
   PlanFlags where;
   std::string planFile, output;
   bool json = false, gradientNorms = false;
 
   int run() {
-    auto imported = importStep(model, gradientNorms);
+    auto imported = importStep(model, precision, gradientNorms);
     if (!imported)
       return fail(imported.error());
     warn(imported->step.warnings);
@@ -237,6 +245,7 @@ void addPlan(CLI::App &app, int &status) {
                               "Example: kerf plan model.onnx --cluster clusters/dgx-a100.json --ranks 8 -o plan.json",
                               status);
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"});
+  command->precision.addTo(*sub);
   command->plan.addTo(*sub);
   command->app = sub;
   sub->add_option("-o,--output", command->output, "write the plan: plan.json");
@@ -260,7 +269,8 @@ void addCompile(CLI::App &app, int &status) {
                                                    "Lower a model and its plan to one package for all ranks.\n"
                                                    "Example: kerf compile model.onnx --plan plan.json -o package",
                                                    status);
-  command->model.addTo(*sub);
+  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"});
+  command->precision.addTo(*sub);
   command->where.addTo(*sub);
   sub->add_option("--plan", command->planFile, "plan.json; a partial one is completed by a search");
   sub->add_option("-o,--output", command->output, "folder of the package")->required();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <limits>
 #include <thread>
 
 namespace kerf::tool {
@@ -85,6 +86,65 @@ StepOptions ModelFlags::toStepOptions() const {
   o.clipNorm = clipNorm;
   options.recognizeComposites = !noRecognition;
   return options;
+}
+
+void PrecisionFlags::addTo(CLI::App &command) {
+  command
+      .add_option("--reduce-dtype", reduceDtype,
+                  "with bf16 and f16: gradients are summed over ranks in f32 (default) or in --dtype (compute)")
+      ->check(CLI::IsMember({"f32", "compute"}));
+  command
+      .add_option("--loss-scale", lossScale,
+                  "what the loss is multiplied by for its gradients, 'dynamic' (default of f16) or a number; a step "
+                  "whose gradients overflow is skipped (bf16 by default: no scale, no such check)")
+      ->type_name("dynamic|NUMBER");
+  command.add_option("--initial-loss-scale", initialLossScale, "first one of a dynamic loss scale (default 65536)");
+  command.add_option("--loss-scale-window", lossScaleWindow,
+                     "steps in a row without overflow after which a dynamic loss scale doubles (default 2000)");
+}
+
+std::string PrecisionFlags::given() const {
+  return !reduceDtype.empty() ? "--reduce-dtype"
+         : !lossScale.empty() ? "--loss-scale"
+         : initialLossScale   ? "--initial-loss-scale"
+         : lossScaleWindow    ? "--loss-scale-window"
+                              : "";
+}
+
+/// A scale that f32 holds, and its inverse too.
+static bool isScale(double scale) {
+  return scale >= std::numeric_limits<float>::min() && scale <= 1 / double(std::numeric_limits<float>::min());
+}
+
+Result<std::optional<PrecisionOptions>> PrecisionFlags::toOptions(const std::string &dtype) const {
+  if (dtype != "bf16" && dtype != "f16") {
+    if (std::string option = given(); !option.empty())
+      return Error{fmt::format("{} is for --dtype bf16 and f16; --dtype is {}", option, dtype)};
+    return std::optional<PrecisionOptions>();
+  }
+  PrecisionOptions options;
+  options.compute = dtype == "bf16" ? DType::BF16 : DType::F16;
+  options.reduceInCompute = reduceDtype == "compute";
+  bool dynamic = lossScale == "dynamic" || (lossScale.empty() && dtype == "f16");
+  options.scaling = dynamic ? LossScaling::Dynamic : lossScale.empty() ? LossScaling::None : LossScaling::Static;
+  if (!dynamic && (initialLossScale || lossScaleWindow))
+    return Error{fmt::format(
+        "{} is for a dynamic loss scale; {}", initialLossScale ? "--initial-loss-scale" : "--loss-scale-window",
+        lossScale.empty() ? "give --loss-scale dynamic too" : fmt::format("--loss-scale is {}", lossScale))};
+  if (options.scaling == LossScaling::Static) {
+    auto [end, code] = std::from_chars(lossScale.data(), lossScale.data() + lossScale.size(), options.lossScale);
+    if (code != std::errc() || end != lossScale.data() + lossScale.size() || !isScale(options.lossScale))
+      return Error{
+          fmt::format("--loss-scale: '{}' is neither 'dynamic' nor a number above 0 that f32 holds", lossScale)};
+  }
+  options.lossScale = initialLossScale.value_or(options.lossScale);
+  options.lossScaleWindow = lossScaleWindow.value_or(options.lossScaleWindow);
+  if (!isScale(options.lossScale))
+    return Error{
+        fmt::format("--initial-loss-scale is {}; it must be a number above 0 that f32 holds", options.lossScale)};
+  if (options.lossScaleWindow < 1)
+    return Error{fmt::format("--loss-scale-window is {}; it must be 1 or more", options.lossScaleWindow)};
+  return std::optional(options);
 }
 
 void PlanFlags::addTo(CLI::App &command) {

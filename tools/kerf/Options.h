@@ -18,9 +18,22 @@ struct ModelFlags {
   std::optional<double> expertCapacity;
   bool noRecognition = false;
 
-  /// `dtypes`: those that the command knows, from f32 and f64 on.
+  /// `dtypes`: those that the command knows, from f32 and f64 on. Those of 16 bits and less are no type of the import.
   void addTo(CLI::App &command, std::vector<std::string> dtypes = {"f32", "f64"});
   StepOptions toStepOptions() const;
+};
+
+/// How a step computes in bf16 or f16.
+struct PrecisionFlags {
+  std::string reduceDtype, lossScale; // empty: not given, as below
+  std::optional<double> initialLossScale;
+  std::optional<int64_t> lossScaleWindow;
+
+  void addTo(CLI::App &command);
+  /// The first option that was given, or "".
+  std::string given() const;
+  /// Nothing for f32 and f64, which none of the options is for.
+  Result<std::optional<PrecisionOptions>> toOptions(const std::string &dtype) const;
 };
 
 /// Where it runs, and what is asked of the plan.
@@ -76,7 +89,7 @@ struct ImportedStep {
   std::unique_ptr<mlir::MLIRContext> context;
   TrainingStep step;
 };
-Result<ImportedStep> importStep(const ModelFlags &model, bool gradientNorms);
+Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &precision, bool gradientNorms);
 
 /// Searches, or loads `planFile` when it is complete; the plan and its device program.
 Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile,

@@ -240,6 +240,7 @@ struct RunCommand {
 
 struct TrainCommand {
   ModelFlags model;
+  PrecisionFlags precision;
   PlanFlags where;
   RunFlags flags;
   std::string planFile, report, savePlan;
@@ -249,7 +250,7 @@ struct TrainCommand {
     auto resumed = openResumed(flags);
     if (!resumed)
       return fail(resumed.error());
-    auto imported = importStep(model, !flags.gradientNorms.empty());
+    auto imported = importStep(model, precision, !flags.gradientNorms.empty());
     if (!imported)
       return fail(imported.error());
     const TrainingStep &step = imported->step;
@@ -314,7 +315,8 @@ void addTrain(CLI::App &app, int &status) {
       "Import, plan, compile and run in one.\n"
       "Example: kerf train model.onnx --data batches.npz --steps 20 --ranks 4 --optimizer adamw --lr 1e-3",
       status);
-  command->model.addTo(*sub);
+  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"});
+  command->precision.addTo(*sub);
   command->where.addTo(*sub);
   command->flags.addTo(*sub);
   sub->add_option("--plan", command->planFile, "plan.json instead of a search; a partial one is completed");

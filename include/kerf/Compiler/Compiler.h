@@ -8,6 +8,7 @@
 #include "kerf/Report/Report.h"
 #include "kerf/Search/Plan.h"
 #include "kerf/Search/Solver.h"
+#include "kerf/Transforms/MixedPrecision.h"
 #include "kerf/Transforms/Optimizer.h"
 
 namespace kerf {
@@ -18,6 +19,8 @@ std::unique_ptr<mlir::MLIRContext> createContext();
 struct StepOptions {
   ImportOptions import;
   OptimizerOptions optimizer;
+  /// Nothing: everything is in import.floatType. Otherwise that is F32.
+  std::optional<PrecisionOptions> precision;
   bool recognizeComposites = true;
 };
 
@@ -28,10 +31,11 @@ struct TrainingStep {
   std::vector<std::string> warnings;
   std::string modelHash;                 // SHA-256 of graph, names and shapes, in hexadecimal
   std::vector<std::string> missingFiles; // of weights, as ImportedModel has them
+  std::vector<Report::Type> types;       // of mixed precision
 };
 
-/// Imports the model and runs the passes up to one whole training step: composites, reshapes, layers, gradients,
-/// optimizer.
+/// Imports the model and runs the passes up to one whole training step: composites, reshapes, layers, precision,
+/// gradients, optimizer.
 Result<TrainingStep> importTrainingStep(mlir::MLIRContext &context, const std::string &path,
                                         const StepOptions &options);
 

@@ -39,6 +39,10 @@ struct Report {
     Shape shape;
   };
 
+  struct Type {
+    std::string what, type; // "parameters", "f32"
+  };
+
   std::string model, cluster;
   int64_t ranks = 1, usedRanks = 1;
   Mesh mesh;
@@ -51,6 +55,7 @@ struct Report {
   Memory memory;
   std::vector<Alternative> alternatives;
   std::vector<Parameter> trained;
+  std::vector<Type> types; // of mixed precision; else everything has one type
   std::vector<std::string> warnings;
   /// After a run: mean seconds of a step (the first left out where there are more), and real bytes.
   double measuredStepSeconds = 0;

@@ -23,6 +23,8 @@ struct OptimizerOptions {
   std::vector<std::string> noDecayGlobs; // parameters (by name) without weight decay
   double clipNorm = 0.0;                 // largest global norm of the gradients; 0: no clipping
   bool gradientNorms = false;            // also return each gradient's squared norm, before clipping
+  std::string reduceType;                // "bf16" or "f16": in which gradients are summed over ranks; "": their own
+  int64_t lossScaleWindow = 2000;        // good steps after which a dynamic loss scale doubles; >= 1
 };
 
 /// Makes @main, which returns the loss and gradients, the training step (Passes.td says how it looks). Reports options

@@ -100,6 +100,47 @@ def OutlineLayers : Pass<"kerf-outline-layers", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
+def MixedPrecision : Pass<"kerf-mixed-precision", "::mlir::ModuleOp"> {
+  let summary = "Computes in 16 bits on f32 parameters";
+  let description = [{
+    Before, every floating value is f32. After, the loss is computed in bf16 or f16 where that is safe:
+
+    * Parameters stay f32 arguments. Where 16-bit ops use one it is converted, once a function.
+    * Products, attention, token dispatch and what is elementwise compute in 16 bits. Looked-up rows are converted when they have been picked.
+    * Kernels of attention, softmax, norms and cross_entropy compute in f32 inside. Their statistics and log-sum-exp are f32 results; norms read scale
+      and bias, attention its mask as they are.
+    * f32 are: sums (`reduce`), exponential, log, square roots and powers that were not recognized as part of a composite, what cross_entropy gives, what
+      comes from integers or from a floating input, and what is elementwise on one of these; so the way from the logits to the loss. A product makes 16
+      bits of it again. Other ops are f32.
+
+    Gradients follow by themselves: that of a parameter is converted to f32 at the parameter, and canonicalization lets the products and sums before that
+    give f32 at once, so that ranks and microbatches are added up in f32.
+
+    With `loss-scale` @main has one argument more, "grad_scaler/scale" (kind "state" or, for `static`, "constant"): kerf-differentiate begins with it
+    instead of 1, kerf-add-optimizer divides the gradients by it. Apart from import, which reads a model in one type; before differentiation, so that no
+    gradient has to be told.
+
+    ```mlir
+    func.func @main(%x: tensor<4x8xf32> {kerf.kind = "input", kerf.name = "x"},
+                    %w: tensor<8x8xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable}) -> tensor<f32> {
+      %y = kerf.dot_general %x, %w ... -> tensor<4x8xf32>
+      %loss = kerf.reduce %y ... -> tensor<f32>
+    ```
+    becomes
+    ```mlir
+      %x16 = kerf.convert %x : (tensor<4x8xf32>) -> tensor<4x8xbf16>
+      %w16 = kerf.convert %w : (tensor<8x8xf32>) -> tensor<8x8xbf16>
+      %y = kerf.dot_general %x16, %w16 ... -> tensor<4x8xbf16>
+      %loss = kerf.reduce %y ... : (tensor<4x8xbf16>) -> tensor<f32>
+    ```
+  }];
+  let options = [
+    Option<"dtype", "dtype", "std::string", "\"bf16\"", "bf16 or f16">,
+    Option<"lossScale", "loss-scale", "std::string", "\"none\"", "none, dynamic or static">,
+  ];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
 def Differentiate : Pass<"kerf-differentiate", "::mlir::ModuleOp"> {
   let summary = "Reverse-mode gradients of the loss for every trainable parameter";
   let description = [{
@@ -111,6 +152,8 @@ def Differentiate : Pass<"kerf-differentiate", "::mlir::ModuleOp"> {
     A called function is differentiated once, for the union of what its calls need: @layer returns in addition what the backward
     form uses (but what an argument, a constant or a broadcast gives again is not kept), @layer_backward takes these, the
     arguments and the results' gradients, and gives the arguments' gradients.
+
+    The loss's own gradient is 1, or the argument "grad_scaler/scale" where @main has one (`kerf-mixed-precision`).
 
     A trainable parameter that the loss does not depend on loses the mark, with a warning. An op without a gradient in the way is an
     error. Apart from the optimizer: gradients are the same for all of them.
@@ -142,7 +185,14 @@ def AddOptimizer : Pass<"kerf-add-optimizer", "::mlir::ModuleOp"> {
 
     Each gradient passes one `kerf.sync_gradient`, as soon as it is complete: how it is summed over ranks is decided later. Clipping scales all
     gradients by min(1, clip-norm / (norm + 1e-6)) of their global norm (torch.nn.utils.clip_grad_norm_); squares of 16-bit
-    gradients are summed in f32. `gradient-norms` adds results "gradient_norm_squared/NAME", of gradients before clipping.
+    gradients are summed in f32. `gradient-norms` adds results "gradient_norm_squared/NAME", of gradients before clipping. With `reduce-type` a gradient
+    is converted to that type before its `kerf.sync_gradient` and back behind it.
+
+    Where @main has the argument "grad_scaler/scale" (`kerf-mixed-precision`), gradients are divided by it as soon as they are whole, and a step in which
+    one of them has an element that is not finite changes nothing: `skip` of every update says so, on every rank alike, since the counts of such elements
+    are summed like any other sum. A scale of kind "state" is then halved, and doubled after `loss-scale-window` steps in a row without such an element
+    ("grad_scaler/growth_tracker" counts them): torch.amp.GradScaler. AdamW's number of the step is "grad_scaler/updates", the steps that were not
+    skipped.
 
     ```mlir
     func.func @main(%w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable})
@@ -170,6 +220,8 @@ def AddOptimizer : Pass<"kerf-add-optimizer", "::mlir::ModuleOp"> {
     ListOption<"noDecay", "no-decay", "std::string", "globs of parameter names without weight decay">,
     Option<"clipNorm", "clip-norm", "double", "0.0", "largest global norm of the gradients; 0: no clipping">,
     Option<"gradientNorms", "gradient-norms", "bool", "false", "also return each gradient's squared norm">,
+    Option<"reduceType", "reduce-type", "std::string", "\"\"", "bf16 or f16: gradients are summed over ranks in it; by default in their own">,
+    Option<"lossScaleWindow", "loss-scale-window", "int64_t", "2000", "steps in a row without overflow after which the loss scale doubles">,
   ];
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }

@@ -73,7 +73,7 @@ LogicalResult DotGeneralOp::verify() {
     return failure();
   Type left = tensorType(getLhs()).getElementType(), right = tensorType(getRhs()).getElementType(),
        out = getType().getElementType();
-  if (left != right || left != out)
+  if (left != right || !mayAccumulateIn(left, out))
     return emitOpError() << "has elements of " << left << " in lhs, " << right << " in rhs and " << out
                          << " in the result";
   SmallVector<int64_t> expected;
@@ -173,10 +173,11 @@ LogicalResult DotGeneralOp::buildGradient(OpBuilder &builder, ArrayRef<Value> re
                    rows,     columns,  firstColumn};
   ProductSide right{getRhs(), getLhs(), getRhsBatching(), getLhsBatching(), getRhsContracting(), getLhsContracting(),
                     columns,  rows,     firstRow};
+  Value gradient = emit.convert(resultGradients[0], tensorType(getLhs()).getElementType());
   if (wanted[0])
-    operandGradients[0] = productGradient(emit, left, resultGradients[0]);
+    operandGradients[0] = productGradient(emit, left, gradient);
   if (wanted[1])
-    operandGradients[1] = productGradient(emit, right, resultGradients[0]);
+    operandGradients[1] = productGradient(emit, right, gradient);
   return success();
 }
 
@@ -192,9 +193,9 @@ LogicalResult ReduceOp::verify() {
       return emitOpError() << "dimensions isn't strictly increasing: " << dims[i - 1] << ", then " << dims[i];
   }
   Type element = tensorType(getOperand()).getElementType();
-  if (element != getType().getElementType())
-    return emitOpError() << "has operand elements of " << element << " and result elements of "
-                         << getType().getElementType();
+  Type result = getType().getElementType();
+  if (element != result && (getKind() != ReduceKindIR::sum || !mayAccumulateIn(element, result)))
+    return emitOpError() << "has operand elements of " << element << " and result elements of " << result;
   SmallVector<int64_t> expected;
   for (int64_t dim : freeDims(from.size(), dims, {}))
     expected.push_back(from[dim]);
@@ -237,7 +238,7 @@ LogicalResult ReduceOp::buildGradient(OpBuilder &builder, ArrayRef<Value> result
     return success();
   ArrayRef<int64_t> from = tensorType(getOperand()).getShape();
   SmallVector<int64_t> kept = freeDims(from.size(), getDimensions(), {});
-  Value gradient = resultGradients[0];
+  Value gradient = emit.convert(resultGradients[0], tensorType(getOperand()).getElementType());
   if (getKind() == ReduceKindIR::sum) {
     operandGradients[0] = emit.broadcast(gradient, from, kept);
     return success();

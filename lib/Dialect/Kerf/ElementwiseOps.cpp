@@ -4,6 +4,7 @@
 #include "kerf/Dialect/Kerf/Emit.h"
 
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
 #include <numbers>
 
 using namespace mlir;
@@ -108,7 +109,11 @@ LogicalResult TanhOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGr
                                     SmallVectorImpl<Value> &operandGradients) {
   Emitter emit{builder, getLoc()};
   return unaryGradient(*this, wanted, operandGradients, [&] { // dy * (1 - y^2)
-    Value slope = emit.subtract(emit.splat(1.0, getResult()), emit.multiply(getResult(), getResult()));
+    Value one = emit.splat(1.0, getResult());
+    // Rounded to 16 bits, y^2 near 1 would leave nothing of the difference; y itself does.
+    Value slope = isHalf(getType().getElementType())
+                      ? emit.multiply(emit.subtract(one, getResult()), emit.add(one, getResult()))
+                      : emit.subtract(one, emit.multiply(getResult(), getResult()));
     return emit.multiply(resultGradients[0], slope);
   });
 }
@@ -157,8 +162,51 @@ LogicalResult ConvertOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resul
   });
 }
 
-OpFoldResult ConvertOp::fold(FoldAdaptor) {
-  return getOperand().getType() == getType() ? OpFoldResult(getOperand()) : OpFoldResult();
+Rule ConvertOp::getShardingRule() {
+  bool linear = isFloat(getOperand()) && isFloat(getResult());
+  return elementwise(*this, linear ? std::vector<std::vector<int>>{{0}} : std::vector<std::vector<int>>{});
+}
+
+OpFoldResult ConvertOp::fold(FoldAdaptor adaptor) {
+  if (getOperand().getType() == getType())
+    return getOperand();
+  auto constant = dyn_cast_or_null<SplatElementsAttr>(adaptor.getOperand());
+  auto to = dyn_cast<FloatType>(tensorType(getResult()).getElementType());
+  if (!constant || !to || !isa<FloatType>(constant.getElementType()))
+    return {};
+  APFloat number = constant.getSplatValue<APFloat>();
+  bool losesInfo;
+  number.convert(to.getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
+  return DenseElementsAttr::get(tensorType(getResult()), number);
+}
+
+/// Sums of 16-bit elements that only a conversion to f32 reads are given in f32 at once: a gradient is then rounded
+/// once, and what ranks still have to add up is f32. To get there, the conversion goes before what moves or adds
+/// elements.
+LogicalResult ConvertOp::canonicalize(ConvertOp op, PatternRewriter &rewriter) {
+  Operation *source = op.getOperand().getDefiningOp();
+  auto type = op.getResult().getType();
+  if (!source || !op.getOperand().hasOneUse() || !type.getElementType().isF32() ||
+      !isHalf(tensorType(op.getOperand()).getElementType()))
+    return failure();
+  auto reduce = dyn_cast<ReduceOp>(source);
+  if (isa<DotGeneralOp>(source) || (reduce && reduce.getKind() == ReduceKindIR::sum)) {
+    rewriter.modifyOpInPlace(source, [&] { source->getResult(0).setType(type); });
+    rewriter.replaceOp(op, source->getResult(0));
+    return success();
+  }
+  if (!isa<AddOp, TransposeOp, ReshapeOp, SliceOp, PadOp>(source))
+    return failure();
+  rewriter.setInsertionPoint(source);
+  SmallVector<Value> operands;
+  for (Value operand : source->getOperands()) {
+    auto wide = RankedTensorType::get(tensorType(operand).getShape(), type.getElementType());
+    auto convert = ConvertOp::create(rewriter, op.getLoc(), wide, operand);
+    convert->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    operands.push_back(convert);
+  }
+  rewriter.replaceOp(op, cloneWithTypes(rewriter, source, operands, Type(type)));
+  return success();
 }
 
 //===-- two operands

@@ -4,6 +4,7 @@
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -65,6 +66,10 @@ Shape kerf::ir::shapeOf(Type type) {
 }
 
 Shape kerf::ir::shapeOf(Value value) { return shapeOf(value.getType()); }
+
+bool kerf::ir::isHalf(Type elementType) { return elementType.isBF16() || elementType.isF16(); }
+
+bool kerf::ir::mayAccumulateIn(Type from, Type to) { return from == to || (isHalf(from) && to.isF32()); }
 
 std::string kerf::ir::nodeName(Location location) {
   if (auto name = dyn_cast<NameLoc>(location)) {

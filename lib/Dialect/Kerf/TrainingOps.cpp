@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of repeated layers and optimizer updates: verifiers and sharding rules. (The rule of sync_gradient is
-// generated: elementwise, and no partial sum passes.)
+// Calls of repeated layers, checks of gradients and optimizer updates: verifiers and sharding rules. (The rule of
+// sync_gradient is generated: elementwise, and no partial sum passes.)
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -24,6 +24,24 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+//===-- count_nonfinite
+//----------------------------------------------------------------------------------------------------===//
+
+LogicalResult CountNonfiniteOp::verify() {
+  if (int64_t rank = getType().getRank())
+    return emitOpError() << "result has rank " << rank << "; it is a scalar, of rank 0";
+  return success();
+}
+
+Rule CountNonfiniteOp::getShardingRule() {
+  Rule rule = elementwiseRule(shapeOf(getOperand()), 1, 1, {});
+  rule.results = {{}};
+  return rule;
+}
+
+double CountNonfiniteOp::getFlops() { return static_cast<double>(tensorType(getOperand()).getNumElements()); }
+KernelClass CountNonfiniteOp::getKernelClass() { return KernelClass::Reduction; }
+
 //===-- optimizers
 //----------------------------------------------------------------------------------------------------===//
 
@@ -44,12 +62,19 @@ static Rule optimizerRule(Operation *op) {
   return rule;
 }
 
-LogicalResult SgdOp::verify() { return checkScalar(*this, "lr", getLr()); }
+/// The optional operand that holds an update back.
+static LogicalResult checkSkip(Operation *op, Value skip) { return skip ? checkScalar(op, "skip", skip) : success(); }
+
+LogicalResult SgdOp::verify() {
+  return failed(checkScalar(*this, "lr", getLr())) ? failure() : checkSkip(*this, getSkip());
+}
 
 Rule SgdOp::getShardingRule() { return optimizerRule(*this); }
 
 LogicalResult AdamwOp::verify() {
-  return failed(checkScalar(*this, "lr", getLr())) ? failure() : checkScalar(*this, "step", getStep());
+  if (failed(checkScalar(*this, "lr", getLr())) || failed(checkScalar(*this, "step", getStep())))
+    return failure();
+  return checkSkip(*this, getSkip());
 }
 
 Rule AdamwOp::getShardingRule() { return optimizerRule(*this); }

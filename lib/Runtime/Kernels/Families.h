@@ -63,6 +63,7 @@ Result<Planned> planCombine(const BindRequest &request);
 Result<Planned> planCombineBackward(const BindRequest &request);
 // Optimizer.cpp
 Result<Planned> planSyncGradient(const BindRequest &request);
+Result<Planned> planCountNonfinite(const BindRequest &request);
 Result<Planned> planSgd(const BindRequest &request);
 Result<Planned> planAdamw(const BindRequest &request);
 // Device.cpp

@@ -79,6 +79,7 @@ constexpr Row kRows[] = {
     {"cross_entropy", planCrossEntropy, overwritesNothing, Half::AsFloat},
     {"cross_entropy_backward", planCrossEntropyBackward, overwritesFirst, Half::AsFloat},
     {"sync_gradient", planSyncGradient, overwritesFirst, Half::AsIs},
+    {"count_nonfinite", planCountNonfinite, overwritesNothing, Half::AsFloat},
     {"sgd", planSgd, overwritesItself, Half::AsFloat},
     {"adamw", planAdamw, overwritesItself, Half::AsFloat},
     {"shard_offset", planShardOffset, overwritesNothing, Half::AsIs},

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameter updates, in place where the memory plan says so. The formulas are PyTorch's (docs of torch.optim.SGD and
-// AdamW); scalars are computed in double.
+// Parameter updates, in place where the memory plan says so, and the check that may hold them back. The formulas are
+// PyTorch's (docs of torch.optim.SGD and AdamW); scalars are computed in double.
 #include "Families.h"
 #include "Simd.h"
 
+#include <cmath>
 #include <cstring>
 
 namespace kerf::runtime::kernels {
@@ -21,6 +22,29 @@ bool isUpdate(Checker &check, const BindRequest &request, size_t lr) {
                 "the learning rate is {}, not a floating type", toString(dtype));
   return !check.failed();
 }
+
+/// The optional last operand, at `skip`: where it is true, results are the operands of their numbers. Null without it.
+const Bool8 *skipOf(Checker &check, const BindRequest &request, size_t skip) {
+  if (request.operands.size() == skip)
+    return nullptr;
+  check.scalar(request.operands[skip], "what skips the update");
+  check.dtype(request.operands[skip], "what skips the update", DType::Bool);
+  return dataOf<Bool8>(request.operands[skip]);
+}
+
+/// `update`, but that everything stays as it was where `skip` is there and true.
+template <typename F> Kernel unlessSkipped(const BindRequest &request, const Bool8 *skip, F update) {
+  if (!skip)
+    return update;
+  return [update, skip, operands = request.operands, results = request.results]() -> Status {
+    if (!skip->byte)
+      return update();
+    for (size_t i = 0; i < results.size(); ++i)
+      if (int64_t bytes = results[i].bytes(); bytes > 0)
+        std::memmove(results[i].data, operands[i].data, bytes);
+    return ok();
+  };
+}
 } // namespace
 
 Result<Planned> planSyncGradient(const BindRequest &request) {
@@ -36,11 +60,37 @@ Result<Planned> planSyncGradient(const BindRequest &request) {
   }};
 }
 
+Result<Planned> planCountNonfinite(const BindRequest &request) {
+  Checker check(request);
+  if (check.counts(1, 1, 1)) {
+    check.shape(request.results[0], "the result", {});
+    check.dtype(request.results[0], "the result", DType::I64);
+  }
+  if (check.failed())
+    return check.error();
+  return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
+    using T = typename decltype(type)::type;
+    auto loop = [](auto, const T *x, int64_t n, int64_t *total) {
+      int64_t sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (int64_t i = 0; i < n; ++i)
+        sum += !(std::fabs(x[i]) <= std::numeric_limits<T>::max()); // a NaN compares with nothing
+      *total = sum;
+    };
+    return Planned{[=, x = dataOf<T>(request.operands[0]), n = request.operands[0].elements(),
+                    total = mutableDataOf<int64_t>(request.results[0])] {
+      dispatch(loop, x, n, total);
+      return ok();
+    }};
+  });
+}
+
 Result<Planned> planSgd(const BindRequest &request) {
   Checker check(request);
-  if (!check.counts(4, 4, 2))
+  if (!check.counts(4, 5, 2))
     return check.error();
   double momentum = check.number("momentum"), weightDecay = check.number("weight_decay");
+  const Bool8 *skip = skipOf(check, request, 4);
   if (!isUpdate(check, request, 3))
     return check.error();
   return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
@@ -57,21 +107,23 @@ Result<Planned> planSgd(const BindRequest &request) {
         newV[i] = velocity;
       }
     };
-    return Planned{[=, lr = request.operands[3], n = request.results[0].elements()] {
+    auto update = [=, lr = request.operands[3], n = request.results[0].elements()] {
       dispatch(loop, p, v, g, newP, newV, n, T(readScalar(lr)), T(momentum), T(weightDecay));
       return ok();
-    }};
+    };
+    return Planned{unlessSkipped(request, skip, update)};
   });
 }
 
 Result<Planned> planAdamw(const BindRequest &request) {
   Checker check(request);
-  if (!check.counts(6, 6, 3))
+  if (!check.counts(6, 7, 3))
     return check.error();
   double beta1 = check.number("beta1"), beta2 = check.number("beta2"), epsilon = check.number("epsilon");
   double weightDecay = check.number("weight_decay");
   check.scalar(request.operands[5], "the step");
   check.indices(request.operands[5], "the step");
+  const Bool8 *skip = skipOf(check, request, 6);
   if (!isUpdate(check, request, 4))
     return check.error();
   return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
@@ -96,20 +148,20 @@ Result<Planned> planAdamw(const BindRequest &request) {
         newP[i] = updated;
       }
     };
-    return Planned{
-        [=, lrView = request.operands[4], stepView = request.operands[5], n = request.results[0].elements()] {
-          double lr = readScalar(lrView), t = readScalar(stepView) + 1;
-          Factors factors = {T(1 - lr * weightDecay),
-                             T(beta1),
-                             T(beta2),
-                             T(1 - beta1),
-                             T(1 - beta2),
-                             T(lr / (1 - std::pow(beta1, t))),
-                             T(1 / std::sqrt(1 - std::pow(beta2, t))),
-                             T(epsilon)};
-          dispatch(loop, p, m, v, g, newP, newM, newV, n, factors);
-          return ok();
-        }};
+    auto update = [=, lrView = request.operands[4], stepView = request.operands[5], n = request.results[0].elements()] {
+      double lr = readScalar(lrView), t = readScalar(stepView) + 1;
+      Factors factors = {T(1 - lr * weightDecay),
+                         T(beta1),
+                         T(beta2),
+                         T(1 - beta1),
+                         T(1 - beta2),
+                         T(lr / (1 - std::pow(beta1, t))),
+                         T(1 / std::sqrt(1 - std::pow(beta2, t))),
+                         T(epsilon)};
+      dispatch(loop, p, m, v, g, newP, newM, newV, n, factors);
+      return ok();
+    };
+    return Planned{unlessSkipped(request, skip, update)};
   });
 }
 

@@ -108,3 +108,19 @@ func.func @updates_have_the_shape_of_what_is_gathered(%i: tensor<4xi64>, %u: ten
   %0 = kerf.scatter_add %i, %u {axis = 0 : i64} : (tensor<4xi64>, tensor<5x8xf32>) -> tensor<9x8xf32>
   return
 }
+
+// -----
+
+func.func @only_16_bit_sums_have_a_wider_type(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{has operand elements of 'f32' and result elements of 'f64'}}
+  %0 = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf64>
+  return
+}
+
+// -----
+
+func.func @a_maximum_keeps_its_type(%x: tensor<4x8xbf16>) {
+  // expected-error @+1 {{has operand elements of 'bf16' and result elements of 'f32'}}
+  %0 = kerf.reduce %x {kind = #kerf<reduce_kind max>, dimensions = array<i64: 1>} : (tensor<4x8xbf16>) -> tensor<4xf32>
+  return
+}

@@ -53,3 +53,29 @@ func.func @a_moved_constant_is_a_constant() -> (tensor<2x2xi32>, tensor<3x2xf32>
   // CHECK: return %[[SQUARE]], %[[SPLAT]], %[[TURNED]]
   return %2, %3, %4 : tensor<2x2xi32>, tensor<3x2xf32>, tensor<2x2xi32>
 }
+
+// -----
+
+// 16-bit sums that only f32 is wanted of are f32 at once, also behind ops that move or add elements; others keep their type.
+
+// CHECK-LABEL: @sums_for_f32_are_f32
+// CHECK-SAME: (%[[X:.*]]: tensor<4x8xbf16>, %[[Y:.*]]: tensor<8x4xbf16>)
+func.func @sums_for_f32_are_f32(%x: tensor<4x8xbf16>, %y: tensor<8x4xbf16>) -> (tensor<4x4xf32>, tensor<8xf32>, tensor<4x4xbf16>, tensor<4x4xf32>, tensor<f32>) {
+  // CHECK: %[[C:.*]] = kerf.constant dense<5.000000e-01> : tensor<f32>
+  // CHECK: %[[D:.*]] = kerf.dot_general %[[X]], %[[Y]] {{.*}} : (tensor<4x8xbf16>, tensor<8x4xbf16>) -> tensor<4x4xf32>
+  %d = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x8xbf16>, tensor<8x4xbf16>) -> tensor<4x4xbf16>
+  // CHECK: %[[T:.*]] = kerf.transpose %[[D]] {{.*}} -> tensor<4x4xf32>
+  %t = kerf.transpose %d {permutation = array<i64: 1, 0>} : (tensor<4x4xbf16>) -> tensor<4x4xbf16>
+  %t32 = kerf.convert %t : (tensor<4x4xbf16>) -> tensor<4x4xf32>
+  // CHECK: %[[R:.*]] = kerf.reduce %[[X]] {{.*}} : (tensor<4x8xbf16>) -> tensor<8xf32>
+  %r = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4x8xbf16>) -> tensor<8xbf16>
+  %r32 = kerf.convert %r : (tensor<8xbf16>) -> tensor<8xf32>
+  // CHECK: %[[E:.*]] = kerf.dot_general {{.*}} -> tensor<4x4xbf16>
+  %e = kerf.dot_general %x, %y {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x8xbf16>, tensor<8x4xbf16>) -> tensor<4x4xbf16>
+  // CHECK: %[[E32:.*]] = kerf.convert %[[E]]
+  %e32 = kerf.convert %e : (tensor<4x4xbf16>) -> tensor<4x4xf32>
+  %c = kerf.constant dense<0.5> : tensor<bf16>
+  %c32 = kerf.convert %c : (tensor<bf16>) -> tensor<f32>
+  // CHECK: return %[[T]], %[[R]], %[[E]], %[[E32]], %[[C]]
+  return %t32, %r32, %e, %e32, %c32 : tensor<4x4xf32>, tensor<8xf32>, tensor<4x4xbf16>, tensor<4x4xf32>, tensor<f32>
+}

@@ -50,3 +50,20 @@ func.func @a_gradient_has_the_parameter_s_type(%p: tensor<8xf32>, %g: tensor<4xf
       : (tensor<8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>)
   return
 }
+
+// -----
+
+func.func @what_skips_is_a_scalar(%p: tensor<8xf32>, %lr: tensor<f32>, %skip: tensor<8xi1>) {
+  // expected-error @+1 {{skip has rank 1; it is a scalar, of rank 0}}
+  %p1, %v1 = kerf.sgd %p, %p, %p, %lr, %skip {momentum = 0.9 : f64, weight_decay = 0.0 : f64}
+      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<8xi1>) -> (tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+func.func @a_count_is_a_scalar(%g: tensor<8xf32>) {
+  // expected-error @+1 {{result has rank 1; it is a scalar, of rank 0}}
+  %0 = kerf.count_nonfinite %g : (tensor<8xf32>) -> tensor<8xi64>
+  return
+}

@@ -53,3 +53,20 @@ func.func @grouped_attention(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>,
   %out, %lse = kerf.attention %q, %k, %v {scale = 0.25 : f64, causal} : (tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
   return %out : tensor<2x8x4x16xf32>
 }
+
+// -----
+
+// The parts of a 16-bit composite compute in f32, as its kernel does.
+
+// CHECK-LABEL: func.func @a_16_bit_norm
+// CHECK: %[[X:.*]] = kerf.convert %{{.*}} {kerf.backward} : (tensor<4x8xbf16>) -> tensor<4x8xf32>
+// CHECK: kerf.reduce {{.*}} -> tensor<4xf32>
+// CHECK: %[[R:.*]] = kerf.rsqrt {{.*}} -> tensor<4xf32>
+// CHECK: kerf.multiply %[[X]], %{{.*}} -> tensor<4x8xf32>
+// CHECK: %[[Y:.*]] = kerf.multiply {{.*}} -> tensor<4x8xf32>
+// CHECK-NEXT: %[[Y16:.*]] = kerf.convert %[[Y]] {kerf.backward} : (tensor<4x8xf32>) -> tensor<4x8xbf16>
+// CHECK: return %[[Y16]], %[[R]]
+func.func @a_16_bit_norm(%x: tensor<4x8xbf16>, %s: tensor<8xf32>) -> (tensor<4x8xbf16>, tensor<4xf32>) {
+  %y, %rstd = kerf.rms_norm %x, %s {epsilon = 1.0e-6 : f64, kerf.strategy = {model = "d"}, kerf.backward} : (tensor<4x8xbf16>, tensor<8xf32>) -> (tensor<4x8xbf16>, tensor<4xf32>)
+  return %y, %rstd : tensor<4x8xbf16>, tensor<4xf32>
+}

@@ -28,7 +28,8 @@ constexpr RuleRow kRows[] = {
      "([i], [i]) -> ([i])  sum0: partial(0) -> (0)"},
     {"maximum", "%x: tensor<4xf32>", "%y = kerf.maximum %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>",
      "([i], [i]) -> ([i])"},
-    {"convert", "%x: tensor<4xf32>", "%y = kerf.convert %x : (tensor<4xf32>) -> tensor<4xf64>", "([i]) -> ([i])"},
+    {"convert", "%x: tensor<4xf32>", "%y = kerf.convert %x : (tensor<4xf32>) -> tensor<4xf64>",
+     "([i]) -> ([i])  sum0: partial(0) -> (0)"},
     {"compare", "%x: tensor<4xf32>",
      "%y = kerf.compare %x, %x {direction = #kerf<comparison LT>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>",
      "([i], [i]) -> ([i])"},
@@ -172,6 +173,14 @@ constexpr RuleRow kRows[] = {
      " : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>) -> (tensor<8xf32>, "
      "tensor<8xf32>, tensor<8xf32>)",
      "([i], [i], [i], [i], [], []) -> ([i], [i], [i])"},
+    {"sgd that may be skipped", "%p: tensor<8xf32>, %lr: tensor<f32>, %s: tensor<i1>",
+     "%y:2 = kerf.sgd %p, %p, %p, %lr, %s {momentum = 0.9 : f64, weight_decay = 0.0 : f64}"
+     " : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>)",
+     "([i], [i], [i], [], []) -> ([i], [i])"},
+    {"count_nonfinite", "%x: tensor<8x4xf32>", "%y = kerf.count_nonfinite %x : (tensor<8x4xf32>) -> tensor<i64>",
+     "([i, j]) -> ([])  i: reduction(sum), j: reduction(sum)"},
+    {"convert of integers", "%x: tensor<8xi64>", "%y = kerf.convert %x : (tensor<8xi64>) -> tensor<8xf32>",
+     "([i]) -> ([i])"},
 };
 
 TEST(RuleTest, RulesAreWellFormedAndReadAsWritten) {

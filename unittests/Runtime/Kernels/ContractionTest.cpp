@@ -231,6 +231,22 @@ TEST(Contraction, LongFloatSumsLoseNothing) {
   EXPECT_NEAR(columns.values[1], double(0.1f) * 100000, 1e-3);
 }
 
+TEST(Contraction, SixteenBitSumsAreGivenInFloat32) {
+  // 1 + 2^-12 is no bf16 and no f16: as many ones and such rests are only right where sums are not rounded.
+  for (DType dtype : {DType::BF16, DType::F16}) {
+    HostTensor x{dtype, {1, 2}, {1, 0x1p-12}}, ones{dtype, {2, 1}, {1, 1}};
+    Json product = {{"lhs_batching", Json::array()},
+                    {"rhs_batching", Json::array()},
+                    {"lhs_contracting", {1}},
+                    {"rhs_contracting", {0}}};
+    Json sum = {{"kind", "sum"}, {"dimensions", {1}}};
+    EXPECT_EQ(runKernel("dot_general", product, {x, ones}, {{DType::F32, {1, 1}}})[0].values[0], 1 + 0x1p-12);
+    EXPECT_EQ(runKernel("dot_general", product, {x, ones}, {{dtype, {1, 1}}})[0].values[0], 1);
+    EXPECT_EQ(runKernel("reduce", sum, {x}, {{DType::F32, {1}}})[0].values[0], 1 + 0x1p-12);
+    EXPECT_EQ(runKernel("reduce", sum, {x}, {{dtype, {1}}})[0].values[0], 1);
+  }
+}
+
 TEST(Contraction, NanReachesMaximaAndSums) {
   HostTensor x{DType::F32, {2, 40}, std::vector<double>(80, 1)};
   x.values[17] = NAN;

@@ -123,6 +123,51 @@ TEST(Optimizer, UpdatesFollowTheirFormulas) {
   }
 }
 
+TEST(Optimizer, ASkippedUpdateChangesNothing) {
+  for (DType dtype : {F64, F32, DType::BF16}) {
+    Random random(5);
+    HostTensor p = random.normals(dtype, {19}), m = random.normals(dtype, {19}), v = random.normals(dtype, {19}),
+               g{dtype, {19}, std::vector<double>(19, NAN)}, lr = scalar(F32, 0.125), step = scalar(DType::I64, 3);
+    Json sgd = {{"momentum", 0.9}, {"weight_decay", 0.05}},
+         adamw = {{"beta1", 0.8}, {"beta2", 0.95}, {"epsilon", 1e-3}, {"weight_decay", 0.1}};
+    std::vector<ResultType> two(2, {dtype, {19}}), three(3, {dtype, {19}});
+    for (bool skips : {true, false}) {
+      HostTensor skip = scalar(DType::Bool, skips);
+      auto bySgd = runKernel("sgd", sgd, {p, m, g, lr, skip}, two);
+      auto byAdamw = runKernel("adamw", adamw, {p, m, v, g, lr, step, skip}, three);
+      if (skips) {
+        EXPECT_EQ(bySgd[0].values, p.values);
+        EXPECT_EQ(bySgd[1].values, m.values);
+        EXPECT_EQ(byAdamw[0].values, p.values);
+        EXPECT_EQ(byAdamw[1].values, m.values);
+        EXPECT_EQ(byAdamw[2].values, v.values);
+      } else {
+        EXPECT_TRUE(std::isnan(bySgd[0].values[0]));
+        EXPECT_TRUE(std::isnan(byAdamw[2].values[18]));
+      }
+    }
+  }
+  HostTensor x = scalar(F32, 1);
+  EXPECT_EQ(errorOf("sgd", {{"momentum", 0.9}, {"weight_decay", 0.0}}, {x, x, x, x, x}, {{F32, {}}, {F32, {}}}),
+            "sgd: what skips the update is f32, not bool");
+}
+
+TEST(Optimizer, WhatIsNotFiniteIsCounted) {
+  for (DType dtype : {F64, F32, DType::BF16, DType::F16}) {
+    Random random(11);
+    HostTensor g = random.normals(dtype, {3, 41}, 1e4);
+    g.values[7] = dtype == F64 ? 1e308 : dtype == DType::F16 ? -65504 : -3e38; // large, and finite
+    std::vector<ResultType> count = {{DType::I64, {}}};
+    EXPECT_EQ(runKernel("count_nonfinite", {}, {g}, count)[0].values, std::vector<double>{0});
+    g.values[0] = INFINITY, g.values[64] = -INFINITY, g.values[122] = NAN;
+    EXPECT_EQ(runKernel("count_nonfinite", {}, {g}, count)[0].values, std::vector<double>{3});
+    g.shape = {0}, g.values.clear();
+    EXPECT_EQ(runKernel("count_nonfinite", {}, {g}, count)[0].values, std::vector<double>{0});
+  }
+  EXPECT_EQ(errorOf("count_nonfinite", {}, {scalar(F32, 1)}, {{F32, {}}}),
+            "count_nonfinite: the result is f32, not i64");
+}
+
 TEST(Optimizer, MayWriteOverItsOwnStateOnly) {
   package::Instruction adamw{"adamw", {}, {}, {}, ""}, matmul{"dot_general", {}, {}, {}, ""},
       add{"add", {}, {}, {}, ""};

@@ -122,6 +122,38 @@ TEST(Norm, Float32VarianceSurvivesALargeMean) {
   EXPECT_NEAR(rstd.values[0], 2, 1e-5);
 }
 
+TEST(Norm, SixteenBitRowsHaveFloat32Statistics) {
+  for (DType dtype : {DType::BF16, DType::F16}) {
+    // Of 128 +- 1 a bf16 mean of squares would lose everything.
+    HostTensor x{dtype, {1, 4}, {127, 129, 127, 129}}, scale{DType::F32, {4}, {1, 1, 1, 1 + 0x1p-20}},
+        bias{DType::F32, {4}, {0, 0, 0, 0}};
+    auto norm = runKernel("layer_norm", {{"epsilon", 0.0}}, {x, scale, bias},
+                          {{dtype, {1, 4}}, {DType::F32, {1}}, {DType::F32, {1}}});
+    EXPECT_EQ(norm[0].values, (std::vector<double>{-1, 1, -1, 1}));
+    EXPECT_EQ(norm[1].values[0], 128);
+    EXPECT_EQ(norm[2].values[0], 1);
+    auto rms = runKernel("rms_norm", {{"epsilon", 0.0}}, {x, scale}, {{dtype, {1, 4}}, {DType::F32, {1}}});
+    EXPECT_NEAR(rms[1].values[0], 1 / std::sqrt(16385.0), 1e-9);
+    HostTensor mean{DType::F32, {1}, norm[1].values}, rstd{DType::F32, {1}, norm[2].values},
+        dy{dtype, {1, 4}, {1, 0, 0, 0}};
+    auto back = runKernel("layer_norm_backward", Json::object(), {x, scale, mean, rstd, dy},
+                          {{dtype, {1, 4}}, {DType::F32, {4}}, {DType::F32, {4}}});
+    EXPECT_EQ(back[1].values, (std::vector<double>{-1, 0, 0, 0}));
+    EXPECT_EQ(back[0].values, (std::vector<double>{0.5, 0, -0.5, 0}));
+  }
+}
+
+TEST(CrossEntropy, SixteenBitLogitsHaveAFloat32Loss) {
+  HostTensor logits{DType::BF16, {1, 3}, {8, 0, 0}}, labels{DType::I64, {1}, {0}};
+  auto loss =
+      runKernel("cross_entropy", {{"ignore_index", -100}}, {logits, labels}, {{DType::F32, {1}}, {DType::F32, {1}}});
+  EXPECT_NEAR(loss[0].values[0], std::log1p(2 * std::exp(-8.0)), 1e-9); // bf16: 0, its lse being 8
+  HostTensor lse{DType::F32, {1}, loss[1].values}, dy{DType::F32, {1}, {1}};
+  auto back =
+      runKernel("cross_entropy_backward", {{"ignore_index", -100}}, {logits, labels, lse, dy}, {{DType::BF16, {1, 3}}});
+  EXPECT_NEAR(back[0].values[1], std::exp(-8.0), 2e-6);
+}
+
 TEST(CrossEntropy, MatchesTheDefinitionAndItsGradient) {
   for (int seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composites worth a kernel of their own, and their backward forms. Each can decompose into simpler ops.
+// Composites worth a kernel of their own, and their backward forms. Each can decompose into simpler ops. Their kernels compute in f32 at
+// least: statistics, log-sum-exp, scale and bias beside 16-bit operands may be f32 (kerf-mixed-precision).
 #ifndef KERF_COMPOSITE_TD
 #define KERF_COMPOSITE_TD
 include "kerf/Dialect/Kerf/KerfBase.td"

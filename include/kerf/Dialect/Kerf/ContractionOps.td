@@ -11,7 +11,7 @@ def Kerf_DotGeneralOp : Kerf_GlobalOp<"dot_general", [DeclareOpInterfaceMethods<
     The result's dimensions: the batching ones as listed, then the lhs's free ones, then the rhs's free ones, both in operand order.
     Rule: `([b, m, k], [b, k, n]) -> ([b, m, n])  k: reduction(sum)`.
     * As many lhs as rhs batching dimensions, of equal sizes; the same for contracting ones; none named twice.
-    * The result's shape is as above; element types agree.
+    * The result's shape is as above; element types agree, but that the sums of 16-bit operands may be given in f32.
 
     Example:
     ```mlir
@@ -31,6 +31,7 @@ def Kerf_ReduceOp : Kerf_GlobalOp<"reduce", [DeclareOpInterfaceMethods<GradientO
   let description = [{
     The dimensions of `dimensions` are gone from the result. Rule: they are reductions of `kind`.
     * `dimensions` are strictly increasing and inside the operand's rank; the result's shape follows.
+    * Element types agree, but that the sum of a 16-bit operand may be given in f32.
 
     Example:
     ```mlir

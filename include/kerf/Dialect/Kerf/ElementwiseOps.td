@@ -36,7 +36,8 @@ def Kerf_NotOp : Kerf_UnaryOp<"not", Kerf_IntTensor, "Logical (i1) or bitwise co
 def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Conversion between element types";
   let description = [{
-    Float to integer truncates toward zero; anything to i1 is `x != 0`.
+    Float to integer truncates toward zero; anything to i1 is `x != 0`; float to float rounds to nearest even, and what is too large becomes
+    infinite. Rule: every dimension passes through, between floating types partial sums too.
 
     Example:
     ```mlir
@@ -46,7 +47,7 @@ def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, Decla
   let arguments = (ins Kerf_Tensor:$operand);
   let results = (outs Kerf_Tensor:$result);
   let hasFolder = 1;
-  let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), {}); }";
+  let hasCanonicalizeMethod = 1;
 }
 
 def Kerf_IsNanOp : Kerf_GlobalOp<"is_nan", [SameOperandsAndResultShape]> {

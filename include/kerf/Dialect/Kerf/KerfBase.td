@@ -27,6 +27,7 @@ def Kerf_Dialect : Dialect {
     `kerf.sharding` (#kerf.sharding, planned and device levels), `kerf.updated_by` (result index that replaces it after the step),
     `kerf.global_type` (device level: the type before partitioning). Results of the entry: `kerf.name`, `kerf.sharding`.
     An op's location is the user's node: NameLoc "module.scope/node"; `kerf.backward` (unit) marks ops that differentiation made.
+    An argument named "grad_scaler/scale" is what the loss is multiplied by for its gradients: a "state" that the step adapts, or a "constant".
     Only in models that are imported for predictions: `kerf.repeat` (i64) on a `kerf.call` that stands for so many layers in a row;
     `kerf.dropout` (unit) on an op one of whose operands (attention: whose probabilities) training drops elements of.
   }];
@@ -55,6 +56,8 @@ def Kerf_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral kEachMicrobatchAttr = "kerf.each_microbatch";
     /// Of a call of a layer's backward function: which values are made again in it ("selective" or "full").
     static constexpr ::llvm::StringLiteral kRecomputeAttr = "kerf.recompute";
+    /// The argument of the entry that the loss's gradient begins with, instead of 1.
+    static constexpr ::llvm::StringLiteral kLossScaleName = "grad_scaler/scale";
     /// The function that is the model (before differentiation) or one training step (after).
     static constexpr ::llvm::StringLiteral kEntryName = "main";
     static constexpr ::llvm::StringLiteral kMeshName = "mesh";

@@ -15,6 +15,10 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace mlir {
+class PatternRewriter;
+}
+
 namespace kerf::ir {
 
 /// What `localize` may ask: the mesh, the op's shardings, and its place among them.
@@ -36,6 +40,11 @@ Shape shapeOf(mlir::Value value);
 inline mlir::RankedTensorType tensorType(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType());
 }
+
+/// bf16 or f16.
+bool isHalf(mlir::Type elementType);
+/// Whether an op that sums elements of `from` may give its sums as `to`: in the same type, or of 16-bit ones in f32.
+bool mayAccumulateIn(mlir::Type from, mlir::Type to);
 
 /// The user's node of an op: the name of its innermost NameLoc ("transformer.h.0.attn.c_attn/node_addmm"), or "".
 std::string nodeName(mlir::Location location);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of repeated layers, gradient synchronization and optimizer updates.
+// Calls of repeated layers, gradient synchronization and checks, optimizer updates.
 #ifndef KERF_TRAINING_TD
 #define KERF_TRAINING_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
@@ -36,12 +36,29 @@ def Kerf_SyncGradientOp : Kerf_GlobalOp<"sync_gradient", [SameOperandsAndResultT
   let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), {}); }";
 }
 
+def Kerf_CountNonfiniteOp : Kerf_GlobalOp<"count_nonfinite", [DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>]> {
+  let summary = "How many elements are infinite or not a number";
+  let description = [{
+    A sum, 0 where all are finite. Rule: `([r]) -> ([])  r: reduction(sum)`: each rank counts its own.
+    * The result is a scalar.
+
+    Example:
+    ```mlir
+    %n = kerf.count_nonfinite %g : (tensor<8x8xf32>) -> tensor<i64>
+    ```
+  }];
+  let arguments = (ins Kerf_FloatTensor:$operand);
+  let results = (outs StaticShapeTensorOf<[I64]>:$result);
+  let hasVerifier = 1;
+}
+
 def Kerf_SgdOp : Kerf_GlobalOp<"sgd", [AllTypesMatch<["parameter", "velocity", "gradient", "new_parameter", "new_velocity"]>]> {
   let summary = "Stochastic gradient descent with momentum";
   let description = [{
     g' = g + weight_decay * p; v' = momentum * v + g'; p' = p - lr * v' (PyTorch's SGD; v starts as 0, so that the first v' is g').
+    Where `skip` is there and true, the new values are the old ones, whatever the gradient holds (an overflow of f16; kerf-add-optimizer).
     May work in place. Rule: every dimension passes through.
-    * `lr` is a scalar.
+    * `lr` and `skip` are scalars.
 
     Example:
     ```mlir
@@ -50,7 +67,7 @@ def Kerf_SgdOp : Kerf_GlobalOp<"sgd", [AllTypesMatch<["parameter", "velocity", "
     ```
   }];
   let arguments = (ins Kerf_FloatTensor:$parameter, Kerf_FloatTensor:$velocity, Kerf_FloatTensor:$gradient, Kerf_FloatTensor:$lr,
-                       F64Attr:$momentum, F64Attr:$weight_decay);
+                       Optional<Kerf_BoolTensor>:$skip, F64Attr:$momentum, F64Attr:$weight_decay);
   let results = (outs Kerf_FloatTensor:$new_parameter, Kerf_FloatTensor:$new_velocity);
   let hasVerifier = 1;
 }
@@ -60,10 +77,10 @@ def Kerf_AdamwOp : Kerf_GlobalOp<"adamw", [AllTypesMatch<["parameter", "exp_avg"
   let summary = "AdamW update of one parameter";
   let description = [{
     t = step + 1; p = p * (1 - lr * weight_decay); m' = beta1 * m + (1 - beta1) * g; v' = beta2 * v + (1 - beta2) * g^2;
-    p' = p - lr * (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + epsilon). `step` counts from 0. May work in place.
+    p' = p - lr * (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + epsilon). `step` counts from 0. `skip` as in `sgd`. May work in place.
     (Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019, with the learning rate multiplied into the decay as PyTorch does.)
     Rule: every dimension passes through.
-    * `lr` and `step` are scalars.
+    * `lr`, `step` and `skip` are scalars.
 
     Example:
     ```mlir
@@ -72,7 +89,8 @@ def Kerf_AdamwOp : Kerf_GlobalOp<"adamw", [AllTypesMatch<["parameter", "exp_avg"
     ```
   }];
   let arguments = (ins Kerf_FloatTensor:$parameter, Kerf_FloatTensor:$exp_avg, Kerf_FloatTensor:$exp_avg_sq, Kerf_FloatTensor:$gradient,
-                       Kerf_FloatTensor:$lr, Kerf_IndexTensor:$step, F64Attr:$beta1, F64Attr:$beta2, F64Attr:$epsilon, F64Attr:$weight_decay);
+                       Kerf_FloatTensor:$lr, Kerf_IndexTensor:$step, Optional<Kerf_BoolTensor>:$skip, F64Attr:$beta1, F64Attr:$beta2,
+                       F64Attr:$epsilon, F64Attr:$weight_decay);
   let results = (outs Kerf_FloatTensor:$new_parameter, Kerf_FloatTensor:$new_exp_avg, Kerf_FloatTensor:$new_exp_avg_sq);
   let hasVerifier = 1;
 }
