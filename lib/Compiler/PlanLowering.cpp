@@ -140,8 +140,8 @@ bool isExecutionPlan(const Plan &plan, int64_t batch) {
   int64_t groups = size("data") * size("expert");
   bool microbatches = plan.microbatch && plan.microbatch < (batch + groups - 1) / groups;
   return size("stage") > 1 || size("context") > 1 || size("expert") > 1 || microbatches ||
-         any(plan.recompute, "none") || any(plan.optimizerSharding, int64_t(0)) || any(plan.sequenceParallel, false) ||
-         !plan.schedule.name.empty() || !plan.stages.empty();
+         any(plan.recompute, "none") || !plan.recomputeLayers.empty() || any(plan.optimizerSharding, int64_t(0)) ||
+         any(plan.sequenceParallel, false) || !plan.schedule.name.empty() || !plan.stages.empty();
 }
 
 Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &plan, const std::string &where,
@@ -233,6 +233,13 @@ Status applyExecution(ModuleOp module, const PlanLowering &lowering) {
   for (auto [call, part] : llvm::zip(forward, lowering.partOfLayer))
     call->setAttr(KerfDialect::kPartAttr, builder.getI64IntegerAttr(part));
   int64_t stages = lowering.completed.plan.meshSizes.at("stage");
+  for (const LayerRecompute &rule : lowering.completed.plan.recomputeLayers) {
+    int64_t number = 0;
+    if (llvm::none_of(forward,
+                      [&](CallOp call) { return matchesLayer(rule.pattern, number++, nodeName(call.getLoc())); }))
+      return Error{fmt::format("{}: recompute[\"{}\"] matches none of the {} layers of the model",
+                               lowering.completed.where, rule.pattern, forward.size())};
+  }
   // Gradients come in the reverse order of layers; a layer without any has no backward call.
   size_t next = forward.size();
   for (CallOp call : backward) {
@@ -243,8 +250,8 @@ Status applyExecution(ModuleOp module, const PlanLowering &lowering) {
       return Error{fmt::format("@{} belongs to no layer's forward pass", callee), ExitStatus::InternalCheck};
     int64_t part = lowering.partOfLayer[--next];
     call->setAttr(KerfDialect::kPartAttr, builder.getI64IntegerAttr(part));
-    const std::vector<std::string> &kinds = lowering.completed.plan.recompute;
-    const std::string &kind = kinds.size() > 1 ? kinds[part % stages] : kinds.front();
+    std::string kind = recomputeOf(lowering.completed.plan, part % stages, static_cast<int64_t>(next),
+                                   nodeName(forward[next].getLoc()));
     if (kind != "none")
       call->setAttr(KerfDialect::kRecomputeAttr, builder.getStringAttr(kind));
   }

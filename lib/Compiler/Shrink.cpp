@@ -75,6 +75,20 @@ private:
     values = std::move(picked);
   }
 
+  /// A layer for each mode that layers have, and one without where there are enough.
+  void pickRecomputedLayers(std::vector<LayerRecompute> &rules) {
+    std::vector<LayerRecompute> picked;
+    for (const char *mode : {"full", "selective"})
+      if (std::any_of(rules.begin(), rules.end(), [&](const LayerRecompute &rule) { return rule.mode == mode; }) &&
+          static_cast<int64_t>(picked.size()) < newLayers) {
+        picked.push_back({std::to_string(picked.size()), mode});
+        result.notes.push_back(fmt::format("recompute: layer {} {}, as some are", picked.back().pattern, mode));
+      }
+    if (picked.empty() && !rules.empty()) // all of them "none"
+      picked = {{"*", "none"}};
+    rules = std::move(picked);
+  }
+
   void shrinkStages(bool mayChangeLayers) {
     Plan &plan = result.plan;
     int64_t stages = now("stage"), chunks = std::min<int64_t>(plan.schedule.chunks, 2), parts = stages * chunks;
@@ -91,6 +105,8 @@ private:
     int64_t filled = parts - emptyFront - emptyBack;
     newLayers = mayChangeLayers ? std::min(layers, filled + 1) : layers;
     note("layers", layers, newLayers);
+    if (newLayers != layers)
+      pickRecomputedLayers(plan.recomputeLayers);
     plan.stages.clear();
     if (parts == 1)
       return;

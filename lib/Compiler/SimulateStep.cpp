@@ -26,12 +26,14 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &mo
   auto work = stepWork(*completed, *job, **model);
   if (!work)
     return work.error();
-  StepPlan step = stepPlan(*completed, *job);
-  auto simulation = simulate(*work, step, *pipeline, options.trace);
+  auto step = stepPlan(*completed, *job, **model);
+  if (!step)
+    return step.error();
+  auto simulation = simulate(*work, *step, *pipeline, options.trace);
   if (!simulation)
     return Error{fmt::format("{}: {}", planFile, simulation.error().message), simulation.error().status};
   return Simulated{std::move(*simulation),     std::move(*work), completed->mesh,
-                   std::move(completed->plan), std::move(step),  std::move(completed->cluster),
+                   std::move(completed->plan), std::move(*step), std::move(completed->cluster),
                    layouts.warnings()};
 }
 

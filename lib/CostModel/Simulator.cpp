@@ -4,6 +4,7 @@
 #include "TaskCost.h"
 #include "kerf/CostModel/StepMemory.h"
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <fmt/format.h>
@@ -34,8 +35,9 @@ Status checkFits(const StepWork &work, const StepPlan &plan, const PipelineModel
       if (part < 0 || part >= static_cast<int>(work.parts.size()))
         return Error{fmt::format("stage {} has part {} of {}", s, part, work.parts.size())};
   }
-  if (!plan.recomputeOfStage.empty() && static_cast<int64_t>(plan.recomputeOfStage.size()) != stages)
-    return Error{fmt::format("recomputation is given for {} stages of {}", plan.recomputeOfStage.size(), stages)};
+  if (int64_t parts = stages * plan.schedule.chunks;
+      !plan.recomputeOfPart.empty() && static_cast<int64_t>(plan.recomputeOfPart.size()) != parts)
+    return Error{fmt::format("recomputation is given for {} parts of {}", plan.recomputeOfPart.size(), parts)};
   if (!plan.optimizerShardingOfStage.empty() && static_cast<int64_t>(plan.optimizerShardingOfStage.size()) != stages)
     return Error{
         fmt::format("optimizer sharding is given for {} stages of {}", plan.optimizerShardingOfStage.size(), stages)};
@@ -47,13 +49,14 @@ Status checkFits(const StepWork &work, const StepPlan &plan, const PipelineModel
   return ok();
 }
 
-/// Prices every distinct task once: stages whose device, recomputation and optimizer sharding are alike share prices.
+/// Prices every distinct task once: stages whose device and optimizer sharding are alike share prices, of backwards
+/// those that recompute alike.
 class Timeline {
 public:
   Timeline(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline)
       : work(work), plan(plan), pipeline(pipeline) {
     for (int64_t s = 0; s < plan.schedule.stages; ++s) {
-      StageKind kind{pipeline.groupOf(s), plan.recomputeAt(s), plan.optimizerShardingAt(s)};
+      StageKind kind{pipeline.groupOf(s), plan.optimizerShardingAt(s)};
       auto [it, isNew] = kinds.try_emplace(kind, static_cast<int>(pricers.size()));
       if (isNew) {
         plans.push_back(plan);
@@ -62,6 +65,7 @@ public:
       }
       kindOfStage.push_back(it->second);
     }
+    numberTasks();
     for (int64_t s = 0; s < plan.schedule.stages; ++s) {
       toNext.push_back(messageSeconds(s, (s + 1) % plan.schedule.stages));
       toPrevious.push_back(messageSeconds(s, (s + plan.schedule.stages - 1) % plan.schedule.stages));
@@ -72,11 +76,14 @@ public:
 
   const TaskCost &cost(int64_t stage, const Task &task) {
     bool last = task.microbatch == plan.schedule.microbatches - 1;
-    Key key{kindOfStage[stage], work.part[stage][task.chunk], task.kind, last};
-    auto it = costs.find(key);
-    if (it == costs.end())
-      it = costs.emplace(key, pricer(stage).task(key.part, task.kind, plan.recomputeAt(stage), last)).first;
-    return it->second;
+    bool restores = task.kind == TaskKind::Backward || task.kind == TaskKind::InputGradient;
+    const Numbers &numbers = numbersOf[stage * plan.schedule.chunks + task.chunk];
+    std::optional<TaskCost> &cost =
+        costs[restores ? numbers.restoring : numbers.plain][2 * static_cast<size_t>(task.kind) + last];
+    if (!cost)
+      cost = pricer(stage).task(work.part[stage][task.chunk], task.kind,
+                                restores ? plan.recomputeAt(stage, task.chunk) : LayerModes(), last);
+    return *cost;
   }
 
   /// A message that nobody overlaps holds up both ends: the sender's share is part of the task.
@@ -115,16 +122,27 @@ public:
 private:
   struct StageKind {
     int group;
-    Recompute recompute;
     int optimizerSharding;
     auto operator<=>(const StageKind &) const = default;
   };
-  struct Key {
-    int kind, part;
-    TaskKind task;
-    bool last;
-    auto operator<=>(const Key &) const = default;
+  static constexpr size_t kTasks = 2 * (static_cast<size_t>(TaskKind::WeightGradient) + 1);
+  struct Numbers { // in `costs`
+    size_t plain, restoring;
   };
+
+  /// Of each stage and chunk: tasks of one number cost the same.
+  void numberTasks() {
+    std::map<std::tuple<int, int, LayerModes>, size_t> known;
+    auto number = [&](int kind, int part, LayerModes modes) {
+      return known.try_emplace({kind, part, std::move(modes)}, known.size()).first->second;
+    };
+    for (int64_t s = 0; s < plan.schedule.stages; ++s)
+      for (int64_t c = 0; c < plan.schedule.chunks; ++c) {
+        int part = work.part[s][c];
+        numbersOf.push_back({number(kindOfStage[s], part, {}), number(kindOfStage[s], part, plan.recomputeAt(s, c))});
+      }
+    costs.resize(known.size());
+  }
 
   /// With what the receiver still gathers.
   double messageSeconds(int64_t from, int64_t to) const {
@@ -139,7 +157,8 @@ private:
   std::vector<TaskPricer> pricers;
   std::vector<int> kindOfStage;
   std::vector<double> toNext, toPrevious;
-  std::map<Key, TaskCost> costs;
+  std::vector<Numbers> numbersOf;
+  std::deque<std::array<std::optional<TaskCost>, kTasks>> costs;
 };
 
 /// What follows a stage's last task.

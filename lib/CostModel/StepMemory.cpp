@@ -21,11 +21,11 @@ bool isDropped(const SavedTensor &tensor, Recompute mode) {
   return mode == Recompute::Full || (mode == Recompute::Selective && tensor.kept == Kept::Selective);
 }
 
-HeldBytes heldBy(const Part &part, Recompute recompute) {
+HeldBytes heldBy(const Part &part, const LayerModes &modes) {
   HeldBytes held;
-  for (const Segment &segment : part.segments) {
-    HeldBytes one = heldBytes(segment, recompute);
-    auto repeat = static_cast<double>(segment.repeat);
+  for (const SegmentRun &run : segmentRuns(part, modes)) {
+    HeldBytes one = heldBytes(*run.segment, run.mode);
+    auto repeat = static_cast<double>(run.repeat);
     held.all += repeat * one.all;
     held.forWeights += repeat * one.forWeights;
     held.recomputing = std::max(held.recomputing, one.recomputing);
@@ -35,15 +35,15 @@ HeldBytes heldBy(const Part &part, Recompute recompute) {
 }
 
 /// By name, of one microbatch.
-std::map<std::string, double> tensorsOf(const Part &part, Recompute recompute) {
+std::map<std::string, double> tensorsOf(const Part &part, const LayerModes &modes) {
   std::map<std::string, double> tensors;
-  for (const Segment &segment : part.segments) {
-    Recompute mode = modeOf(segment, recompute);
-    auto repeat = static_cast<double>(segment.repeat);
+  for (const SegmentRun &run : segmentRuns(part, modes)) {
+    const Segment &segment = *run.segment;
+    auto repeat = static_cast<double>(run.repeat);
     for (const SavedTensor &tensor : segment.saved)
-      if (!isDropped(tensor, mode))
+      if (!isDropped(tensor, run.mode))
         tensors[segment.name + "/" + tensor.name] += repeat * tensor.bytes;
-    if (mode == Recompute::Full)
+    if (run.mode == Recompute::Full)
       tensors[segment.name + "/input"] += repeat * segment.inputBytes;
   }
   return tensors;
@@ -109,8 +109,9 @@ void kerf::describeActivations(const StepWork &work, const StepPlan &plan, Sched
   options.activations.clear();
   for (size_t s = 0; s < work.part.size(); ++s) {
     double all = 0, kept = 0;
-    for (int part : work.part[s]) {
-      HeldBytes held = heldBy(work.parts[part], plan.recomputeAt(static_cast<int64_t>(s)));
+    for (size_t c = 0; c < work.part[s].size(); ++c) {
+      HeldBytes held =
+          heldBy(work.parts[work.part[s][c]], plan.recomputeAt(static_cast<int64_t>(s), static_cast<int64_t>(c)));
       all += held.all;
       kept += held.forWeights;
     }
@@ -138,8 +139,8 @@ struct Peak {
 template <typename Visit>
 void walkHeld(const StepWork &work, const StepPlan &plan, const Schedule &schedule, int64_t stage, Visit visit) {
   std::vector<HeldBytes> held;
-  for (int part : work.part[stage])
-    held.push_back(heldBy(work.parts[part], plan.recomputeAt(stage)));
+  for (size_t c = 0; c < work.part[stage].size(); ++c)
+    held.push_back(heldBy(work.parts[work.part[stage][c]], plan.recomputeAt(stage, static_cast<int64_t>(c))));
   double now = 0;
   for (const Task &task : schedule.order[stage]) {
     const HeldBytes &part = held[task.chunk];
@@ -207,6 +208,49 @@ double kerf::deviceBytesOf(const StepWork &work, const StepPlan &plan, const Sch
   return peakOf(work, plan, schedule, device, stage).memory.deviceBytes;
 }
 
+std::vector<HeldMoment> kerf::heldMoments(const Schedule &schedule, int64_t stage) {
+  auto covers = [](const HeldMoment &one, const HeldMoment &other) {
+    for (size_t c = 0; c < one.whole.size(); ++c)
+      if (one.whole[c] < other.whole[c] || one.forWeights[c] < other.forWeights[c])
+        return false;
+    return one.chunk == other.chunk && one.restores == other.restores;
+  };
+  std::vector<HeldMoment> moments;
+  HeldMoment now;
+  now.whole.assign(schedule.chunks, 0);
+  now.forWeights.assign(schedule.chunks, 0);
+  for (const Task &task : schedule.order[stage]) {
+    now.chunk = task.chunk;
+    now.restores = task.kind == TaskKind::Backward || task.kind == TaskKind::InputGradient;
+    now.whole[task.chunk] += task.kind == TaskKind::Forward;
+    if (std::none_of(moments.begin(), moments.end(), [&](const HeldMoment &known) { return covers(known, now); })) {
+      std::erase_if(moments, [&](const HeldMoment &known) { return covers(now, known); });
+      moments.push_back(now);
+    }
+    now.whole[task.chunk] -= now.restores;
+    now.forWeights[task.chunk] += task.kind == TaskKind::InputGradient;
+    now.forWeights[task.chunk] -= task.kind == TaskKind::WeightGradient;
+  }
+  return moments;
+}
+
+double kerf::deviceBytesAt(const std::vector<HeldMoment> &moments, const StepWork &work, const StepPlan &plan,
+                           const std::vector<LayerModes> &modes, const Device &device, int64_t stage) {
+  Fixed fixed = fixedBytes(work, plan, stage);
+  std::vector<HeldBytes> held;
+  for (size_t c = 0; c < modes.size(); ++c)
+    held.push_back(heldBy(work.parts[work.part[stage][c]], modes[c]));
+  double most = 0;
+  for (const HeldMoment &moment : moments) {
+    double bytes = moment.restores ? held[moment.chunk].recomputing : held[moment.chunk].workspace;
+    for (size_t c = 0; c < held.size(); ++c)
+      bytes += static_cast<double>(moment.whole[c]) * held[c].all +
+               static_cast<double>(moment.forWeights[c]) * held[c].forWeights;
+    most = std::max(most, bytes);
+  }
+  return deviceBytes(fixed.weights + fixed.gradients + fixed.states + fixed.gathered + most, device);
+}
+
 StageMemory kerf::memoryOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
                            int64_t stage) {
   Peak peak = peakOf(work, plan, schedule, device, stage);
@@ -218,7 +262,7 @@ StageMemory kerf::memoryOf(const StepWork &work, const StepPlan &plan, const Sch
   }
   std::map<std::string, double> tensors;
   for (int64_t c = 0; c < schedule.chunks; ++c)
-    for (const auto &[name, bytes] : tensorsOf(work.parts[work.part[stage][c]], plan.recomputeAt(stage)))
+    for (const auto &[name, bytes] : tensorsOf(work.parts[work.part[stage][c]], plan.recomputeAt(stage, c)))
       tensors[name] += bytes * static_cast<double>(peak.inFlight[c]);
   tensors["weights"] = memory.weights;
   tensors["gradients"] = memory.gradients;

@@ -20,12 +20,18 @@ public:
         pricer(work, plan, collectives), stage(stage), microbatches(plan.schedule.microbatches) {}
 
   PartsOfStep run() {
-    for (int part : work.part[stage]) {
-      for (const Segment &segment : work.parts[part].segments) {
-        passes(segment);
-        parameters(segment);
+    for (size_t c = 0; c < work.part[stage].size(); ++c) {
+      const Part &part = work.parts[work.part[stage][c]];
+      std::vector<SegmentRun> runs = segmentRuns(part, plan.recomputeAt(stage, static_cast<int64_t>(c)));
+      for (const Segment &segment : part.segments) {
+        std::map<Recompute, int64_t> layers; // of the segment, by what they recompute
+        for (const SegmentRun &run : runs)
+          if (run.segment == &segment)
+            layers[run.mode] += run.repeat;
+        passes(segment, layers);
+        parameters(segment, layers);
       }
-      afterwards(part);
+      afterwards(work.part[stage][c]);
     }
     messages();
     tied();
@@ -40,8 +46,8 @@ private:
                                    bytes, static_cast<double>(calls) * secondsEach});
   }
 
-  void pass(const Segment &segment, const PassWork &its, const char *name, Some some) {
-    int64_t runs = microbatches * segment.repeat;
+  void pass(const Segment &segment, const PassWork &its, const char *name, int64_t layers, Some some = Some::All) {
+    int64_t runs = microbatches * layers;
     for (const Kernel &kernel : its.kernels)
       if (some == Some::All || kernel.kept == Kept::Selective)
         parts.kernels.push_back(
@@ -53,17 +59,13 @@ private:
             collectives.seconds(one.kind, one.axes, one.bytes));
   }
 
-  bool recomputes(const Segment &segment) const {
-    return segment.recomputable && plan.recomputeAt(stage) != Recompute::None;
-  }
-
-  void passes(const Segment &segment) {
-    pass(segment, segment.forward, "forward", Some::All);
-    if (recomputes(segment))
-      pass(segment, segment.forward, "recomputed",
-           plan.recomputeAt(stage) == Recompute::Full ? Some::All : Some::Selective);
-    pass(segment, segment.inputGradient, "backward", Some::All);
-    pass(segment, segment.weightGradient, "weight gradients", Some::All);
+  void passes(const Segment &segment, const std::map<Recompute, int64_t> &layers) {
+    pass(segment, segment.forward, "forward", segment.repeat);
+    for (const auto &[mode, count] : layers)
+      if (mode != Recompute::None)
+        pass(segment, segment.forward, "recomputed", count, mode == Recompute::Full ? Some::All : Some::Selective);
+    pass(segment, segment.inputGradient, "backward", segment.repeat);
+    pass(segment, segment.weightGradient, "weight gradients", segment.repeat);
     if (double seconds = pricer.accumulation(segment); seconds > 0) {
       int64_t runs = microbatches * segment.repeat;
       parts.kernels.push_back({segment.name, "accumulation of gradients", "", "weight gradients", runs,
@@ -72,11 +74,13 @@ private:
   }
 
   /// Collectives layer by layer; those of whole parts are in afterwards().
-  void parameters(const Segment &segment) {
+  void parameters(const Segment &segment, const std::map<Recompute, int64_t> &layers) {
     bool everyTime = plan.optimizerSharding >= 2;
     Collective reduction = plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce;
     // Nothing that takes time is computed again in a segment without kernels.
-    bool again = recomputes(segment) && plan.gathers == GatherStyle::DeepSpeed2021 && runsAgain(segment);
+    int64_t again = 0;
+    for (const auto &[mode, count] : layers)
+      again += plan.gathers == GatherStyle::DeepSpeed2021 && runsAgain(segment, mode) ? count : 0;
     for (const ParameterGroup &group : segment.parameters) {
       if (group.reduceAxes.empty())
         continue;
@@ -86,8 +90,8 @@ private:
         double bytes = group.elements * plan.bytes.weight;
         int64_t runs = microbatches * segment.repeat;
         add(Collective::AllGather, group.reduceAxes, "parameters of " + of, "forward", runs, bytes, each);
-        add(Collective::AllGather, group.reduceAxes, "parameters of " + of, "backward", runs * (again ? 2 : 1), bytes,
-            each);
+        add(Collective::AllGather, group.reduceAxes, "parameters of " + of, "backward",
+            microbatches * (segment.repeat + again), bytes, each);
       }
       if (everyTime || plan.overlap.gradients) {
         double width = everyTime ? plan.bytes.weight : plan.bytes.gradient;
@@ -103,10 +107,10 @@ private:
     }
   }
 
-  bool runsAgain(const Segment &segment) const {
+  static bool runsAgain(const Segment &segment, Recompute mode) {
     for (const Kernel &kernel : segment.forward.kernels)
       if (kernel.work.kernelClass != KernelClass::Nothing &&
-          (plan.recomputeAt(stage) == Recompute::Full || kernel.kept == Kept::Selective))
+          (mode == Recompute::Full || (mode == Recompute::Selective && kernel.kept == Kept::Selective)))
         return true;
     return false;
   }

@@ -152,11 +152,9 @@ double TaskPricer::groupSeconds(Collective kind, const ParameterGroup &group, do
   return group.elements < kWholeBelowElements ? 0 : seconds + shards(group) * kCopySeconds;
 }
 
-TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool last) const {
-  std::vector<const Segment *> segments;
-  for (const Segment &segment : work.parts[part].segments)
-    segments.push_back(&segment);
-  bool forward = kind == TaskKind::Forward;
+TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, bool last) const {
+  bool forward = kind == TaskKind::Forward, restores = kind == TaskKind::Backward || kind == TaskKind::InputGradient;
+  std::vector<SegmentRun> segments = segmentRuns(work.parts[part], restores ? recompute : LayerModes());
   if (!forward)
     std::reverse(segments.begin(), segments.end());
   bool reduces = kind == TaskKind::Backward || kind == TaskKind::WeightGradient;
@@ -168,7 +166,7 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
   TaskCost cost;
   std::vector<Layer> layers;
   double beside = 0; // seconds of gathers and reductions
-  for (const Segment *segment : segments) {
+  for (auto [segment, mode, layersAlike] : segments) {
     Pass run, again;
     if (forward) {
       run = both(pass(*segment, Which::Forward), Pass());
@@ -177,15 +175,15 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
         run = pass(*segment, Which::InputGradient);
         if (kind == TaskKind::InputGradient)
           run = both(std::move(run), Pass());
-        if (recompute != Recompute::None && segment->recomputable)
-          again = both(pass(*segment, recompute == Recompute::Selective ? Which::Selective : Which::Forward), Pass());
+        if (mode != Recompute::None)
+          again = both(pass(*segment, mode == Recompute::Selective ? Which::Selective : Which::Forward), Pass());
       }
       if (reduces) {
         run = both(std::move(run), pass(*segment, Which::WeightGradient));
         run.compute += accumulation(*segment);
       }
     }
-    auto repeat = static_cast<double>(segment->repeat);
+    auto repeat = static_cast<double>(layersAlike);
     (forward ? cost.forward : cost.backward) += repeat * run.compute;
     cost.recompute += repeat * again.compute;
     for (const Pass *one : {&run, &again}) {
@@ -211,7 +209,7 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
     }
     double body = run.compute + again.compute + run.exposedSeconds + again.exposedSeconds;
     beside += repeat * (gather + reduce);
-    layers.push_back({gather, body, reduce, segment->repeat});
+    layers.push_back({gather, body, reduce, layersAlike});
   }
   StreamEnds streams = runStreams(layers, plan.overlap);
   double waited = 0;
@@ -228,10 +226,11 @@ TaskCost TaskPricer::task(int part, TaskKind kind, Recompute recompute, bool las
   cost.beside = last ? beside : 0;
   double exposedBeside = std::max(0.0, cost.seconds - cost.compute() - waited);
   if (beside > 0 && exposedBeside > kRounding * cost.seconds) // all of it is of the parameters' axes
-    for (const Segment *segment : segments) {
-      auto summed = std::find_if(segment->parameters.begin(), segment->parameters.end(),
+    for (const SegmentRun &run : segments) {
+      const std::vector<ParameterGroup> &groups = run.segment->parameters;
+      auto summed = std::find_if(groups.begin(), groups.end(),
                                  [](const ParameterGroup &group) { return !group.reduceAxes.empty(); });
-      if (summed == segment->parameters.end())
+      if (summed == groups.end())
         continue;
       cost.exposed[axisNames(summed->reduceAxes)] += exposedBeside;
       break;

@@ -31,7 +31,7 @@ public:
       : work(work), plan(plan), collectives(collectives) {}
 
   /// `last`: of the last microbatch, whose backward reduces the gradients of all.
-  TaskCost task(int part, TaskKind kind, Recompute recompute, bool last) const;
+  TaskCost task(int part, TaskKind kind, const LayerModes &recompute, bool last) const;
   /// Reduction of all gradients of a part after its last backward (no overlap), by axes.
   std::map<std::string, double> reduction(int part) const;
   /// Gathers of all parameters of a part after the optimizer (optimizer sharding 1 and 2), by axes.

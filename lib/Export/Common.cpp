@@ -95,10 +95,20 @@ const Table &commonTable() {
 }
 
 void noteMixedRecompute(const View &view, Draft &out) {
-  if (!allAlike(view.plan.recompute))
-    out.differs(fmt::format("one value for all stages: \"{}\", the strongest, so that every stage fits; stages that "
+  const char *what = view.plan.recomputeLayers.empty() ? "stage" : "layer";
+  if (!view.recomputeAlike || view.recomputeBlock)
+    out.differs(fmt::format("one value for all {}s: \"{}\", the strongest, so that every stage fits; {}s that "
                             "recompute less in the plan are slower",
-                            view.recompute));
+                            what, view.recompute, what));
+}
+
+void noteMixedBlock(const View &view, Draft &out) {
+  if (!view.recomputeBlock)
+    return noteMixedRecompute(view, out);
+  if (!view.recomputeAlike)
+    out.differs(fmt::format("one number for all stages: {} layers of each part, of the part that recomputes most; the "
+                            "others are slower than in the plan",
+                            *view.recomputeBlock));
 }
 
 void noteMixedSharding(const View &view, Draft &out) {

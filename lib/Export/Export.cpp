@@ -132,6 +132,7 @@ Result<Exported> exportPlan(ExportTarget which, const ExportInput &input, const 
     std::vector<int64_t> counts = view.layersByPart();
     view.evenCut = std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts.front(); });
   }
+  view.seeRecomputedLayers(layers);
   Draft draft;
   for (const auto &[key, value] : settings(view)) {
     draft.key = key;

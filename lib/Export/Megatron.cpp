@@ -88,14 +88,14 @@ void writeStages(const View &view, Draft &out) {
 }
 
 void writeRecompute(const View &view, Draft &out) {
-  noteMixedRecompute(view, out);
+  noteMixedBlock(view, out);
   if (view.recompute == "none")
     return out.expressed("no recomputation, the default");
   out.argument("--recompute-granularity", view.recompute);
   if (view.recompute == "selective")
     return out.argument("--recompute-modules", "core_attn");
-  out.argument("--recompute-method", "uniform");
-  out.argument("--recompute-num-layers", 1);
+  out.argument("--recompute-method", view.recomputeBlock ? "block" : "uniform");
+  out.argument("--recompute-num-layers", view.recomputeBlock.value_or(1));
 }
 
 void writeSharding(const View &view, Draft &out) {

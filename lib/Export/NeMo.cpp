@@ -112,14 +112,14 @@ void writeStages(const View &view, Draft &out) {
 }
 
 void writeRecompute(const View &view, Draft &out) {
-  noteMixedRecompute(view, out);
+  noteMixedBlock(view, out);
   if (view.recompute == "none")
     return out.file("model.activations_checkpoint_granularity", nullptr);
   out.file("model.activations_checkpoint_granularity", view.recompute);
   if (view.recompute == "selective")
     return;
-  out.file("model.activations_checkpoint_method", "uniform");
-  out.file("model.activations_checkpoint_num_layers", 1);
+  out.file("model.activations_checkpoint_method", view.recomputeBlock ? "block" : "uniform");
+  out.file("model.activations_checkpoint_num_layers", view.recomputeBlock.value_or(1));
 }
 
 void writeSharding(const View &view, Draft &out) {

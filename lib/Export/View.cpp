@@ -6,22 +6,67 @@
 
 namespace kerf::exporting {
 
+static std::string strongest(const std::vector<std::string> &modes) {
+  for (const char *mode : {"full", "selective"})
+    if (std::find(modes.begin(), modes.end(), mode) != modes.end())
+      return mode;
+  return "none";
+}
+
+static bool alike(const std::vector<std::string> &modes) {
+  return std::all_of(modes.begin(), modes.end(), [&](const std::string &mode) { return mode == modes.front(); });
+}
+
 View::View(const ExportInput &input)
     : in(input), plan(input.completed.plan), model(input.model), tensor(plan.meshSizes.at("model")),
       data(plan.meshSizes.at("data")), pipeline(plan.meshSizes.at("stage")), context(plan.meshSizes.at("context")),
       expert(plan.meshSizes.at("expert")), chunks(plan.schedule.chunks),
       ranks(tensor * data * pipeline * context * expert), microbatches(input.completed.microbatches),
       sequenceParallel(plan.sequenceParallel.front()),
-      sharding(*std::max_element(plan.optimizerSharding.begin(), plan.optimizerSharding.end())), recompute("none") {
+      sharding(*std::max_element(plan.optimizerSharding.begin(), plan.optimizerSharding.end())) {
   const std::vector<Level> &levels = input.completed.cluster.levels;
   devicesPerNode = levels.empty() ? ranks : std::min(levels.front().size, ranks);
-  auto has = [&](const char *what) {
-    return std::find(plan.recompute.begin(), plan.recompute.end(), what) != plan.recompute.end();
-  };
-  if (has("full"))
-    recompute = "full";
-  else if (has("selective"))
-    recompute = "selective";
+  std::vector<std::string> modes = plan.recompute;
+  for (const LayerRecompute &rule : plan.recomputeLayers)
+    modes.push_back(rule.mode);
+  recompute = strongest(modes);
+  recomputeAlike = plan.recomputeLayers.empty() && alike(plan.recompute);
+}
+
+void View::seeRecomputedLayers(int64_t layers) {
+  bool numbered = layers > 0; // patterns of names say nothing here
+  for (const LayerRecompute &rule : plan.recomputeLayers) {
+    bool matches = false;
+    for (int64_t layer = 0; layer < layers && !matches; ++layer)
+      matches = matchesLayer(rule.pattern, layer, "");
+    numbered &= matches;
+  }
+  if (plan.recomputeLayers.empty() || !numbered)
+    return;
+  std::vector<std::string> modes;
+  for (int64_t layer = 0; layer < layers; ++layer)
+    modes.push_back(recomputeOf(plan, 0, layer, ""));
+  recompute = strongest(modes);
+  recomputeAlike = alike(modes);
+  if (recomputeAlike)
+    return;
+  bool inBlocks = true;
+  int64_t most = 0;
+  std::vector<std::pair<int64_t, int64_t>> parts; // recomputed from the first on, all
+  for (auto [begin, end] : cut.empty() ? LayerCut{{0, layers}} : cut) {
+    int64_t first = begin;
+    while (first < end && modes[first] == "full")
+      ++first;
+    inBlocks &=
+        std::all_of(modes.begin() + first, modes.begin() + end, [](const std::string &mode) { return mode == "none"; });
+    parts.emplace_back(first - begin, end - begin);
+    most = std::max(most, first - begin);
+  }
+  if (!inBlocks)
+    return;
+  recomputeBlock = most;
+  recomputeAlike = std::all_of(parts.begin(), parts.end(),
+                               [&](const auto &part) { return part.first == std::min(most, part.second); });
 }
 
 bool View::overlaps(const char *what) const {

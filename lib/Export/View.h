@@ -23,11 +23,16 @@ struct View {
   int64_t ranks, microbatches, devicesPerNode;
   bool sequenceParallel;
   int64_t sharding;      // of the stage that shards most
-  std::string recompute; // of the stage that recomputes most
-  LayerCut cut;          // by part; empty: one stage, or nobody knows the layers
-  bool evenCut = true;   // all parts alike, or no pipeline
+  std::string recompute; // of the layer that recomputes most
+  /// Every part recomputes its first layers in full and no others: so many, of the part that recomputes most.
+  std::optional<int64_t> recomputeBlock;
+  bool recomputeAlike = true; // all as these two say
+  LayerCut cut;               // by part; empty: one stage, or nobody knows the layers
+  bool evenCut = true;        // all parts alike, or no pipeline
 
   explicit View(const ExportInput &input);
+  /// Where single layers are told; `layers` of the model, 0: not known.
+  void seeRecomputedLayers(int64_t layers);
   bool overlaps(const char *what) const;
   bool experts() const { return model.experts > 0; }
   /// Ranks that hold different samples. In a model without experts the axis is more data.
@@ -72,8 +77,11 @@ const Table &deepSpeedTable();
 const Table &nemoTable();
 
 // Notes that several targets share.
-/// Recomputation that differs from stage to stage, where the target has one for all: the strongest, so that it fits.
+/// Recomputation that differs from stage to stage or from layer to layer, where the target has one for all: the
+/// strongest, so that it fits.
 void noteMixedRecompute(const View &view, Draft &out);
+/// The same for targets that can recompute the first layers of each part.
+void noteMixedBlock(const View &view, Draft &out);
 /// Likewise optimizer sharding.
 void noteMixedSharding(const View &view, Draft &out);
 /// The model is not one that pretrain_gpt.py or its like trains.

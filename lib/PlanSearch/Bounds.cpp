@@ -147,7 +147,7 @@ const LinkHeld &Bounds::heldOfLayout(const LayoutKey &key, const ModelWork &work
 
 /// Infinite where recomputation is not for the search to decide.
 double Bounds::recomputeLimit() const {
-  bool decided = !options.constraints.recompute.empty() || options.constraints.optimizerSharding.size() > 1;
+  bool decided = options.constraints.decidesRecompute() || options.constraints.optimizerSharding.size() > 1;
   return decided ? kInfinity : memoryLimit;
 }
 

@@ -136,7 +136,7 @@ Status Completion::completeExecution() {
   for (const auto &[key, count] : perStage)
     if (count > 1 && count != static_cast<size_t>(stages))
       return wrong(fmt::format("{} has {} values for {} stages; give one, or one for each stage", key, count, stages));
-  if (plan.recompute.empty())
+  if (!plan.decidesRecompute())
     plan.recompute = {"none"};
   if (plan.optimizerSharding.empty())
     plan.optimizerSharding = {0};

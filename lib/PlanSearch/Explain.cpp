@@ -260,8 +260,10 @@ Result<FoundPlan> simulateWhole(const Plan &plan, const Cluster &cluster, const 
   auto work = stepWork(*completed, anyRanks, **model);
   if (!work)
     return work.error();
-  auto simulation =
-      simulate(*work, stepPlan(*completed, anyRanks), CollectiveModel(completed->mesh, completed->cluster));
+  auto step = stepPlan(*completed, anyRanks, **model);
+  if (!step)
+    return step.error();
+  auto simulation = simulate(*work, *step, CollectiveModel(completed->mesh, completed->cluster));
   if (!simulation)
     return simulation.error();
   return FoundPlan{std::move(completed->plan), std::move(*simulation)};

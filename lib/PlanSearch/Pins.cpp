@@ -80,6 +80,7 @@ Plan decisionsOf(const Plan &plan) {
   decisions.schedule = plan.schedule;
   decisions.stages = plan.stages;
   decisions.recompute = plan.recompute;
+  decisions.recomputeLayers = plan.recomputeLayers;
   decisions.optimizerSharding = plan.optimizerSharding;
   decisions.sequenceParallel = plan.sequenceParallel;
   decisions.contextStyle = plan.contextStyle;
@@ -87,8 +88,10 @@ Plan decisionsOf(const Plan &plan) {
 }
 
 Plan overlaid(const Plan &base, const Plan &pins) {
-  Json root = pinsJson(base);
-  root.merge_patch(pinsJson(pins));
+  Json root = pinsJson(base), over = pinsJson(pins);
+  if (over.contains("recompute")) // patterns of one do not add to those of the other
+    root.erase("recompute");
+  root.merge_patch(over);
   return fromPins(std::move(root));
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Prices.h"
+#include "Ways.h"
 #include "kerf/CostModel/Compute.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 namespace kerf::plansearch {
 
@@ -65,17 +67,22 @@ LinkHeld heldOf(const ModelWork &model) {
 
 namespace {
 
-/// Least number of microbatches (on one of its chunks each) that a stage holds at once.
-int64_t leastInFlight(const ScheduleOptions &schedule, int64_t stage) {
+/// Microbatches that a stage holds at least on a chunk, at a moment that is the same for all of its chunks.
+int64_t leastInFlight(const ScheduleOptions &schedule, int64_t stage, int64_t chunk) {
   auto [stages, microbatches, chunks] = std::tuple(schedule.stages, schedule.microbatches, schedule.chunks);
   switch (schedule.kind) {
   case ScheduleKind::GPipe:
     return microbatches;
   case ScheduleKind::OneFOneB:
     return std::min(microbatches, stages - stage);
-  case ScheduleKind::Interleaved:
-    return std::min(microbatches * chunks,
-                    2 * (stages - stage - 1) + (chunks - 1) * std::min(stages, microbatches) + 1);
+  case ScheduleKind::Interleaved: {
+    if (chunks == 1)
+      return std::min(microbatches, stages - stage);
+    // Before its first backward: a group of microbatches on every chunk, on the last one as many as go to the last
+    // stage and back, and one.
+    int64_t group = std::min(stages, microbatches);
+    return chunk + 1 < chunks ? group : std::min(group, 2 * (stages - stage - 1) + 1);
+  }
   case ScheduleKind::ZeroBubble:
     if (schedule.variant == ZeroBubbleVariant::H1)
       return std::min(microbatches, stages - stage);
@@ -84,53 +91,119 @@ int64_t leastInFlight(const ScheduleOptions &schedule, int64_t stage) {
   return 1;
 }
 
-/// A stage of a cut, as far as its links say.
+/// A stage of a cut, as far as its links say; nothing recomputed.
 struct CutStage {
   PassSeconds::Link first, all; // its first part, all its parts
   double states = 0;
-  std::array<double, 3> held = {}, extra = {}; // of the part that holds least; beside it
-  bool any = false;
+  int64_t most = 0; // layers of its largest part
 };
+
+struct PartLink {
+  size_t link;
+  int64_t count; // of its layers
+};
+
+struct Cut {
+  std::vector<CutStage> stages;
+  std::vector<PartLink> links; // of all parts, one after the other
+  std::vector<size_t> ends;    // of each part in `links`
+};
+
+/// What a stage pays on a step of a way, and what it holds then.
+struct StageOption {
+  double again = 0, firstAgain = 0; // of a microbatch: all its parts, its first
+  double one = 0;                   // held of a microbatch, on its first part
+  double held = 0;                  // least, of all microbatches in flight
+  double extra = 0;                 // beside that
+};
+
+StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, const Cut &cut, int64_t stage, Way way,
+                     int64_t step, int64_t most) {
+  StageOption option;
+  for (int64_t c = 0; c < schedule.chunks; ++c) {
+    size_t part = c * schedule.stages + stage, begin = part == 0 ? 0 : cut.ends[part - 1];
+    std::span<const PartLink> links(cut.links.data() + begin, cut.ends[part] - begin);
+    int64_t layers = 0;
+    for (const PartLink &one : links)
+      layers += prices.model.chain[one.link].layers ? one.count : 0;
+    RecomputedLayers left = layersOf(way, step, layers, most);
+    double again = 0, held = 0;
+    for (const PartLink &one : links) {
+      bool isLayer = prices.model.chain[one.link].layers > 0;
+      int64_t full = isLayer ? std::min(left.full, one.count) : 0,
+              selective = isLayer ? std::min(left.selective, one.count - full) : 0;
+      left.full -= full;
+      left.selective -= selective;
+      const int64_t counts[] = {one.count - full - selective, selective, full};
+      for (int mode = 0; mode < 3; ++mode) {
+        if (counts[mode] == 0)
+          continue;
+        const HeldBytes &bytes = prices.held[one.link][mode];
+        again += static_cast<double>(counts[mode]) * prices.seconds.links[one.link].again[mode];
+        held += static_cast<double>(counts[mode]) * bytes.all;
+        option.extra = std::max({option.extra, bytes.recomputing, bytes.workspace});
+      }
+    }
+    option.again += again;
+    option.firstAgain = c == 0 ? again : option.firstAgain;
+    option.one = c == 0 ? held : option.one;
+    option.held += static_cast<double>(leastInFlight(schedule, stage, c)) * held;
+  }
+  return option;
+}
 
 /// Of a zero-bubble schedule that is searched, all stages recomputing alike: before its first backward a stage can do
 /// as many forwards as the schedule's limit and its memory hold.
-double searchedSeconds(const CutPrices &prices, const std::vector<CutStage> &cut, ScheduleOptions schedule) {
+double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions schedule) {
   auto microbatches = static_cast<double>(schedule.microbatches);
   bool pinned = std::isinf(prices.memoryLimit);
+  // What stands between runs of layers is left out of `cut`, so that the shares are not the schedule's.
+  const std::vector<ChainLink> &chain = prices.model.chain;
+  bool between = false;
+  for (size_t l = 1; l + 1 < chain.size(); ++l)
+    between |= chain[l].layers == 0;
+  bool limited = !pinned && !between;
+  int64_t most = 0;
+  for (const CutStage &stage : cut.stages)
+    most = std::max(most, stage.most);
   double least = std::numeric_limits<double>::infinity();
-  for (int mode = 0; mode < (pinned ? 1 : 3); ++mode) {
-    double mean = 0;
-    for (const CutStage &stage : cut)
-      mean += stage.held[mode] / static_cast<double>(cut.size());
+  std::vector<StageOption> options(cut.stages.size());
+  std::vector<StageSeconds> stages(cut.stages.size());
+  /// False: no later step of the way is any better.
+  auto tryStep = [&](Way way, int64_t step) {
+    double mean = 0, busiest = 0;
+    for (size_t s = 0; s < options.size(); ++s) {
+      options[s] = optionOf(prices, schedule, cut, static_cast<int64_t>(s), way, step, most);
+      mean += options[s].one / static_cast<double>(options.size());
+      const CutStage &its = cut.stages[s];
+      stages[s].busy = microbatches * (its.all.forward + its.all.backward() + options[s].again);
+      busiest = std::max(busiest, stages[s].busy);
+    }
+    if (busiest >= least)
+      return false;
     schedule.activations.clear();
-    for (const CutStage &stage : cut)
-      schedule.activations.push_back(mean > 0 ? stage.held[mode] / mean * kLess : 0);
-    // What stands between runs of layers is left out of `cut`, so that the shares are not the schedule's.
-    const std::vector<ChainLink> &chain = prices.model.chain;
-    bool between = false, fits = true;
-    for (size_t l = 1; l + 1 < chain.size(); ++l)
-      between |= chain[l].layers == 0;
-    bool limited = !pinned && !between;
-    std::vector<StageSeconds> stages;
-    for (size_t s = 0; s < cut.size() && fits; ++s) {
-      const CutStage &its = cut[s];
-      double each = deviceBytes(its.held[mode], prices.device) - deviceBytes(0, prices.device),
+    for (const StageOption &option : options)
+      schedule.activations.push_back(mean > 0 ? option.one / mean * kLess : 0);
+    for (size_t s = 0; s < stages.size(); ++s) {
+      const CutStage &its = cut.stages[s];
+      double each = deviceBytes(options[s].one, prices.device) - deviceBytes(0, prices.device),
              room = prices.memoryLimit - deviceBytes(its.states, prices.device);
       double before =
           limited ? mostForwardsFirst(schedule, static_cast<int64_t>(s)) : std::numeric_limits<double>::infinity();
       if (!pinned && each > 0)
         before = std::min(before, std::floor(room / each * (1 + 1e-9)));
-      fits = before >= 1 && room >= 0;
-      StageSeconds stage;
-      stage.busy = microbatches * (its.all.forward + its.all.backward() + its.all.again[mode]);
-      stage.forward = its.first.forward;
-      stage.backward = its.first.inputGradient + its.first.again[mode];
-      stage.warmup = std::isinf(before) ? before : before * its.first.forward;
-      stages.push_back(stage);
+      if (before < 1 || room < 0)
+        return true;
+      stages[s].forward = its.first.forward;
+      stages[s].backward = its.first.inputGradient + options[s].firstAgain;
+      stages[s].warmup = std::isinf(before) ? before : before * its.first.forward;
     }
-    if (fits)
-      least = std::min(least, leastPipelineSeconds(stages, schedule, true));
-  }
+    least = std::min(least, leastPipelineSeconds(stages, schedule, true));
+    return true;
+  };
+  for (Way way : kWays)
+    for (int64_t step = 0; step <= (pinned ? 0 : lastStep(way, most)) && tryStep(way, step); ++step)
+      ;
   return least;
 }
 
@@ -139,20 +212,15 @@ double searchedSeconds(const CutPrices &prices, const std::vector<CutStage> &cut
 namespace {
 
 /// Of the layers of one run, whatever else the stages hold.
-double forcedByRun(const CutPrices &prices, const ScheduleOptions &schedule, size_t run, bool onlyRun) {
+double forcedByRun(const CutPrices &prices, const ScheduleOptions &schedule, size_t run) {
   bool alone = schedule.chunks == 1 && schedule.kind != ScheduleKind::ZeroBubble; // nothing overlaps in memory
   const std::array<HeldBytes, 3> &held = prices.held[run];
   const std::array<double, 3> &again = prices.seconds.links[run].again;
   auto all = static_cast<double>(prices.model.chain[run].layers);
   std::array<double, 3> room = {}; // layers that all stages can hold in a mode
   for (int64_t s = 0; s < schedule.stages; ++s) {
-    // With chunks, what is in flight may be the stage's smallest part: at least half of an even share, as parts differ
-    // by one layer, but for the first and the last part, and where a part may have layers of other runs.
-    auto inFlight = static_cast<double>(leastInFlight(schedule, s));
-    if (schedule.chunks > 1)
-      inFlight = !onlyRun || s == 0 || s + 1 == schedule.stages
-                     ? 1
-                     : std::max(1.0, inFlight / static_cast<double>(schedule.chunks) / 2);
+    // A layer may be on the chunk that holds the fewest microbatches: the last one.
+    auto inFlight = static_cast<double>(leastInFlight(schedule, s, schedule.chunks - 1));
     double here = 0;
     for (int mode = 0; mode < 3; ++mode) {
       double left = prices.memoryLimit - deviceBytes(alone ? held[mode].recomputing : 0, prices.device);
@@ -164,7 +232,7 @@ double forcedByRun(const CutPrices &prices, const ScheduleOptions &schedule, siz
   }
   if (all > room[2])
     return std::numeric_limits<double>::infinity();
-  // A stage has one mode: what none of it keeps has to be selective at least, what not even that holds is full.
+  // What does not fit without has to be selective at least, what not even that holds is full.
   double full = std::max(0.0, all - room[1]), some = std::max(full, all - room[0]);
   return full * again[2] + (some - full) * std::min(again[1], again[2]);
 }
@@ -175,26 +243,26 @@ double forcedSeconds(const CutPrices &prices, const ScheduleOptions &schedule) {
   if (std::isinf(prices.memoryLimit))
     return 0;
   const std::vector<ChainLink> &chain = prices.model.chain;
-  auto runs = std::count_if(chain.begin(), chain.end(), [](const ChainLink &link) { return link.layers > 0; });
   double most = 0;
   for (size_t l = 0; l < chain.size(); ++l)
     if (chain[l].layers)
-      most = std::max(most, forcedByRun(prices, schedule, l, runs == 1));
+      most = std::max(most, forcedByRun(prices, schedule, l));
   return most;
 }
 
-double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule) {
+namespace {
+
+Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule) {
   auto parts = static_cast<int64_t>(layersOfParts.size());
-  auto microbatches = static_cast<double>(schedule.microbatches);
-  bool split = schedule.kind == ScheduleKind::ZeroBubble;
   const std::vector<ChainLink> &chain = prices.model.chain;
-  std::vector<CutStage> cut(schedule.stages);
+  Cut cut;
+  cut.stages.resize(schedule.stages);
+  cut.links.reserve(parts + 2);
   int64_t begin = 0;
   for (int64_t p = 0; p < parts; ++p) {
     int64_t end = begin + layersOfParts[p], at = 0;
-    CutStage &stage = cut[p % schedule.stages];
+    CutStage &stage = cut.stages[p % schedule.stages];
     PassSeconds::Link part;
-    std::array<double, 3> held = {};
     for (size_t l = 0; l < chain.size(); ++l) {
       // What stands between two runs goes with either: left out.
       int64_t layers = chain[l].layers, last = l + 1 == chain.size();
@@ -209,47 +277,57 @@ double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfP
       part.inputGradient += count * link.inputGradient;
       part.weightGradient += count * link.weightGradient;
       stage.states += count * prices.states[l];
-      for (int mode = 0; mode < 3; ++mode) {
-        part.again[mode] += count * link.again[mode];
-        held[mode] += count * prices.held[l][mode].all;
-        stage.extra[mode] =
-            std::max({stage.extra[mode], prices.held[l][mode].recomputing, prices.held[l][mode].workspace});
-      }
+      cut.links.push_back({l, number});
     }
+    cut.ends.push_back(cut.links.size());
     begin = end;
+    stage.most = std::max(stage.most, layersOfParts[p]);
     stage.all.forward += part.forward;
     stage.all.inputGradient += part.inputGradient;
     stage.all.weightGradient += part.weightGradient;
-    for (int mode = 0; mode < 3; ++mode) {
-      stage.all.again[mode] += part.again[mode];
-      stage.held[mode] = stage.any ? std::min(stage.held[mode], held[mode]) : held[mode];
-    }
-    if (!stage.any)
+    if (p < schedule.stages)
       stage.first = part;
-    stage.any = true;
   }
+  return cut;
+}
+
+} // namespace
+
+double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule) {
+  auto microbatches = static_cast<double>(schedule.microbatches);
+  bool split = schedule.kind == ScheduleKind::ZeroBubble, alone = schedule.chunks == 1 && !split;
+  Cut cut = cutOf(prices, layersOfParts, schedule);
   if (split && schedule.variant != ZeroBubbleVariant::H1)
     return searchedSeconds(prices, cut, schedule);
   std::vector<StageSeconds> stages(schedule.stages);
-  for (int64_t s = 0; s < schedule.stages; ++s) {
-    const CutStage &its = cut[s];
-    // More recomputation is never faster: the first mode that may fit is the least that can be needed.
-    int mode = 0;
-    auto inFlight = static_cast<double>(leastInFlight(schedule, s));
-    while (mode < 3 &&
-           deviceBytes(its.states + inFlight * its.held[mode] + (schedule.chunks == 1 && !split ? its.extra[mode] : 0),
-                       prices.device) > prices.memoryLimit)
-      ++mode;
-    if (mode == 3)
-      return std::numeric_limits<double>::infinity();
-    StageSeconds &stage = stages[s];
-    stage.busy = microbatches * (its.all.forward + its.all.backward() + its.all.again[mode]);
-    stage.forward = its.first.forward;
-    stage.backward = (split ? its.first.inputGradient : its.first.backward()) + its.first.again[mode];
-    double before = mostForwardsFirst(schedule, s);
-    stage.warmup = std::isinf(before) ? before : before * its.first.forward;
+  double least = std::numeric_limits<double>::infinity();
+  for (Way way : kWays) {
+    bool recomputes = false, fits = true;
+    for (int64_t s = 0; s < schedule.stages && fits; ++s) {
+      const CutStage &its = cut.stages[s];
+      // More recomputation is never faster: the first step that may fit is the least that can be needed.
+      int64_t step = 0, last = lastStep(way, its.most);
+      StageOption option;
+      for (;; ++step) {
+        option = optionOf(prices, schedule, cut, s, way, step, its.most);
+        fits = deviceBytes(its.states + option.held + (alone ? option.extra : 0), prices.device) <= prices.memoryLimit;
+        if (fits || step == last)
+          break;
+      }
+      recomputes |= step > 0;
+      StageSeconds &stage = stages[s];
+      stage.busy = microbatches * (its.all.forward + its.all.backward() + option.again);
+      stage.forward = its.first.forward;
+      stage.backward = (split ? its.first.inputGradient : its.first.backward()) + option.firstAgain;
+      double before = mostForwardsFirst(schedule, s);
+      stage.warmup = std::isinf(before) ? before : before * its.first.forward;
+    }
+    if (fits)
+      least = std::min(least, leastPipelineSeconds(stages, schedule, true));
+    if (!recomputes) // nor on the other way
+      break;
   }
-  return leastPipelineSeconds(stages, schedule, true);
+  return least;
 }
 
 double bestSeconds(const ModelWork &model, const Device &device) {

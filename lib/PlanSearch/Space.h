@@ -36,7 +36,7 @@ struct Choice {
   // Cut: layers of the first and of the last part; those between share the rest evenly, the first ones one more.
   int64_t first = 0, last = 0;
   // Ready: known to fit where the schedule's order is known
-  int recompute = -1; // number in the search's list of modes
+  int recompute = -1; // number in the search's list of recomputations
 };
 
 class Space {

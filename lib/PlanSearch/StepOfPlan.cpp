@@ -195,17 +195,58 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
   return work;
 }
 
-StepPlan kerf::stepPlan(const CompletedPlan &completed, const TrainingJob &job) {
+namespace {
+
+Recompute modeOf(const std::string &word) {
+  return word == "full" ? Recompute::Full : word == "selective" ? Recompute::Selective : Recompute::None;
+}
+
+/// By part.
+Result<std::vector<LayerModes>> recomputeOfParts(const CompletedPlan &completed, const TrainingJob &job,
+                                                 const ModelWork &model) {
+  const Plan &plan = completed.plan;
+  int64_t stages = plan.meshSizes.at("stage"), layers = model.layers();
+  for (const LayerRecompute &rule : plan.recomputeLayers) {
+    bool matches = false;
+    for (int64_t layer = 0; layer < layers && !matches; ++layer)
+      matches = matchesLayer(rule.pattern, layer, model.nameOfLayer(layer));
+    if (!matches)
+      return Error{fmt::format("{}: recompute[\"{}\"] matches none of the {} layers of {}{}", completed.where,
+                               rule.pattern, layers, job.model,
+                               layers && !model.nameOfLayer(0).empty()
+                                   ? fmt::format("; they are \"0\" or \"{}\" and so on", model.nameOfLayer(0))
+                                   : std::string())};
+  }
+  auto cut = layers ? cutLayers(completed, job, layers) : Result<LayerCut>(LayerCut{{0, 0}});
+  if (!cut)
+    return cut.error();
+  std::vector<LayerModes> parts;
+  for (size_t p = 0; p < cut->size(); ++p) {
+    LayerModes &runs = parts.emplace_back();
+    for (int64_t layer = (*cut)[p].first; layer < (*cut)[p].second; ++layer) {
+      Recompute mode = modeOf(recomputeOf(plan, static_cast<int64_t>(p) % stages, layer, model.nameOfLayer(layer)));
+      if (runs.empty() || runs.back().mode != mode)
+        runs.push_back({mode, 0});
+      ++runs.back().layers;
+    }
+  }
+  return parts;
+}
+
+} // namespace
+
+Result<StepPlan> kerf::stepPlan(const CompletedPlan &completed, const TrainingJob &job, const ModelWork &model) {
   const Plan &plan = completed.plan;
   StepPlan step;
   step.schedule = completed.schedule;
-  auto mode = [](const std::string &word) {
-    return word == "full" ? Recompute::Full : word == "selective" ? Recompute::Selective : Recompute::None;
-  };
-  step.recompute = mode(plan.recompute.front());
-  if (plan.recompute.size() > 1)
-    for (const std::string &word : plan.recompute)
-      step.recomputeOfStage.push_back(mode(word));
+  if (plan.recomputeLayers.empty() && plan.recompute.size() == 1) {
+    step.recompute = modeOf(plan.recompute.front());
+  } else {
+    auto parts = recomputeOfParts(completed, job, model);
+    if (!parts)
+      return parts.error();
+    step.recomputeOfPart = std::move(*parts);
+  }
   step.optimizerSharding = static_cast<int>(plan.optimizerSharding.front());
   if (plan.optimizerSharding.size() > 1)
     step.optimizerShardingOfStage.assign(plan.optimizerSharding.begin(), plan.optimizerSharding.end());
@@ -217,4 +258,32 @@ StepPlan kerf::stepPlan(const CompletedPlan &completed, const TrainingJob &job) 
   step.gathers = plan.parameterGathers == "deepspeed-2021" ? GatherStyle::DeepSpeed2021 : GatherStyle::Layer;
   step.fusedAccumulation = plan.gradientAccumulation == "fused";
   return step;
+}
+
+void kerf::setRecompute(Plan &plan, const std::vector<std::string> &modes, const LayerCut &cut, int64_t stages) {
+  plan.recompute.assign(stages, "");
+  plan.recomputeLayers.clear();
+  bool byStage = true;
+  for (size_t p = 0; p < cut.size(); ++p)
+    for (int64_t layer = cut[p].first; layer < cut[p].second; ++layer) {
+      std::string &its = plan.recompute[static_cast<int64_t>(p) % stages];
+      its = its.empty() ? modes[layer] : its;
+      byStage &= its == modes[layer];
+    }
+  if (byStage) {
+    for (std::string &its : plan.recompute) // a stage without layers
+      its = its.empty() ? "none" : its;
+    if (std::all_of(plan.recompute.begin(), plan.recompute.end(),
+                    [&](const std::string &its) { return its == plan.recompute.front(); }))
+      plan.recompute.resize(1);
+    return;
+  }
+  plan.recompute.clear();
+  for (size_t first = 0, end; first < modes.size(); first = end) {
+    for (end = first + 1; end < modes.size() && modes[end] == modes[first];)
+      ++end;
+    if (modes[first] != "none")
+      plan.recomputeLayers.push_back(
+          {end - first == 1 ? std::to_string(first) : fmt::format("{}-{}", first, end - 1), modes[first]});
+  }
 }

@@ -28,6 +28,28 @@ template <typename T> std::string valuesText(const std::vector<T> &values) {
   return values.empty() ? "" : alike ? fmt::format("{}", values.front()) : fmt::format("{}", fmt::join(values, " "));
 }
 
+constexpr size_t kMostPatterns = 6; // of layers, in a line
+
+/// "full", "none full full none" by stage, "full in layers 0-2 8-10; selective in 3-7".
+std::string recomputeText(const Plan &plan) {
+  if (plan.recomputeLayers.empty())
+    return valuesText(plan.recompute);
+  std::string text;
+  for (const char *mode : {"full", "selective"}) {
+    std::vector<std::string> patterns;
+    for (const LayerRecompute &rule : plan.recomputeLayers)
+      if (rule.mode == mode)
+        patterns.push_back(rule.pattern);
+    if (patterns.empty())
+      continue;
+    bool more = patterns.size() > kMostPatterns;
+    patterns.resize(std::min(patterns.size(), kMostPatterns));
+    text += fmt::format("{}{} in {}{}{}", text.empty() ? "" : "; ", mode, text.empty() ? "layers " : "",
+                        fmt::join(patterns, " "), more ? " ..." : "");
+  }
+  return text.empty() ? "none" : text;
+}
+
 std::string scheduleText(const Plan &plan) {
   std::string text = plan.schedule.name;
   if (!plan.schedule.variant.empty())
@@ -69,7 +91,7 @@ std::string toText(const Simulation &s, int64_t ranks, const std::string &cluste
 std::string planText(const Plan &plan) {
   std::string text = fmt::format("{}, {}, microbatch {}", meshText(plan.mesh()), scheduleText(plan), plan.microbatch);
   if (plan.recompute != std::vector<std::string>{"none"})
-    text += fmt::format(", recompute {}", valuesText(plan.recompute));
+    text += fmt::format(", recompute {}", recomputeText(plan));
   if (plan.optimizerSharding != std::vector<int64_t>{0})
     text += fmt::format(", optimizer sharding {}", valuesText(plan.optimizerSharding));
   if (plan.sequenceParallel == std::vector<bool>{true})
@@ -88,7 +110,7 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan &plan) {
     line("schedule", scheduleText(plan));
     line("layers", layersText(plan));
   }
-  line("recompute", valuesText(plan.recompute));
+  line("recompute", recomputeText(plan));
   line("optimizer", fmt::format("sharding {}", valuesText(plan.optimizerSharding)));
   if (plan.meshSizes.at("model") > 1)
     line("sequence", plan.sequenceParallel.front() ? "parallel over model" : "whole on each rank");

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Search/Plan.h"
+#include "kerf/Support/Glob.h"
 #include "kerf/Support/Nesting.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <initializer_list>
@@ -192,17 +194,31 @@ template <typename Read> void readPerStage(Reader &in, const Json &value, const 
     read(value[i], fmt::format("{}[{}]", key, i));
 }
 
+constexpr std::initializer_list<const char *> kRecompute = {"none", "selective", "full"};
+
+/// One value, one for each stage, or {pattern of layers: value}.
+void readRecompute(Reader &in, const Json &value, Plan &plan) {
+  if (value.is_object()) {
+    if (value.empty())
+      in.fail("recompute is {}; give patterns of layers, like {\"0-3\": \"full\"}, or one value");
+    for (const auto &[pattern, mode] : value.items())
+      plan.recomputeLayers.push_back({pattern, in.word(mode, fmt::format("recompute[\"{}\"]", pattern), kRecompute)});
+    return;
+  }
+  readPerStage(in, value, "recompute", [&](const Json &item, const std::string &what) {
+    if (item.is_object())
+      return in.fail(
+          fmt::format("{} is {}; patterns of layers are for all stages: {{\"0-3\": \"full\"}}", what, item.dump()));
+    plan.recompute.push_back(in.word(item, what, kRecompute));
+  });
+}
+
 /// True when the key is one of those that say how a step is executed.
 bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &plan) {
   if (key == "schedule")
     readSchedule(in, value, plan);
   else if (key == "recompute")
-    readPerStage(in, value, key, [&](const Json &item, const std::string &what) {
-      if (item.is_object())
-        return in.fail("recompute by globs is not known yet; give \"none\", \"selective\" or \"full\", or one for "
-                       "each stage");
-      plan.recompute.push_back(in.word(item, what, {"none", "selective", "full"}));
-    });
+    readRecompute(in, value, plan);
   else if (key == "optimizer_sharding")
     readPerStage(in, value, key, [&](const Json &item, const std::string &what) {
       plan.optimizerSharding.push_back(in.count(item, what, 0, 3));
@@ -264,6 +280,8 @@ void writeExecution(const Plan &plan, Json &root) {
       layers = {run.layers->first, run.layers->second};
     root["stages"].push_back({{"layers", layers}, {"stage", run.stage}, {"chunk", run.chunk}});
   }
+  for (const LayerRecompute &layers : plan.recomputeLayers)
+    root["recompute"][layers.pattern] = layers.mode;
   if (!plan.recompute.empty())
     root["recompute"] = oneOrList(plan.recompute);
   if (!plan.optimizerSharding.empty())
@@ -293,6 +311,35 @@ void writeExecution(const Plan &plan, Json &root) {
 int planAxis(std::string_view name) {
   auto found = std::find(std::begin(kPlanAxes), std::end(kPlanAxes), name);
   return found == std::end(kPlanAxes) ? -1 : static_cast<int>(found - std::begin(kPlanAxes));
+}
+
+/// "4-7": the numbers of its ends.
+static std::optional<std::pair<int64_t, int64_t>> numbersOf(const std::string &pattern) {
+  size_t dash = pattern.find('-');
+  if (dash == std::string::npos)
+    return std::nullopt;
+  std::pair<int64_t, int64_t> ends;
+  const char *text = pattern.data(), *end = text + pattern.size();
+  auto first = std::from_chars(text, text + dash, ends.first);
+  auto last = std::from_chars(text + dash + 1, end, ends.second);
+  if (first.ec != std::errc() || last.ec != std::errc() || first.ptr != text + dash || last.ptr != end)
+    return std::nullopt;
+  return ends;
+}
+
+bool matchesLayer(const std::string &pattern, int64_t number, const std::string &name) {
+  if (auto numbers = numbersOf(pattern))
+    return numbers->first <= number && number <= numbers->second;
+  return globMatch(pattern, std::to_string(number)) || (!name.empty() && globMatch(pattern, name));
+}
+
+std::string recomputeOf(const Plan &plan, int64_t stage, int64_t number, const std::string &name) {
+  for (const LayerRecompute &layers : plan.recomputeLayers)
+    if (matchesLayer(layers.pattern, number, name))
+      return layers.mode;
+  if (plan.recompute.empty())
+    return "none";
+  return plan.recompute.size() == 1 ? plan.recompute.front() : plan.recompute[stage];
 }
 
 Mesh Plan::mesh() const {
@@ -420,7 +467,7 @@ Status checkLowerable(const Plan &plan, const std::string &where) {
     bool asked;
     const char *key;
   } table[] = {
-      {!all(plan.recompute, "none"), "recompute"},
+      {!all(plan.recompute, "none") || !plan.recomputeLayers.empty(), "recompute"},
       {!all(plan.optimizerSharding, int64_t{0}), "optimizer_sharding"},
       {plan.optimizerShardingRanks > 1, "optimizer_sharding_ranks"},
       {!all(plan.sequenceParallel, false), "sequence_parallel"},

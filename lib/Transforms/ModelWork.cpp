@@ -378,9 +378,34 @@ void Bridge::keepForms(Run &run) {
       versions[inner] = std::move(forms);
 }
 
+/// Modules that the run's layers are; a call that stands for several has the first one's name, which ends with its
+/// number.
+static std::vector<std::string> namesOf(func::FuncOp main, Run &run) {
+  std::vector<std::string> names;
+  for (CallOp call : main.getOps<CallOp>()) {
+    if (isBackward(call) || call.getCallee() != run.layer.getName())
+      continue;
+    std::string first = nodeName(call.getLoc());
+    auto repeat = call->getAttrOfType<IntegerAttr>(KerfDialect::kRepeatAttr);
+    size_t digits = first.find_last_not_of("0123456789") + 1;
+    if (!repeat || repeat.getInt() == 1) {
+      names.push_back(first);
+      continue;
+    }
+    if (digits == first.size())
+      return {};
+    int64_t number = std::stoll(first.substr(digits));
+    for (int64_t i = 0; i < repeat.getInt(); ++i)
+      names.push_back(first.substr(0, digits) + std::to_string(number + i));
+  }
+  return names;
+}
+
 void Bridge::layer(Run &run, ChainLink &link) {
   Segment &segment = link.segment;
   link.layers = run.count;
+  if (std::vector<std::string> names = namesOf(main, run); static_cast<int64_t>(names.size()) == run.count)
+    link.names = std::move(names);
   segment.name = run.layer.getName().str();
   segment.recomputable = true;
   std::vector<Operation *> forward, backward, input, weight;

@@ -224,7 +224,7 @@ class WholePlan(KerfTest):
         pins = self.write("pins.json", {"kerf": 1, "mesh": {"other": 2}})
         self.refuse(1, ["mesh.other", "2"], "plan", config, "--cluster", CLUSTER, "--ranks", 8, "--global-batch", 32, "--constraints", pins)
         self.refuse(1, ["groups"], "plan", config, "--cluster", os.path.join(CLUSTERS, "a100-v100.json"), "--global-batch", 32)
-        self.refuse(1, ["bf16", "--search all"], "plan", file_of("mlp"), "--ranks", 2, "--dtype", "bf16")
+        self.refuse(1, ["f8", "--search all"], "plan", file_of("mlp"), "--ranks", 2, "--dtype", "f8")
 
     def test_an_export_when_asked(self):
         done = self.succeed("plan", file_of("mlp"), "--cluster", CLUSTER, "--ranks", 2, "--search", "all", "--json")

@@ -21,10 +21,10 @@ constexpr ExportTarget kTargets[] = {ExportTarget::Megatron, ExportTarget::Torch
 /// The keys of the plan's file whose members are set. A new member of Plan does not compile here: give it its key, and
 /// each target a row.
 std::set<std::string> keysSet(const Plan &plan) {
-  const auto &[meshSizes, order, globalBatch, microbatch, schedule, stages, recompute, optimizerSharding,
-               sequenceParallel, optimizerShardingRanks, overlap, gradientDtype, attention, contextStyle,
-               gradientAccumulation, parameterGathers, stageSends, ops, arguments, predicted, modelHash, clusterHash,
-               others] = plan;
+  const auto &[meshSizes, order, globalBatch, microbatch, schedule, stages, recompute, recomputeLayers,
+               optimizerSharding, sequenceParallel, optimizerShardingRanks, overlap, gradientDtype, attention,
+               contextStyle, gradientAccumulation, parameterGathers, stageSends, ops, arguments, predicted, modelHash,
+               clusterHash, others] = plan;
   const auto &[name, chunks, variant] = schedule;
   std::set<std::string> keys = {"kerf"};
   auto add = [&](const char *key, bool set) {
@@ -40,7 +40,7 @@ std::set<std::string> keysSet(const Plan &plan) {
   add("schedule.chunks", chunks);
   add("schedule.variant", !variant.empty());
   add("stages", !stages.empty());
-  add("recompute", !recompute.empty());
+  add("recompute", !recompute.empty() || !recomputeLayers.empty());
   add("optimizer_sharding", !optimizerSharding.empty());
   add("sequence_parallel", !sequenceParallel.empty());
   add("optimizer_sharding_ranks", optimizerShardingRanks);
@@ -152,8 +152,11 @@ struct RandomPlans {
         p.stages.push_back(run);
       }
     }
-    for (const char *word : perStage(stages, {"none", "selective", "full"}))
-      p.recompute.push_back(word);
+    if (coin())
+      p.recomputeLayers = {{"0", oneOf<const char *>({"selective", "full"})}, {"*", "none"}};
+    else
+      for (const char *word : perStage(stages, {"none", "selective", "full"}))
+        p.recompute.push_back(word);
     p.optimizerSharding = perStage<int64_t>(stages, {0, 1, 2, 3});
     p.sequenceParallel = {coin()};
     if (coin())

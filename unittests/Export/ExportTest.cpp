@@ -351,6 +351,30 @@ TEST(Export, RecomputationThatDiffersFromStageToStage) {
   expectHas(exported(ExportTarget::TorchTitan, input).config, {"mode = \"selective\"", "selective_ac_option = \"op\""});
 }
 
+TEST(Export, LayersOfEachPartThatAreRecomputed) {
+  std::string plan = R"({"kerf": 1, "mesh": {"stage": 4}, "global_batch": 512, "schedule": {"name": "1f1b"},
+    "stages": [{"layers": [0, 7]}, {"layers": [8, 15]}, {"layers": [16, 23]}, {"layers": [24, 31]}], "recompute": )";
+  ExportInput blocks =
+      inputOf(plan + R"({"0-2": "full", "8-10": "full", "16-18": "full", "24-26": "full"}})", llama3());
+  Exported megatron = exported(ExportTarget::Megatron, blocks);
+  expectHas(megatron.config,
+            {"--recompute-granularity full ", "--recompute-method block ", "--recompute-num-layers 3 "});
+  EXPECT_FALSE(differing(megatron).contains("recompute"));
+  Exported nemo = exported(ExportTarget::NeMo, blocks);
+  expectHas(nemo.config, {"activations_checkpoint_method: \"block\"", "activations_checkpoint_num_layers: 3"});
+  EXPECT_FALSE(differing(nemo).contains("recompute"));
+  for (ExportTarget target : {ExportTarget::TorchTitan, ExportTarget::DeepSpeed})
+    EXPECT_TRUE(differing(exported(target, blocks)).contains("recompute")) << toString(target);
+  // Stages differ: as many everywhere as where it is most.
+  Exported fewer = exported(ExportTarget::Megatron, inputOf(plan + R"({"0-4": "full", "8": "full"}})", llama3()));
+  expectHas(fewer.config, {"--recompute-method block ", "--recompute-num-layers 5 ", "one number for all stages: 5"});
+  // Not the first ones, or two kinds: all.
+  for (const char *layers : {R"({"7": "full"}})", R"({"0": "full", "*": "selective"}})"}) {
+    Exported all = exported(ExportTarget::Megatron, inputOf(plan + layers, llama3()));
+    expectHas(all.config, {"--recompute-method uniform ", "one value for all layers: \"full\""});
+  }
+}
+
 /// Zero bubbles, another order of the axes, Ulysses beside experts, pins.
 TEST(Export, WhatCannotBeSaid) {
   ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 4, "data": 2, "model": 2},

@@ -42,7 +42,7 @@ TEST(Explain, AlternativesAreNoFasterAndWinWhereItSays) {
       if (!alternative.plan)
         continue;
       const Plan &other = alternative.plan->plan;
-      EXPECT_GE(alternative.plan->simulation.stepSeconds, best.simulation.stepSeconds);
+      EXPECT_GE(alternative.plan->simulation.stepSeconds * kRounding, best.simulation.stepSeconds);
       EXPECT_NE(decisionText(other, alternative.key), decisionText(best.plan, alternative.key));
       for (const Flip &flip : alternative.flips) {
         if (flip.quantity == "global_batch")

@@ -6,6 +6,9 @@
 
 namespace kerf::test {
 
+/// Recomputation that communication hides changes the last digits of a step.
+inline constexpr double kRounding = 1 + 1e-12;
+
 struct RandomJob {
   uint64_t seed = 0;
   Cluster cluster;

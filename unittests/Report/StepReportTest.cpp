@@ -34,9 +34,10 @@ std::optional<Reported> reported(uint64_t seed) {
     return std::nullopt;
   auto completed = completePlan(found->plans.front().plan, "found", job.cluster, job.job);
   EXPECT_TRUE(completed) << completed.error().message;
-  auto work = stepWork(*completed, job.job, job.work(layoutOf(completed->plan)));
+  ModelWork model = job.work(layoutOf(completed->plan));
+  auto work = stepWork(*completed, job.job, model);
   EXPECT_TRUE(work) << work.error().message;
-  StepPlan step = stepPlan(*completed, job.job);
+  StepPlan step = *stepPlan(*completed, job.job, model);
   auto pipeline = PipelineModel::make(completed->mesh, completed->cluster);
   EXPECT_TRUE(pipeline) << pipeline.error().message;
   auto simulation = simulate(*work, step, *pipeline, Trace::Yes);

@@ -16,8 +16,9 @@ namespace kerf {
 /// A segment of the chain through the model, in forward order: before the layers, a run of layers, (between, a run,)
 /// after.
 struct ChainLink {
-  Segment segment;    // repeat 1
-  int64_t layers = 0; // of a run; 0: what stands before, between or after
+  Segment segment;                     // repeat 1
+  int64_t layers = 0;                  // of a run; 0: what stands before, between or after
+  std::vector<std::string> names = {}; // of the run's layers, "transformer.h.7"; empty: not known
 };
 
 struct ModelWork {
@@ -32,6 +33,15 @@ struct ModelWork {
     for (const ChainLink &link : chain)
       count += link.layers;
     return count;
+  }
+  /// Of the model's layers, all runs counted together.
+  std::string nameOfLayer(int64_t number) const {
+    for (const ChainLink &link : chain) {
+      if (number < link.layers)
+        return link.names.empty() ? "" : link.names[number];
+      number -= link.layers;
+    }
+    return "";
   }
 };
 

@@ -4,16 +4,15 @@
 #pragma once
 
 #include "kerf/CostModel/Pipeline.h"
-#include "kerf/CostModel/StepWork.h"
+#include "kerf/CostModel/Recompute.h"
 #include "kerf/Schedule/Schedule.h"
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace kerf {
-
-enum class Recompute { None, Selective, Full };
 
 /// What runs beside compute instead of between kernels.
 struct Overlap {
@@ -41,9 +40,9 @@ enum class GatherStyle {
 };
 
 struct StepPlan {
-  ScheduleOptions schedule; // durations are filled in by the simulator
-  Recompute recompute = Recompute::None;
-  std::vector<Recompute> recomputeOfStage;   // instead, one for each stage
+  ScheduleOptions schedule;                  // durations are filled in by the simulator
+  Recompute recompute = Recompute::None;     // of all layers
+  std::vector<LayerModes> recomputeOfPart;   // instead: chunk c of stage s is part c * stages + s
   int optimizerSharding = 0;                 // ZeRO stage 0 to 3
   std::vector<int> optimizerShardingOfStage; // instead, one for each stage
   Overlap overlap;
@@ -52,7 +51,11 @@ struct StepPlan {
   /// Products of weight gradients add to the sum of the microbatches before; else a pointwise kernel does.
   bool fusedAccumulation = true;
 
-  Recompute recomputeAt(int64_t stage) const { return recomputeOfStage.empty() ? recompute : recomputeOfStage[stage]; }
+  LayerModes recomputeAt(int64_t stage, int64_t chunk) const {
+    if (recomputeOfPart.empty())
+      return {{recompute, std::numeric_limits<int64_t>::max()}};
+    return recomputeOfPart[chunk * schedule.stages + stage];
+  }
   int optimizerShardingAt(int64_t stage) const {
     return optimizerShardingOfStage.empty() ? optimizerSharding : optimizerShardingOfStage[stage];
   }

@@ -35,4 +35,16 @@ std::vector<TaskBytes> deviceBytesByTask(const StepWork &work, const StepPlan &p
 double deviceBytesOf(const StepWork &work, const StepPlan &plan, const Schedule &schedule, const Device &device,
                      int64_t stage);
 
+/// The most microbatches that each chunk of a stage holds while tasks of one kind run on one chunk.
+struct HeldMoment {
+  int64_t chunk = 0;
+  bool restores = false;                  // a backward or an input gradient
+  std::vector<int64_t> whole, forWeights; // up to the input gradient, and from there to the weight gradient
+};
+/// Those of the stage's order that can be its fullest, whatever its parts hold.
+std::vector<HeldMoment> heldMoments(const Schedule &schedule, int64_t stage);
+/// deviceBytesOf, but for the last digits, with these moments and other recomputation, by chunk.
+double deviceBytesAt(const std::vector<HeldMoment> &moments, const StepWork &work, const StepPlan &plan,
+                     const std::vector<LayerModes> &modes, const Device &device, int64_t stage);
+
 } // namespace kerf

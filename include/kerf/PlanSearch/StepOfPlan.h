@@ -21,6 +21,11 @@ Result<LayerCut> cutLayers(const CompletedPlan &completed, const TrainingJob &jo
 /// The chain cut into parts. Refuses stages without a repeated layer to cut.
 Result<StepWork> stepWork(const CompletedPlan &completed, const TrainingJob &job, const ModelWork &model);
 
-StepPlan stepPlan(const CompletedPlan &completed, const TrainingJob &job);
+/// Refuses patterns of `recompute` that match no layer.
+Result<StepPlan> stepPlan(const CompletedPlan &completed, const TrainingJob &job, const ModelWork &model);
+
+/// `modes` ("none", "selective", "full") of all layers, into the fewest words that say so: one value, one for each
+/// stage, or runs of layers.
+void setRecompute(Plan &plan, const std::vector<std::string> &modes, const LayerCut &cut, int64_t stages);
 
 } // namespace kerf

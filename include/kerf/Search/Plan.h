@@ -48,6 +48,14 @@ struct StageLayers {
   bool operator==(const StageLayers &) const = default;
 };
 
+/// What the layers that `pattern` matches recompute: a layer's number "7", numbers "4-7", or a glob on the number or on
+/// the layer's name ("transformer.h.7").
+struct LayerRecompute {
+  std::string pattern;
+  std::string mode; // as Plan::recompute
+  bool operator==(const LayerRecompute &) const = default;
+};
+
 struct Prediction {
   double stepSeconds = 0, lowerBoundSeconds = 0;
   std::vector<int64_t> peakBytes; // one per stage
@@ -61,7 +69,8 @@ struct Plan {
   SchedulePlan schedule;
   std::vector<StageLayers> stages; // empty: free
   // One value, or one for each stage; empty: free.
-  std::vector<std::string> recompute; // "none", "selective", "full"
+  std::vector<std::string> recompute;          // "none", "selective", "full"
+  std::vector<LayerRecompute> recomputeLayers; // instead: the first that matches a layer counts, else "none"
   std::vector<int64_t> optimizerSharding;
   std::vector<bool> sequenceParallel;
   int64_t optimizerShardingRanks = 0;              // 0: free
@@ -79,9 +88,14 @@ struct Plan {
   nlohmann::ordered_json others = nlohmann::ordered_json::object();
 
   bool complete() const { return predicted.has_value(); }
+  bool decidesRecompute() const { return !recompute.empty() || !recomputeLayers.empty(); }
   /// Axes of size > 1 in the plan's order: the mesh that passes see.
   Mesh mesh() const;
 };
+
+bool matchesLayer(const std::string &pattern, int64_t number, const std::string &name);
+/// What layer `number` of stage `stage` recomputes; `name` empty: not known.
+std::string recomputeOf(const Plan &plan, int64_t stage, int64_t number, const std::string &name);
 
 /// `where` names the file in messages. Unknown keys inside of known objects are refused, at the top level kept.
 Result<Plan> parsePlan(std::string_view json, const std::string &where);

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Search/Plan.h"
+#include <gtest/gtest.h>
+
+using namespace kerf;
+
+TEST(Plan, RecomputationByLayers) {
+  auto plan = parsePlan(R"({"kerf": 1, "recompute": {"4-7": "full", "h.1*": "selective", "2?": "full"}})", "p");
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_TRUE(plan->recompute.empty());
+  EXPECT_TRUE(plan->decidesRecompute());
+  auto mode = [&](int64_t layer) { return recomputeOf(*plan, 0, layer, "h." + std::to_string(layer)); };
+  EXPECT_EQ(mode(3), "none");
+  EXPECT_EQ(mode(4), "full");
+  EXPECT_EQ(mode(7), "full");
+  EXPECT_EQ(mode(8), "none");
+  EXPECT_EQ(mode(12), "selective");
+  EXPECT_EQ(mode(25), "full");
+  EXPECT_EQ(recomputeOf(*plan, 0, 12, ""), "none") << "its name is not known";
+  auto again = parsePlan(toJson(*plan), "written");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->recomputeLayers, plan->recomputeLayers);
+}
+
+TEST(Plan, RecomputationByStages) {
+  auto plan = parsePlan(R"({"kerf": 1, "mesh": {"stage": 2}, "recompute": ["none", "full"]})", "p");
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(recomputeOf(*plan, 0, 5, ""), "none");
+  EXPECT_EQ(recomputeOf(*plan, 1, 5, ""), "full");
+  EXPECT_EQ(recomputeOf(Plan(), 1, 5, ""), "none");
+}
+
+TEST(Plan, RecomputationThatIsRefused) {
+  auto message = [](const char *recompute) {
+    auto plan = parsePlan(std::string(R"({"kerf": 1, "recompute": )") + recompute + "}", "p");
+    return plan ? std::string() : plan.error().message;
+  };
+  EXPECT_EQ(message(R"({"0": "most"})"),
+            "p: recompute[\"0\"] is \"most\"; it has to be \"none\" or \"selective\" or \"full\"");
+  EXPECT_NE(message("{}").find("patterns of layers"), std::string::npos);
+  EXPECT_NE(message(R"([{"0": "full"}])").find("recompute[0]"), std::string::npos);
+}
