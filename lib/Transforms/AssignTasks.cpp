@@ -284,6 +284,17 @@ LogicalResult Assigner::findHomes() {
       if (auto argument = dyn_cast<BlockArgument>(operand); argument && isUpdated(argument))
         homes.try_emplace(argument, stage);
   }
+  // What replaces an argument is made where the argument lives (scalars, such as a loss scale, have no other hold).
+  for (BlockArgument argument : main.getArguments()) {
+    auto by = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), KerfDialect::kUpdatedByAttr);
+    if (!by)
+      continue;
+    Operation *made = main.front().getTerminator()->getOperand(static_cast<unsigned>(by.getInt())).getDefiningOp();
+    bool sums = made && dependence.lookup(made) == Dependence::Sums;
+    int64_t home = homes.try_emplace(argument, sums ? parts.lookup(made) : 0).first->second;
+    if (sums && !isa<WaitOp, AccumulateOp>(made))
+      parts[made] = home;
+  }
   return success();
 }
 

@@ -73,6 +73,21 @@ class Pipelines(KerfTest):
             for (a, first), (b, second) in itertools.combinations(reached.items(), 2):
                 self.close(second, first, PLANS_AGREE, f"{model} {optimizer}: plans {a} and {b}")
 
+    def test_sixteen_bits(self):
+        """16-bit steps give those of one rank within 16-bit rounding; a scale that overflows skips the same steps on every stage."""
+        golden = golden_of("gpt2")
+        step, run = optimizer_flags(golden, "adamw")
+        for dtype, tolerance, more in (("bf16", 2e-3, []), ("f16", 5e-4, []), ("f16", 5e-4, ["--initial-loss-scale", str(2.0 ** 40)])):
+            reached = {}
+            for name in [None, "3-D, recompute, zero 1", "interleaved"]:
+                given = ["--ranks", 1] if name is None else ["--plan", self.write("plan.json", PLANS[name])]
+                self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 20, "--dtype", dtype, "--clip-norm", 1,
+                             "--log", self.path("log"), *given, *step, *run, *more)
+                reached[name] = losses_of(self.path("log"))
+            for name in reached:
+                self.close(reached[name], reached[None], tolerance, f"{dtype} {more}, {name}")
+            self.assertLess(reached[None][-1], reached[None][0])
+
     def test_clipping_across_stages(self):
         for model in ["gpt2", "llama"] if ALL else ["gpt2"]:
             golden = golden_of(model)
