@@ -152,6 +152,8 @@ Result<AttentionMask> attentionMask(OnnxNode &node, const Shape &scores) {
 
 Status importAttention(OnnxNode &node) {
   TermBuilder &b = node.b;
+  if (node.integer("left_window_size", -1) >= 0 || node.integer("right_window_size", -1) >= 0)
+    return Error{"attention within a window (left_window_size, right_window_size) is not supported"};
   if (node.hasInput(4) || node.hasInput(5) || node.wants(1) || node.wants(2) || node.wants(3) ||
       node.number("softcap", 0) != 0)
     return Error{"past keys and values, their outputs, the scores' output and softcap are not supported"};

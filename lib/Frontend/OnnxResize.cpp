@@ -231,8 +231,8 @@ Status importDepthToSpace(OnnxNode &node) {
   Formula f(node.b, x.dtype);
   if (!toSpace) {
     Term apart = f.reshape(x, {n, c, h / block, block, w / block, block});
-    return f.set(node, 0,
-                 f.reshape(f.transpose(apart, {0, 3, 5, 1, 2, 4}), {n, c * block * block, h / block, w / block}));
+    Term moved = isCrd ? f.transpose(apart, {0, 1, 3, 5, 2, 4}) : f.transpose(apart, {0, 3, 5, 1, 2, 4});
+    return f.set(node, 0, f.reshape(moved, {n, c * block * block, h / block, w / block}));
   }
   int64_t depth = c / (block * block);
   Term apart = isCrd ? f.transpose(f.reshape(x, {n, depth, block, block, h, w}), {0, 1, 4, 2, 5, 3})

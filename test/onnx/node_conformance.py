@@ -8,8 +8,8 @@ A case becomes a model whose loss is how far the outputs are outside of the case
 
     node_conformance.py [--ranks N] [--operator NAME]... [--verbose]
 
-prints passed, refused and wrong cases of each operator; a refused case is one that Kerf does not import (with its message under
---verbose). The exit status is 1 if a case is wrong.
+prints passed, refused and wrong cases of each operator; a refused case is one that Kerf does not import, or that has no input to
+feed (its message under --verbose). The exit status is 1 if a case is wrong.
 """
 import argparse
 import collections
@@ -132,7 +132,7 @@ def attempt(case, inputs, outputs, fed, ranks):
         done = subprocess.run([KERF, "train", path, "--data", data, "--steps", "1", "--dtype", "f64", "--ranks", str(ranks), "--trainable",
                                "parameter", "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
-        refused = any(words in done.stderr for words in ("node '", "operator", "input '", "element type"))
+        refused = any(words in done.stderr for words in ("node '", "operator", "input '", "element type", "no array with a leading axis"))
         return ("refused" if refused else "wrong"), done.stderr.strip()
     loss = re.search(r'"losses": \[\s*([^\s,\]]+)', done.stdout)
     if not loss:
