@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Best first: the choice of the least bound is decided further, until no bound is below the best plan simulated.
 #include "kerf/PlanSearch/PlanSearch.h"
-#include "Bounds.h"
+#include "Candidates.h"
 #include "Pins.h"
-#include "Ways.h"
-#include "kerf/CostModel/StepMemory.h"
-#include "kerf/PlanSearch/StepOfPlan.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -29,8 +26,7 @@ constexpr double kLeastMemoryPrecision = 1.01;
 // Plans to begin with: of meshes with so many of the ranks, for at most one part in so many of the budget.
 constexpr double kMostRanks = 0.9;
 constexpr int64_t kSowingShare = 4;
-constexpr size_t kMostDives = 40;          // executions of a layout that are tried until one fits
-constexpr double kMoreRounding = 1 + 1e-9; // what sums of doubles in another order may differ by
+constexpr size_t kMostDives = 40; // executions of a layout that are tried until one fits
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Open {
@@ -50,15 +46,6 @@ double mostBytes(const Simulation &simulation) {
   return most;
 }
 
-/// A plan on its way to be simulated.
-struct Candidate {
-  CompletedPlan completed;
-  const ModelWork *model = nullptr;
-  StepWork work;
-  StepPlan step;
-  std::unique_ptr<CollectiveModel> collectives;
-};
-
 class Searching {
 public:
   enum class Until { Best, AnyFits };
@@ -74,15 +61,10 @@ public:
 
 private:
   Status open(std::vector<Choice> choices, double atLeast);
-  Result<std::optional<Candidate>> candidate(const Choice &choice);
-  const Schedule *scheduleOf(const ScheduleOptions &options);
-  const std::vector<HeldMoment> &momentsOf(int64_t stage);
-  Result<std::optional<Candidate>> candidate(Plan plan, const Recomputation &recomputation);
-  Status recompute(Candidate &one, const Recomputation &recomputation);
-  bool fits(const Candidate &one);
-  std::optional<Recomputation> fitting(Candidate &one, Way way);
-  std::vector<Recomputation> recomputations(Candidate &one);
-  bool mayFit(const Candidate &one);
+  Result<std::optional<Candidate>> candidate(const Choice &choice) {
+    return candidates->make(space->plan(choice),
+                            choice.recompute < 0 ? Recomputation() : recomputationOf[choice.recompute]);
+  }
   Result<std::vector<Open>> ready(const Choice &choice, double atLeast);
   Result<std::vector<Choice>> byBound(const std::vector<Choice> &choices);
   Status dive(const Choice &layout);
@@ -101,10 +83,9 @@ private:
   const PlanSearchOptions &options;
   std::optional<Bounds> bounds;
   const Space *space = nullptr; // the bounds'
+  std::optional<Candidates> candidates;
   double memoryLimit;
   Until until;
-  std::optional<Error> refusal; // of the first plan that cannot be
-  bool anyMade = false;         // some plan can
   bool contradiction = false;
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   int64_t work = 0; // done, as PlanSearchOptions::workBudget counts it
@@ -113,9 +94,6 @@ private:
   std::priority_queue<Open> queue;
   std::vector<Recomputation> recomputationOf; // that choices name by number
   std::map<Recomputation, int> numberOf;
-  std::optional<Schedule> lastSchedule; // cuts of one execution share it
-  std::tuple<ScheduleKind, int64_t, int64_t, int64_t> lastKey;
-  std::map<int64_t, std::vector<HeldMoment>> lastMoments; // of its stages
   FoundPlans found;
 };
 
@@ -133,205 +111,6 @@ Status Searching::open(std::vector<Choice> choices, double atLeast) {
   return ok();
 }
 
-/// Nothing: a plan that cannot be (a number of microbatches that the stages do not divide).
-Result<std::optional<Candidate>> Searching::candidate(const Choice &choice) {
-  return candidate(space->plan(choice), choice.recompute < 0 ? Recomputation() : recomputationOf[choice.recompute]);
-}
-
-/// What the plan says of recomputation counts, if it says something.
-Result<std::optional<Candidate>> Searching::candidate(Plan plan, const Recomputation &recomputation) {
-  bool decided = plan.decidesRecompute();
-  auto completed = completePlan(std::move(plan), options.constraintsFile, all, job);
-  if (!completed) {
-    refusal = refusal ? refusal : completed.error();
-    return std::optional<Candidate>();
-  }
-  auto model = bounds->workOf(layoutOf(completed->plan));
-  if (!model)
-    return model.error();
-  if (!*model)
-    return std::optional<Candidate>();
-  auto work = stepWork(*completed, job, **model);
-  auto step = work ? stepPlan(*completed, job, **model) : Result<StepPlan>(work.error());
-  if (!step) {
-    refusal = refusal ? refusal : step.error();
-    return std::optional<Candidate>();
-  }
-  anyMade = true;
-  auto collectives = std::make_unique<CollectiveModel>(completed->mesh, completed->cluster, bounds->groupShapes());
-  Candidate made{std::move(*completed), *model, std::move(*work), std::move(*step), std::move(collectives)};
-  if (!decided)
-    if (Status status = recompute(made, recomputation); !status)
-      return status.error();
-  return std::optional<Candidate>(std::move(made));
-}
-
-/// Layers of each part.
-static std::vector<int64_t> layersOfParts(const StepWork &work, const ScheduleOptions &schedule) {
-  std::vector<int64_t> layers;
-  for (int64_t p = 0; p < schedule.stages * schedule.chunks; ++p) {
-    int64_t &its = layers.emplace_back(0);
-    for (const Segment &segment : work.parts[work.part[p % schedule.stages][p / schedule.stages]].segments)
-      its += segment.recomputable ? segment.repeat : 0;
-  }
-  return layers;
-}
-
-static int64_t mostLayers(const std::vector<int64_t> &layersOfParts, int64_t stage, int64_t stages) {
-  int64_t most = 0;
-  for (size_t p = stage; p < layersOfParts.size(); p += stages)
-    most = std::max(most, layersOfParts[p]);
-  return most;
-}
-
-/// By part.
-static std::vector<RecomputedLayers> recomputedLayers(const std::vector<int64_t> &layersOfParts,
-                                                      const Recomputation &recomputation, int64_t stages) {
-  bool alike = recomputation.steps.size() == 1;
-  int64_t mostOfAll = *std::max_element(layersOfParts.begin(), layersOfParts.end());
-  std::vector<RecomputedLayers> recomputed;
-  for (size_t p = 0; p < layersOfParts.size(); ++p) {
-    auto stage = static_cast<int64_t>(p) % stages;
-    recomputed.push_back(layersOf(recomputation.way, recomputation.at(stage), layersOfParts[p],
-                                  alike ? mostOfAll : mostLayers(layersOfParts, stage, stages)));
-  }
-  return recomputed;
-}
-
-/// Decides it in the plan, and in the step that is made of it.
-Status Searching::recompute(Candidate &one, const Recomputation &recomputation) {
-  if (recomputation == Recomputation())
-    return ok();
-  int64_t stages = one.step.schedule.stages, next = 0;
-  std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
-  std::vector<RecomputedLayers> recomputed = recomputedLayers(layers, recomputation, stages);
-  LayerCut cut;
-  std::vector<std::string> modes;
-  for (size_t p = 0; p < layers.size(); ++p) {
-    const RecomputedLayers &its = recomputed[p];
-    cut.emplace_back(next, next + layers[p]);
-    next += layers[p];
-    modes.resize(modes.size() + its.full, "full");
-    modes.resize(modes.size() + its.selective, "selective");
-    modes.resize(next, "none");
-  }
-  setRecompute(one.completed.plan, modes, cut, stages);
-  auto step = stepPlan(one.completed, job, *one.model);
-  if (!step)
-    return step.error();
-  one.step = std::move(*step);
-  return ok();
-}
-
-/// Of the order alone; not for schedules that are searched for the seconds of their tasks.
-const Schedule *Searching::scheduleOf(const ScheduleOptions &options) {
-  std::tuple key(options.kind, options.stages, options.microbatches, options.chunks);
-  if (!lastSchedule || lastKey != key) {
-    auto made = makeSchedule(options);
-    lastSchedule = made ? std::make_optional(std::move(*made)) : std::nullopt;
-    lastKey = key;
-    lastMoments.clear();
-  }
-  return lastSchedule ? &*lastSchedule : nullptr;
-}
-
-/// Of the schedule that was asked for last.
-const std::vector<HeldMoment> &Searching::momentsOf(int64_t stage) {
-  auto [moments, isNew] = lastMoments.try_emplace(stage);
-  if (isNew)
-    moments->second = heldMoments(*lastSchedule, stage);
-  return moments->second;
-}
-
-bool Searching::fits(const Candidate &one) {
-  const Schedule *schedule = scheduleOf(one.step.schedule);
-  if (!schedule)
-    return false;
-  for (int64_t s = 0; s < one.step.schedule.stages; ++s)
-    if (deviceBytesOf(one.work, one.step, *schedule, one.collectives->cluster().device, s) > memoryLimit)
-      return false;
-  return true;
-}
-
-/// The first step of the way with which each stage fits. Nothing: some stage does not fit with any.
-std::optional<Recomputation> Searching::fitting(Candidate &one, Way way) {
-  const Schedule *schedule = scheduleOf(one.step.schedule);
-  if (!schedule)
-    return std::nullopt;
-  int64_t stages = one.step.schedule.stages, chunks = one.step.schedule.chunks;
-  const Device &device = one.collectives->cluster().device;
-  std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
-  Recomputation found{way, {}};
-  StepPlan tried = one.step;
-  tried.recompute = Recompute::None;
-  for (int64_t s = 0; s < stages; ++s) {
-    tried.recomputeOfPart.clear();
-    int64_t step = 0, most = mostLayers(layers, s, stages), last = lastStep(way, most);
-    if (deviceBytesOf(one.work, tried, *schedule, device, s) > memoryLimit) {
-      tried.recomputeOfPart.resize(stages * chunks);
-      std::vector<LayerModes> modes(chunks);
-      for (++step; step <= last; ++step) {
-        for (int64_t c = 0; c < chunks; ++c)
-          modes[c] = modesOf(layersOf(way, step, layers[c * stages + s], most), layers[c * stages + s]);
-        if (deviceBytesAt(momentsOf(s), one.work, tried, modes, device, s) > memoryLimit * kMoreRounding)
-          continue;
-        for (int64_t c = 0; c < chunks; ++c)
-          tried.recomputeOfPart[c * stages + s] = modes[c];
-        if (deviceBytesOf(one.work, tried, *schedule, device, s) <= memoryLimit)
-          break;
-      }
-    }
-    if (step > last)
-      return std::nullopt;
-    found.steps.push_back(step);
-  }
-  if (stages == 1 || std::all_of(found.steps.begin(), found.steps.end(), [](int64_t step) { return step == 0; }))
-    found.steps.resize(1);
-  return found;
-}
-
-/// What may be the best for the candidate, one at least of it; nothing where none fits.
-std::vector<Recomputation> Searching::recomputations(Candidate &one) {
-  const ScheduleOptions &schedule = one.step.schedule;
-  bool searched = schedule.kind == ScheduleKind::ZeroBubble && schedule.variant != ZeroBubbleVariant::H1;
-  bool pinned = options.constraints.decidesRecompute(), other = options.other && options.other->key == "recompute";
-  std::vector<Recomputation> list;
-  if (pinned) {
-    if (!other && (searched || fits(one)))
-      list.emplace_back();
-    return list;
-  }
-  if (!searched && !other) {
-    for (Way way : kWays) {
-      auto found = fitting(one, way);
-      if (found)
-        list.push_back(std::move(*found));
-      if (list.empty() || list.back() == Recomputation())
-        break; // the ways begin and end alike
-    }
-    return list;
-  }
-  // The order may depend on it: all stages alike. The second way begins and ends as the first one does.
-  std::vector<int64_t> layers = layersOfParts(one.work, schedule);
-  int64_t most = *std::max_element(layers.begin(), layers.end());
-  for (Way way : kWays)
-    for (int64_t step = way == Way::Full ? 1 : 0; step < lastStep(way, most) + (way == Way::Full ? 0 : 1); ++step)
-      list.push_back({way, {step}});
-  return list;
-}
-
-/// With a single microbatch, which any schedule holds at least.
-bool Searching::mayFit(const Candidate &one) {
-  Schedule single;
-  single.stages = one.step.schedule.stages;
-  single.microbatches = 1;
-  single.order.assign(single.stages, {{TaskKind::Forward, 0, 0}, {TaskKind::Backward, 0, 0}});
-  for (int64_t s = 0; s < single.stages; ++s)
-    if (deviceBytesOf(one.work, one.step, single, one.collectives->cluster().device, s) > memoryLimit)
-      return false;
-  return true;
-}
-
 /// Decides recomputation; nothing where the plan cannot be, or does not fit.
 Result<std::vector<Open>> Searching::ready(const Choice &choice, double atLeast) {
   std::vector<Open> list;
@@ -342,22 +121,16 @@ Result<std::vector<Open>> Searching::ready(const Choice &choice, double atLeast)
     return list;
   work += kWorkOfCandidate;
   Candidate &one = **made;
-  const ScheduleOptions &schedule = one.step.schedule;
-  bool searched = schedule.kind == ScheduleKind::ZeroBubble && schedule.variant != ZeroBubbleVariant::H1;
-  bool other = options.other && options.other->key == "recompute";
-  for (const Recomputation &recomputation : recomputations(one)) {
+  bool searched = isSearched(one.step.schedule), other = candidates->decidesOtherwise();
+  for (const Recomputation &recomputation : candidates->recomputations(one)) {
     Choice decided = choice;
     decided.level = Choice::Level::Ready;
     if (!options.constraints.decidesRecompute()) {
       if (other) {
-        if (Status status = recompute(one, recomputation); !status)
+        if (Status status = candidates->recompute(one, recomputation); !status)
           return status.error();
       } else { // the plan is not asked
-        std::vector<int64_t> layers = layersOfParts(one.work, schedule);
-        std::vector<RecomputedLayers> recomputed = recomputedLayers(layers, recomputation, schedule.stages);
-        one.step.recomputeOfPart.clear();
-        for (size_t p = 0; p < layers.size(); ++p)
-          one.step.recomputeOfPart.push_back(modesOf(recomputed[p], layers[p]));
+        candidates->recomputeStep(one, recomputation);
       }
       auto [known, isNew] = numberOf.try_emplace(recomputation, static_cast<int>(recomputationOf.size()));
       if (isNew)
@@ -368,7 +141,7 @@ Result<std::vector<Open>> Searching::ready(const Choice &choice, double atLeast)
     if (other && made.recompute == options.other->than.recompute &&
         made.recomputeLayers == options.other->than.recomputeLayers)
       continue;
-    if ((searched || other) && !mayFit(one))
+    if ((searched || other) && !candidates->mayFit(one))
       continue;
     double bound = std::max(atLeast, leastStepSeconds(one.work, one.step, PipelineModel(*one.collectives)));
     if (bound < threshold())
@@ -509,6 +282,7 @@ Result<FoundPlans> Searching::run() {
     return made.error();
   bounds.emplace(std::move(*made));
   space = &bounds->space();
+  candidates.emplace(all, job, options, *bounds, memoryLimit);
   auto meshes = space->meshes();
   if (!meshes) {
     contradiction = true;
@@ -517,9 +291,9 @@ Result<FoundPlans> Searching::run() {
   if (options.from) {
     Plan plan = overlaid(decisionsOf(*options.from), given);
     plan.globalBatch = space->globalBatch();
-    (void)judge(candidate(std::move(plan), Recomputation())); // what cannot be carried out any more is left aside
-    refusal.reset();
-    anyMade = false;
+    (void)judge(
+        candidates->make(std::move(plan), Recomputation())); // what cannot be carried out any more is left aside
+    candidates->forgetRefusal();
   }
   if (Status status = open(*meshes, 0); !status)
     return status.error();
@@ -573,7 +347,7 @@ Result<FoundPlans> Searching::run() {
       return status.error();
   }
   contradiction = found.plans.empty() && exhausted();
-  if (found.plans.empty() && refusal && !anyMade) // the constraints contradict each other
+  if (auto refusal = candidates->refusal(); found.plans.empty() && refusal) // the constraints contradict each other
     return *refusal;
   if (found.plans.empty() && !exhausted())
     return Error{fmt::format("no plan for {} ranks of {} that fits into {:.0f} bytes a device was found within the "

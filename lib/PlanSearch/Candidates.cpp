@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Candidates.h"
+
+#include <algorithm>
+
+namespace kerf::plansearch {
+
+namespace {
+constexpr double kMoreRounding = 1 + 1e-9; // what sums of doubles in another order may differ by
+} // namespace
+
+bool isSearched(const ScheduleOptions &schedule) {
+  return schedule.kind == ScheduleKind::ZeroBubble && schedule.variant != ZeroBubbleVariant::H1;
+}
+
+bool Candidates::decidesOtherwise() const { return options.other && options.other->key == "recompute"; }
+
+Result<std::optional<Candidate>> Candidates::make(Plan plan, const Recomputation &recomputation) {
+  bool decided = plan.decidesRecompute();
+  auto completed = completePlan(std::move(plan), options.constraintsFile, cluster, job);
+  if (!completed) {
+    firstRefusal = firstRefusal ? firstRefusal : completed.error();
+    return std::optional<Candidate>();
+  }
+  auto model = bounds.workOf(layoutOf(completed->plan));
+  if (!model)
+    return model.error();
+  if (!*model)
+    return std::optional<Candidate>();
+  auto work = stepWork(*completed, job, **model);
+  auto step = work ? stepPlan(*completed, job, **model) : Result<StepPlan>(work.error());
+  if (!step) {
+    firstRefusal = firstRefusal ? firstRefusal : step.error();
+    return std::optional<Candidate>();
+  }
+  anyMade = true;
+  auto collectives = std::make_unique<CollectiveModel>(completed->mesh, completed->cluster, bounds.groupShapes());
+  Candidate one{std::move(*completed), *model, std::move(*work), std::move(*step), std::move(collectives)};
+  if (!decided)
+    if (Status status = recompute(one, recomputation); !status)
+      return status.error();
+  return std::optional<Candidate>(std::move(one));
+}
+
+/// Layers of each part.
+static std::vector<int64_t> layersOfParts(const StepWork &work, const ScheduleOptions &schedule) {
+  std::vector<int64_t> layers;
+  for (int64_t p = 0; p < schedule.stages * schedule.chunks; ++p) {
+    int64_t &its = layers.emplace_back(0);
+    for (const Segment &segment : work.parts[work.part[p % schedule.stages][p / schedule.stages]].segments)
+      its += segment.recomputable ? segment.repeat : 0;
+  }
+  return layers;
+}
+
+static int64_t mostLayers(const std::vector<int64_t> &layersOfParts, int64_t stage, int64_t stages) {
+  int64_t most = 0;
+  for (size_t p = stage; p < layersOfParts.size(); p += stages)
+    most = std::max(most, layersOfParts[p]);
+  return most;
+}
+
+/// By part.
+static std::vector<RecomputedLayers> recomputedLayers(const std::vector<int64_t> &layersOfParts,
+                                                      const Recomputation &recomputation, int64_t stages) {
+  bool alike = recomputation.steps.size() == 1;
+  int64_t mostOfAll = *std::max_element(layersOfParts.begin(), layersOfParts.end());
+  std::vector<RecomputedLayers> recomputed;
+  for (size_t p = 0; p < layersOfParts.size(); ++p) {
+    auto stage = static_cast<int64_t>(p) % stages;
+    recomputed.push_back(layersOf(recomputation.way, recomputation.at(stage), layersOfParts[p],
+                                  alike ? mostOfAll : mostLayers(layersOfParts, stage, stages)));
+  }
+  return recomputed;
+}
+
+Status Candidates::recompute(Candidate &one, const Recomputation &recomputation) {
+  if (recomputation == Recomputation())
+    return ok();
+  int64_t stages = one.step.schedule.stages, next = 0;
+  std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
+  std::vector<RecomputedLayers> recomputed = recomputedLayers(layers, recomputation, stages);
+  LayerCut cut;
+  std::vector<std::string> modes;
+  for (size_t p = 0; p < layers.size(); ++p) {
+    const RecomputedLayers &its = recomputed[p];
+    cut.emplace_back(next, next + layers[p]);
+    next += layers[p];
+    modes.resize(modes.size() + its.full, "full");
+    modes.resize(modes.size() + its.selective, "selective");
+    modes.resize(next, "none");
+  }
+  setRecompute(one.completed.plan, modes, cut, stages);
+  auto step = stepPlan(one.completed, job, *one.model);
+  if (!step)
+    return step.error();
+  one.step = std::move(*step);
+  return ok();
+}
+
+void Candidates::recomputeStep(Candidate &one, const Recomputation &recomputation) {
+  std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
+  std::vector<RecomputedLayers> recomputed = recomputedLayers(layers, recomputation, one.step.schedule.stages);
+  one.step.recomputeOfPart.clear();
+  for (size_t p = 0; p < layers.size(); ++p)
+    one.step.recomputeOfPart.push_back(modesOf(recomputed[p], layers[p]));
+}
+
+/// Of the order alone; not for schedules that are searched for the seconds of their tasks.
+const Schedule *Candidates::scheduleOf(const ScheduleOptions &options) {
+  std::tuple key(options.kind, options.stages, options.microbatches, options.chunks);
+  if (!lastSchedule || lastKey != key) {
+    auto made = makeSchedule(options);
+    lastSchedule = made ? std::make_optional(std::move(*made)) : std::nullopt;
+    lastKey = key;
+    lastMoments.clear();
+  }
+  return lastSchedule ? &*lastSchedule : nullptr;
+}
+
+/// Of the schedule that was asked for last.
+const std::vector<HeldMoment> &Candidates::momentsOf(int64_t stage) {
+  auto [moments, isNew] = lastMoments.try_emplace(stage);
+  if (isNew)
+    moments->second = heldMoments(*lastSchedule, stage);
+  return moments->second;
+}
+
+bool Candidates::fits(const Candidate &one) {
+  const Schedule *schedule = scheduleOf(one.step.schedule);
+  if (!schedule)
+    return false;
+  for (int64_t s = 0; s < one.step.schedule.stages; ++s)
+    if (deviceBytesOf(one.work, one.step, *schedule, one.collectives->cluster().device, s) > memoryLimit)
+      return false;
+  return true;
+}
+
+/// The first step of the way with which each stage fits. Nothing: some stage does not fit with any.
+std::optional<Recomputation> Candidates::fitting(Candidate &one, Way way) {
+  const Schedule *schedule = scheduleOf(one.step.schedule);
+  if (!schedule)
+    return std::nullopt;
+  int64_t stages = one.step.schedule.stages, chunks = one.step.schedule.chunks;
+  const Device &device = one.collectives->cluster().device;
+  std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
+  Recomputation found{way, {}};
+  StepPlan tried = one.step;
+  tried.recompute = Recompute::None;
+  for (int64_t s = 0; s < stages; ++s) {
+    tried.recomputeOfPart.clear();
+    int64_t step = 0, most = mostLayers(layers, s, stages), last = lastStep(way, most);
+    if (deviceBytesOf(one.work, tried, *schedule, device, s) > memoryLimit) {
+      tried.recomputeOfPart.resize(stages * chunks);
+      std::vector<LayerModes> modes(chunks);
+      for (++step; step <= last; ++step) {
+        for (int64_t c = 0; c < chunks; ++c)
+          modes[c] = modesOf(layersOf(way, step, layers[c * stages + s], most), layers[c * stages + s]);
+        if (deviceBytesAt(momentsOf(s), one.work, tried, modes, device, s) > memoryLimit * kMoreRounding)
+          continue;
+        for (int64_t c = 0; c < chunks; ++c)
+          tried.recomputeOfPart[c * stages + s] = modes[c];
+        if (deviceBytesOf(one.work, tried, *schedule, device, s) <= memoryLimit)
+          break;
+      }
+    }
+    if (step > last)
+      return std::nullopt;
+    found.steps.push_back(step);
+  }
+  if (stages == 1 || std::all_of(found.steps.begin(), found.steps.end(), [](int64_t step) { return step == 0; }))
+    found.steps.resize(1);
+  return found;
+}
+
+std::vector<Recomputation> Candidates::recomputations(Candidate &one) {
+  const ScheduleOptions &schedule = one.step.schedule;
+  bool searched = isSearched(schedule);
+  bool pinned = options.constraints.decidesRecompute(), other = decidesOtherwise();
+  std::vector<Recomputation> list;
+  if (pinned) {
+    if (!other && (searched || fits(one)))
+      list.emplace_back();
+    return list;
+  }
+  if (!searched && !other) {
+    for (Way way : kWays) {
+      auto found = fitting(one, way);
+      if (found)
+        list.push_back(std::move(*found));
+      if (list.empty() || list.back() == Recomputation())
+        break; // the ways begin and end alike
+    }
+    return list;
+  }
+  // The order may depend on it: all stages alike. The second way begins and ends as the first one does.
+  std::vector<int64_t> layers = layersOfParts(one.work, schedule);
+  int64_t most = *std::max_element(layers.begin(), layers.end());
+  for (Way way : kWays)
+    for (int64_t step = way == Way::Full ? 1 : 0; step < lastStep(way, most) + (way == Way::Full ? 0 : 1); ++step)
+      list.push_back({way, {step}});
+  return list;
+}
+
+bool Candidates::mayFit(const Candidate &one) const {
+  Schedule single;
+  single.stages = one.step.schedule.stages;
+  single.microbatches = 1;
+  single.order.assign(single.stages, {{TaskKind::Forward, 0, 0}, {TaskKind::Backward, 0, 0}});
+  for (int64_t s = 0; s < single.stages; ++s)
+    if (deviceBytesOf(one.work, one.step, single, one.collectives->cluster().device, s) > memoryLimit)
+      return false;
+  return true;
+}
+
+} // namespace kerf::plansearch
