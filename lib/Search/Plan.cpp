@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Search/Plan.h"
+#include "kerf/Support/File.h"
 #include "kerf/Support/Glob.h"
 #include "kerf/Support/Nesting.h"
 
@@ -412,6 +413,11 @@ Result<Plan> parsePlan(std::string_view json, const std::string &where) {
   if (in.fault)
     return *in.fault;
   return plan;
+}
+
+Result<Plan> readPlan(const std::string &path) {
+  auto text = readFile(path);
+  return text ? parsePlan(*text, path) : Result<Plan>(text.error());
 }
 
 std::string toJson(const Plan &plan) {

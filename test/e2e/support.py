@@ -27,6 +27,14 @@ FOLDERS = {
 SHARED_EXPORTS = {name: os.path.join(SHARED, "models", name) for name in ("bert", "cnn", "mixtral", "resnet", "vit")
                   if os.path.isdir(os.path.join(SHARED, "models", name))}
 
+# name -> (ranks, mesh that the plan is held to)
+PLANS = {"1": (1, None)}
+for n in (2, 3, 4):
+    PLANS[f"{n} searched"] = (n, None)
+    PLANS[f"{n} data"] = (n, {"data": n, "model": 1})
+    PLANS[f"{n} tensor"] = (n, {"data": 1, "model": n})
+PLANS["4 mixed"] = (4, {"data": 2, "model": 2})
+
 
 def file_of(model, name="model.onnx"):
     return os.path.join(FOLDERS.get(model) or SHARED_EXPORTS[model], name)

@@ -16,8 +16,8 @@ import sys
 import time
 import unittest
 
+from mpi import children, kill_one, mpirun
 from support import KERF, ROOT, SHARED, KerfTest, file_of, kerf, losses_of, main, write_npz
-from test_mpi import SECONDS_TO_END, children, mpirun, runs
 
 OPTIONS = argparse.ArgumentParser()
 OPTIONS.add_argument("--kills", type=int, default=4)
@@ -260,15 +260,7 @@ class Kills(KerfTest):
                 processes = children(job.pid)
                 if job.poll() is not None or not processes:
                     break  # it was through before
-                os.kill(self.random.choice(processes), signal.SIGKILL)
-                killed = time.monotonic()
-                said, _ = job.communicate(timeout=60)
-                self.assertLess(time.monotonic() - killed, SECONDS_TO_END)
-                self.assertNotEqual(job.returncode, 0)
-                self.assertRegex(said, r"(?i)killed|signal 9|rank")
-                while any(runs(process) for process in processes):
-                    self.assertLess(time.monotonic() - killed, SECONDS_TO_END, "ranks are left over")
-                    time.sleep(0.05)
+                kill_one(self, job, processes, self.random.choice(processes))
             finally:
                 if job.poll() is None:
                     job.kill()

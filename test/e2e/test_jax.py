@@ -10,7 +10,7 @@ import os
 import sys
 import unittest
 
-from support import ROOT, SHARED, KerfTest, kerf, losses_of, main, optimizer_flags
+from support import PLANS, ROOT, SHARED, KerfTest, kerf, losses_of, main, optimizer_flags
 
 ALL = "--all" in sys.argv
 if ALL:
@@ -19,14 +19,6 @@ if ALL:
 TOLERANCE = {"f32": 2e-4, "f64": 1e-6}  # relative, to JAX's losses in float64
 PLANS_AGREE = 1e-10                     # relative, between any two plans in f64
 PROGRAMS = os.path.join(ROOT, "test", "models", "jax")
-
-# name -> (ranks, mesh that the plan is held to)
-PLANS = {"1": (1, None)}
-for n in (2, 3, 4):
-    PLANS[f"{n} searched"] = (n, None)
-    PLANS[f"{n} data"] = (n, {"data": n, "model": 1})
-    PLANS[f"{n} tensor"] = (n, {"data": 1, "model": n})
-PLANS["4 mixed"] = (4, {"data": 2, "model": 2})
 
 
 class JaxTest(KerfTest):

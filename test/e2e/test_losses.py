@@ -12,7 +12,7 @@ import os
 import sys
 import unittest
 
-from support import FOLDERS, ROOT, SHARED, SHARED_EXPORTS, KerfTest, file_of, golden_of, kerf, losses_of, main, optimizer_flags
+from support import FOLDERS, PLANS, ROOT, SHARED, SHARED_EXPORTS, KerfTest, file_of, golden_of, kerf, losses_of, main, optimizer_flags
 
 ALL = "--all" in sys.argv
 if ALL:
@@ -23,14 +23,6 @@ PLANS_AGREE = 1e-10                     # relative, between any two plans in f64
 COMPOSITES_AGREE = 1e-8                 # relative, in f64: exports hold GELU's constants in float32, the composite exactly
 NORM_TOLERANCE = 1e-4                   # relative, of a gradient's norm
 NOISE = 1e-6                            # of the largest norm: below, a gradient is zero but for rounding
-
-# name -> (ranks, mesh that the plan is held to)
-PLANS = {"1": (1, None)}
-for n in (2, 3, 4):
-    PLANS[f"{n} searched"] = (n, None)
-    PLANS[f"{n} data"] = (n, {"data": n, "model": 1})
-    PLANS[f"{n} tensor"] = (n, {"data": 1, "model": n})
-PLANS["4 mixed"] = (4, {"data": 2, "model": 2})
 
 FEW = {"f64": ["1", "2 searched", "3 data", "3 tensor", "4 mixed"], "f32": ["3 searched", "4 searched"]}
 # (model, optimizer) -> steps after which float32 has taken a rectifier to the other side of zero than float64: later ones differ with it.

@@ -4,45 +4,12 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import time
 import unittest
 
+from mpi import children, kill_one, mpirun
 from support import KERF, KerfTest, file_of, losses_of, main
-
-SECONDS_TO_END = 10
-
-
-def mpirun(ranks, *args):
-    # More ranks than cores, and root, are normal where tests run.
-    return ["mpirun", "-n", str(ranks), "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", KERF, *map(str, args)]
-
-
-def children(process):
-    """The ids of the processes below `process` that run kerf, oldest first."""
-    parents, names = {}, {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat") as file:
-                    name, rest = file.read().rsplit(")", 1)
-            except OSError:
-                continue  # ended meanwhile
-            parents[int(entry)], names[int(entry)] = int(rest.split()[1]), name.split("(", 1)[1]
-    below, grown = {process}, True
-    while grown:
-        more = {pid for pid, parent in parents.items() if parent in below} - below
-        below, grown = below | more, bool(more)
-    return sorted(pid for pid in below if names.get(pid) == "kerf")
-
-
-def runs(process):
-    try:
-        with open(f"/proc/{process}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @unittest.skipUnless(shutil.which("mpirun"), "no mpirun here")
@@ -91,15 +58,7 @@ class Mpi(KerfTest):
                 time.sleep(0.1)
             ranks = children(job.pid)
             self.assertEqual(len(ranks), 4)
-            os.kill(ranks[2], signal.SIGKILL)
-            killed = time.monotonic()
-            said, _ = job.communicate(timeout=60)
-            self.assertLess(time.monotonic() - killed, SECONDS_TO_END)
-            self.assertNotEqual(job.returncode, 0)
-            self.assertRegex(said, r"(?i)killed|signal 9|rank")
-            while any(runs(pid) for pid in ranks):
-                self.assertLess(time.monotonic() - killed, SECONDS_TO_END, "ranks are left over")
-                time.sleep(0.1)
+            kill_one(self, job, ranks, ranks[2])
         finally:
             if job.poll() is None:
                 job.kill()

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import unittest
 
+from mpi import mpirun
 from support import KERF, KerfTest, losses_of, write_npz
 
 SEED = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 7
@@ -83,11 +84,10 @@ def random_plan(rnd, layers, heads, keys, experts):
 class RandomPipelines(KerfTest):
     def train(self, name, batch, sequence, plan, *more, mpi=0):
         log = self.path("log")
-        command = [KERF, "train", self.path("config.json"), "--data", self.path("data.npz"), "--seed", "3", "--global-batch", str(batch), "--sequence",
+        command = ["train", self.path("config.json"), "--data", self.path("data.npz"), "--seed", "3", "--global-batch", str(batch), "--sequence",
                    str(sequence), "--dtype", "f64", "--steps", str(STEPS), "--lr", "1e-2", "--plan", self.write("plan.json", plan), "--log", log,
                    "--json", *more]
-        if mpi:
-            command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", str(mpi)] + command
+        command = mpirun(mpi, *command) if mpi else [KERF, *command]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WATCHDOG)
         self.assertEqual(done.returncode, 0, f"{name}: {done.stderr[-2000:]}")
         return losses_of(log), json.loads(done.stdout)

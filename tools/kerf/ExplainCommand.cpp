@@ -16,13 +16,8 @@ struct Explained {
   Report report;
 };
 
-Result<Plan> loadPlan(const std::string &path) {
-  auto text = readFile(path);
-  return text ? parsePlan(*text, path) : Result<Plan>(text.error());
-}
-
 Result<Explained> load(const std::string &path) {
-  auto plan = loadPlan(path);
+  auto plan = readPlan(path);
   if (!plan)
     return plan.error();
   if (!plan->others.contains("report"))
@@ -62,7 +57,7 @@ struct ExplainCommand {
   bool json = false;
 
   int run() {
-    auto saved = loadPlan(plan);
+    auto saved = readPlan(plan);
     if (!saved)
       return fail(saved.error());
     if (isWhole(*saved)) {
@@ -70,7 +65,7 @@ struct ExplainCommand {
         return fail({fmt::format("{}: a whole plan; --op is for plans with strategies op by op", plan)});
       std::optional<Plan> second;
       if (!other.empty()) {
-        auto read = loadPlan(other);
+        auto read = readPlan(other);
         if (!read)
           return fail(read.error());
         if (!isWhole(*read))

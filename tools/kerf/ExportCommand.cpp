@@ -78,10 +78,7 @@ struct ExportCommand {
   }
 
   Result<Exported> make(ExportTarget to) const {
-    auto text = readFile(plan);
-    if (!text)
-      return text.error();
-    auto given = parsePlan(*text, plan);
+    auto given = readPlan(plan);
     if (!given)
       return given.error();
     auto machine = cluster.empty() ? thisMachine(given->mesh().ranks()) : readCluster(cluster);

@@ -53,10 +53,7 @@ Result<Planned> planAndCompile(const TrainingStep &step, const std::string &mode
     return options.error();
   std::optional<Plan> loaded;
   if (!planFile.empty()) {
-    auto text = readFile(planFile);
-    if (!text)
-      return text.error();
-    auto plan = parsePlan(*text, planFile);
+    auto plan = readPlan(planFile);
     if (!plan)
       return plan.error();
     if (!flags.constraints.empty())

@@ -181,10 +181,7 @@ Result<Cluster> PlanFlags::toCluster() const {
 Result<PlanOptions> PlanFlags::toPlanOptions() const {
   PlanOptions options;
   if (!constraints.empty()) {
-    auto text = readFile(constraints);
-    if (!text)
-      return text.error();
-    auto plan = parsePlan(*text, constraints);
+    auto plan = readPlan(constraints);
     if (!plan)
       return plan.error();
     options.constraints = std::move(*plan);

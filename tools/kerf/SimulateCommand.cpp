@@ -26,10 +26,7 @@ struct SimulateCommand {
   int run() {
     Plan given;
     if (!plan.empty()) {
-      auto text = readFile(plan);
-      if (!text)
-        return fail(text.error());
-      auto parsed = parsePlan(*text, plan);
+      auto parsed = readPlan(plan);
       if (!parsed)
         return fail(parsed.error());
       given = std::move(*parsed);

@@ -186,10 +186,7 @@ struct VerifyCommand {
   }
 
   Result<Json> verify() {
-    auto text = readFile(planFile);
-    if (!text)
-      return text.error();
-    auto plan = parsePlan(*text, planFile);
+    auto plan = readPlan(planFile);
     if (!plan)
       return plan.error();
     plan->clusterHash.clear(); // the machines need not be here

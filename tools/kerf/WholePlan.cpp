@@ -84,10 +84,7 @@ Result<WholeJob> makeJob(mlir::MLIRContext &context, const ModelFlags &model, co
   if (flags.budgetSeconds > 0)
     options.search.seconds = flags.budgetSeconds;
   if (!flags.from.empty()) {
-    auto text = readFile(flags.from);
-    if (!text)
-      return text.error();
-    auto from = parsePlan(*text, flags.from);
+    auto from = readPlan(flags.from);
     if (!from)
       return from.error();
     options.search.from = std::move(*from);

@@ -99,6 +99,8 @@ std::string recomputeOf(const Plan &plan, int64_t stage, int64_t number, const s
 
 /// `where` names the file in messages. Unknown keys inside of known objects are refused, at the top level kept.
 Result<Plan> parsePlan(std::string_view json, const std::string &where);
+/// The file's; messages name it.
+Result<Plan> readPlan(const std::string &path);
 /// Deterministic text, ends with a newline.
 std::string toJson(const Plan &plan);
 

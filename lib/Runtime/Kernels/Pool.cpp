@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce_window and select_and_scatter. A tensor is seen as (outer, what the window moves over, inner); float sums run
 // in double.
+#include "Combine.h"
 #include "Families.h"
 #include "Windows.h"
 
@@ -37,22 +38,6 @@ PoolSizes poolSizes(Checker &check, const Shape &operand, const Shape &places) {
                   middle(whole.dilations), middle(whole.low),    middle(whole.high)};
   return sizes;
 }
-
-struct SumOfWindow {
-  template <typename T> using Accumulator = std::conditional_t<isFloat<T>, double, uint64_t>; // integers wrap around
-  template <typename T> static Accumulator<T> first() { return 0; }
-  template <typename A> static A combine(A x, A y) { return x + y; }
-};
-struct MaxOfWindow {
-  template <typename T> using Accumulator = T;
-  template <typename T> static T first() { return lowestOf<T>(); }
-  template <typename T> static T combine(T x, T y) { return x > y || x != x ? x : y; }
-};
-struct MinOfWindow {
-  template <typename T> using Accumulator = T;
-  template <typename T> static T first() { return highestOf<T>(); }
-  template <typename T> static T combine(T x, T y) { return x < y || x != x ? x : y; }
-};
 
 template <typename A, typename T> A widened(T x) {
   if constexpr (std::is_same_v<T, Bool8> && !std::is_same_v<A, Bool8>)
@@ -128,9 +113,9 @@ Result<Planned> planReduceWindow(const BindRequest &request) {
     return check.error();
   return forAny(request, operand.dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
-    return kind == 0   ? plannedReduce<T, SumOfWindow>(request, sizes)
-           : kind == 1 ? plannedReduce<T, MaxOfWindow>(request, sizes)
-                       : plannedReduce<T, MinOfWindow>(request, sizes);
+    return kind == 0   ? plannedReduce<T, SumOf>(request, sizes)
+           : kind == 1 ? plannedReduce<T, MaxOf>(request, sizes)
+                       : plannedReduce<T, MinOf>(request, sizes);
   });
 }
 

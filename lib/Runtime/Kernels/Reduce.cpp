@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sum, maximum and minimum over dimensions. Float sums run in double, in an order that only the shape decides.
+#include "Combine.h"
 #include "Families.h"
 #include "Simd.h"
 #include "StridedCopy.h"
@@ -11,22 +12,6 @@ namespace kerf::runtime::kernels {
 namespace {
 struct ReduceDim {
   int64_t size, from, to; // strides in elements; `to` of a reduced dimension is 0
-};
-
-struct SumOf {
-  template <typename T> using Accumulator = std::conditional_t<isFloat<T>, double, uint64_t>; // integers wrap around
-  template <typename T> static Accumulator<T> first() { return 0; }
-  template <typename A> static A combine(A x, A y) { return x + y; }
-};
-struct MaxOf {
-  template <typename T> using Accumulator = T;
-  template <typename T> static T first() { return lowestOf<T>(); }
-  template <typename T> static T combine(T x, T y) { return x > y || x != x ? x : y; }
-};
-struct MinOf {
-  template <typename T> using Accumulator = T;
-  template <typename T> static T first() { return highestOf<T>(); }
-  template <typename T> static T combine(T x, T y) { return x < y || x != x ? x : y; }
 };
 
 template <typename A, typename T> [[gnu::always_inline]] inline A widened(T x) {
