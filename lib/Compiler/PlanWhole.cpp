@@ -2,6 +2,8 @@
 #include "kerf/Compiler/PlanWhole.h"
 #include "kerf/Compiler/ModelLayouts.h"
 
+#include <fmt/format.h>
+
 namespace kerf {
 
 /// Positions of a sequence that a rank of "context" keeps at least, where the axis is not pinned: with fewer, its hops
@@ -15,8 +17,9 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPa
   auto used = firstRanks(cluster, options.ranks.value_or(cluster.ranks()));
   if (!used)
     return used.error();
-  if (Status status = checkOneGroup(*used, "kerf plan"); !status)
-    return status.error();
+  if (used->groups.size() > kMostPlannedGroups)
+    return Error{fmt::format("cluster '{}' has {} groups; plans are searched on at most {}", used->name,
+                             used->groups.size(), kMostPlannedGroups)};
   auto model = std::make_shared<ModelLayouts>(context, modelPath, options.step, options.dtype, *used,
                                               options.search.constraints);
   auto job = model->job(std::nullopt);

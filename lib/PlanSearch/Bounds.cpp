@@ -12,8 +12,18 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 }
 
+/// The groups of a mixed cluster, or the cluster.
+static std::vector<const Cluster *> alikeParts(const Cluster &cluster) {
+  if (!cluster.mixed())
+    return {&cluster};
+  std::vector<const Cluster *> parts;
+  for (const Cluster &group : cluster.groups)
+    parts.push_back(&group);
+  return parts;
+}
+
 Bounds::Bounds(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
-               const PlanSearchOptions &options, double memoryLimit)
+               const PlanSearchOptions &options, MemoryLimit memoryLimit)
     : all(cluster), layouts(layouts), options(options), memoryLimit(memoryLimit) {
   const Plan &given = options.constraints;
   std::string gradients = given.gradientDtype;
@@ -31,14 +41,14 @@ Bounds::Bounds(const Cluster &cluster, const TrainingJob &job, const LayoutSourc
 }
 
 Result<Bounds> Bounds::make(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
-                            const PlanSearchOptions &options, double memoryLimit) {
+                            const PlanSearchOptions &options, MemoryLimit memoryLimit) {
   Bounds bounds(cluster, job, layouts, options, memoryLimit);
   auto whole = bounds.workOf({1, 1, 1, 1, false, options.constraints.attention != "unfused"});
   if (!whole)
     return whole.error();
   if (!*whole)
     return Error{"the model cannot be laid out on one rank"};
-  bounds.theSpace.emplace(options, job, job.ranks.value_or(cluster.ranks()), (*whole)->layers());
+  bounds.theSpace.emplace(options, job, cluster, (*whole)->layers());
   return bounds;
 }
 
@@ -52,7 +62,8 @@ Result<const ModelWork *> Bounds::workOf(const LayoutKey &key) {
   auto work = layouts(key);
   if (work && *work && kernels.try_emplace(key).second) {
     ++layoutCount;
-    kernels[key] = passSeconds(**work, all.device, nullptr, tensorOverlap);
+    for (const Cluster *group : alikeParts(all))
+      kernels[key].push_back(passSeconds(**work, group->device, nullptr, tensorOverlap));
   }
   return work;
 }
@@ -64,19 +75,55 @@ const Cluster &Bounds::clusterOf(int64_t ranks) {
   return known->second;
 }
 
-/// Of the choice's mesh in its order.
-const CollectiveModel &Bounds::collectivesOf(const Choice &choice) {
-  std::pair key(choice.frame.sizes(), choice.order);
-  std::unique_ptr<CollectiveModel> &model = models[key];
-  if (!model) {
-    Mesh mesh = theSpace->mesh(choice);
-    model = std::make_unique<CollectiveModel>(mesh, clusterOf(mesh.ranks()), shapes);
+/// Of the choice's mesh in its order, which the space has.
+const PipelineModel &Bounds::pipelineOf(const Choice &choice) {
+  Links &links = models[{choice.frame.sizes(), choice.order}];
+  if (links.pipeline)
+    return *links.pipeline;
+  Mesh mesh = theSpace->mesh(choice);
+  const Cluster &cluster = clusterOf(mesh.ranks());
+  if (cluster.mixed()) {
+    links.pipeline = std::move(*PipelineModel::make(mesh, cluster));
+  } else {
+    links.alike = std::make_unique<CollectiveModel>(mesh, cluster, shapes);
+    links.pipeline.emplace(*links.alike);
   }
-  return *model;
+  return *links.pipeline;
+}
+
+/// With the collectives on their links.
+const PassSeconds &Bounds::passesOn(const LayoutKey &key, const ModelWork &work, const CollectiveModel &collectives) {
+  auto [entry, isNew] = passes.try_emplace({key, &collectives});
+  if (isNew)
+    entry->second = passSeconds(work, collectives.cluster().device, &collectives, tensorOverlap);
+  return entry->second;
+}
+
+/// Stages of the mesh that lie in one group.
+struct Bounds::Group {
+  const Cluster *cluster = nullptr;
+  size_t number = 0;
+  int64_t firstStage = 0, stages = 0;
+};
+
+std::vector<Bounds::Group> Bounds::groupsOf(const Choice &choice) {
+  const std::vector<int> &groups = theSpace->groupsOf(choice.frame);
+  std::vector<const Cluster *> parts = alikeParts(all);
+  if (groups.empty())
+    return {{parts.front(), 0, 0, choice.frame.stage}};
+  std::vector<Group> list;
+  for (size_t s = 0; s < groups.size(); ++s) {
+    if (list.empty() || list.back().number != static_cast<size_t>(groups[s]))
+      list.push_back({parts[groups[s]], static_cast<size_t>(groups[s]), static_cast<int64_t>(s), 0});
+    ++list.back().stages;
+  }
+  return list;
 }
 
 std::vector<AxisOrder> Bounds::distinctOrders(const Choice &layout, const ModelWork &work) {
-  std::set<std::vector<AxisRef>> groups = {{AxisRef{planAxis("stage"), 1, 0}}};
+  std::set<std::vector<AxisRef>> groups;
+  if (theSpace->groupsOf(layout.frame).empty()) // else it is the outermost axis in any order
+    groups.insert({AxisRef{planAxis("stage"), 1, 0}});
   for (const ChainLink &link : work.chain) {
     const Segment &segment = link.segment;
     for (const PassWork *pass : {&segment.forward, &segment.inputGradient, &segment.weightGradient})
@@ -91,10 +138,13 @@ std::vector<AxisOrder> Bounds::distinctOrders(const Choice &layout, const ModelW
   Choice choice = layout;
   for (const AxisOrder &order : theSpace->orders(layout)) {
     choice.order = order;
-    const CollectiveModel &collectives = collectivesOf(choice);
+    const PipelineModel &pipeline = pipelineOf(choice);
     std::vector<GroupShape> shape;
-    for (const std::vector<AxisRef> &group : groups)
-      shape.push_back(collectives.group(onMesh(group, collectives.mesh())));
+    for (const Group &part : groupsOf(choice)) {
+      const CollectiveModel &collectives = pipeline.collectives(part.firstStage);
+      for (const std::vector<AxisRef> &group : groups)
+        shape.push_back(collectives.group(onMesh(group, collectives.mesh())));
+    }
     if (std::find(known.begin(), known.end(), shape) != known.end())
       continue;
     known.push_back(std::move(shape));
@@ -103,16 +153,33 @@ std::vector<AxisOrder> Bounds::distinctOrders(const Choice &layout, const ModelW
   return orders;
 }
 
-/// Products at the best rate there is, on as many ranks as the mesh has.
+/// Products at the best rate there is, on as many ranks as the mesh has: of several groups, each rank counts as many as
+/// the first one's that do the most that it can do in that time.
 Result<double> Bounds::ofMesh(const Choice &choice) {
   auto work = workOf({1, 1, 1, 1, false, options.constraints.attention != "unfused"});
   if (!work)
     return work.error();
   double samples = static_cast<double>(theSpace->globalBatch()) / static_cast<double>((*work)->samples);
-  auto ranks = static_cast<double>(choice.frame.ranks());
-  if (wholeOf(**work, stateBytesOf(**work, Mesh(), stateBytes, 0)) / ranks > memoryLimit)
+  double ranks = 0, room = 0;
+  const Device &first = groupsOf(choice).front().cluster->device;
+  for (const Group &group : groupsOf(choice)) {
+    auto its = static_cast<double>(group.stages * (choice.frame.ranks() / choice.frame.stage));
+    ranks += its * (group.number == 0 ? 1 : bestSpeed(**work, group.cluster->device, first));
+    room += its * memoryLimit.of(group.cluster->device);
+  }
+  if (wholeOf(**work, stateBytesOf(**work, Mesh(), stateBytes, 0)) > room)
     return kInfinity;
-  return bestSeconds(**work, all.device) * samples / ranks;
+  return bestSeconds(**work, first) * samples / ranks;
+}
+
+/// All stages are busy all the time: each does at most so much as its speed is of what one of the first group does.
+double Bounds::mixedSeconds(const Choice &choice, const std::function<const PassSeconds &(const Group &)> &passesOf) {
+  std::vector<Group> groups = groupsOf(choice);
+  const PassSeconds &first = passesOf(groups.front());
+  double stages = 0;
+  for (const Group &group : groups)
+    stages += static_cast<double>(group.stages) * (group.number == 0 ? 1 : speedOf(passesOf(group), first));
+  return static_cast<double>(theSpace->microbatches(choice)) * first.whole() / stages;
 }
 
 /// Kernels alone, stages evenly filled.
@@ -123,7 +190,10 @@ Result<double> Bounds::ofLayout(const Choice &choice) {
     return work.error();
   if (!*work)
     return kInfinity;
-  const PassSeconds &pass = kernels.at(key);
+  const std::vector<PassSeconds> &passes = kernels.at(key);
+  const PassSeconds &pass = passes.front();
+  if (!theSpace->groupsOf(choice.frame).empty())
+    return mixedSeconds(choice, [&](const Group &group) -> const PassSeconds & { return passes[group.number]; });
   // What any schedule and sharding holds.
   ScheduleOptions least = theSpace->schedule(choice);
   least.kind = ScheduleKind::ZeroBubble;
@@ -131,7 +201,9 @@ Result<double> Bounds::ofLayout(const Choice &choice) {
   bool pinned = !options.constraints.optimizerSharding.empty();
   std::vector<double> states =
       pinned ? std::vector<double>((*work)->chain.size()) : stateBytesOf(**work, theSpace->mesh(choice), stateBytes, 3);
-  double forced = forcedSeconds({**work, pass, heldOfLayout(key, **work), states, all.device, recomputeLimit()}, least);
+  const Device &device = groupsOf(choice).front().cluster->device;
+  StagePrices stage{&pass, &device, recomputeLimit(device)};
+  double forced = forcedSeconds({**work, heldOfLayout(key, **work), states, std::span(&stage, 1)}, least);
   auto stages = static_cast<double>(choice.frame.stage);
   double layers = std::ceil(static_cast<double>(theSpace->layers()) / stages);
   return static_cast<double>(theSpace->microbatches(choice)) *
@@ -146,9 +218,9 @@ const LinkHeld &Bounds::heldOfLayout(const LayoutKey &key, const ModelWork &work
 }
 
 /// Infinite where recomputation is not for the search to decide.
-double Bounds::recomputeLimit() const {
+double Bounds::recomputeLimit(const Device &device) const {
   bool decided = options.constraints.decidesRecompute() || options.constraints.optimizerSharding.size() > 1;
-  return decided ? kInfinity : memoryLimit;
+  return decided ? kInfinity : memoryLimit.of(device);
 }
 
 /// The same for all microbatches: of the layout, the axes and where they lie.
@@ -169,11 +241,10 @@ Result<double> Bounds::ofExecution(const Choice &choice) {
   auto work = workOf(key);
   if (!work)
     return work.error();
-  const CollectiveModel &collectives = collectivesOf(choice);
-  auto [entry, isNew] = passes.try_emplace({key, &collectives});
-  PassSeconds &pass = entry->second;
-  if (isNew)
-    pass = passSeconds(**work, all.device, &collectives, tensorOverlap);
+  const PipelineModel &pipeline = pipelineOf(choice);
+  const CollectiveModel &collectives = pipeline.collectives(0);
+  const Device &device = collectives.cluster().device;
+  const PassSeconds &pass = passesOn(key, **work, collectives);
   auto stages = static_cast<double>(choice.frame.stage),
        microbatches = static_cast<double>(theSpace->microbatches(choice));
   const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
@@ -181,10 +252,17 @@ Result<double> Bounds::ofExecution(const Choice &choice) {
   int most =
       pinned.empty() ? choice.optimizerSharding : static_cast<int>(*std::max_element(pinned.begin(), pinned.end()));
   Parameters &parameters = parametersOf(key, **work, collectives, most);
-  if (wholeOf(**work, parameters.stateBytes) / stages > memoryLimit)
+  double room = 0;
+  for (const Group &group : groupsOf(choice))
+    room += static_cast<double>(group.stages) * memoryLimit.of(group.cluster->device);
+  if (wholeOf(**work, parameters.stateBytes) > room)
     return kInfinity;
-  double forced = forcedSeconds({**work, pass, heldOfLayout(key, **work), parameters.stateBytes, all.device,
-                                 pinned.size() > 1 ? kInfinity : recomputeLimit()},
+  if (pipeline.stages())
+    return mixedSeconds(choice, [&](const Group &group) -> const PassSeconds & {
+      return passesOn(key, **work, pipeline.collectives(group.firstStage));
+    });
+  StagePrices stage{&pass, &device, pinned.size() > 1 ? kInfinity : recomputeLimit(device)};
+  double forced = forcedSeconds({**work, heldOfLayout(key, **work), parameters.stateBytes, std::span(&stage, 1)},
                                 theSpace->schedule(choice));
   double layers = std::ceil(static_cast<double>(theSpace->layers()) / stages);
   double busiest = std::max((pass.whole() + forced) / stages, layers * pass.layer);
@@ -217,14 +295,18 @@ Result<double> Bounds::ofCut(const Choice &choice) {
     return work.error();
   if (!options.constraints.stages.empty() || theSpace->layers() == 0)
     return 0.0;
-  const CollectiveModel &collectives = collectivesOf(choice);
+  const PipelineModel &pipeline = pipelineOf(choice);
   const Plan &given = options.constraints;
   const Parameters &parameters = parametersOf(
-      key, **work, collectives,
+      key, **work, pipeline.collectives(0),
       given.optimizerSharding.empty() ? choice.optimizerSharding : static_cast<int>(given.optimizerSharding.front()));
-  return cutSeconds({**work, passes.at({key, &collectives}), heldOfLayout(key, **work), parameters.stateBytes,
-                     all.device, recomputeLimit()},
-                    theSpace->layersOfParts(choice), theSpace->schedule(choice));
+  std::vector<StagePrices> stages;
+  for (int64_t s = 0; s < (pipeline.stages() ? choice.frame.stage : 1); ++s) {
+    const Device &device = pipeline.device(s);
+    stages.push_back({&passesOn(key, **work, pipeline.collectives(s)), &device, recomputeLimit(device)});
+  }
+  return cutSeconds({**work, heldOfLayout(key, **work), parameters.stateBytes, stages}, theSpace->layersOfParts(choice),
+                    theSpace->schedule(choice));
 }
 
 Result<double> Bounds::of(const Choice &choice) {

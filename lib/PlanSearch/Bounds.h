@@ -8,11 +8,20 @@
 
 namespace kerf::plansearch {
 
+/// Bytes that a device may use.
+struct MemoryLimit {
+  double bytes = 0; // of any device
+  bool own = true;  // its own memory counts as well
+  double of(const Device &device) const {
+    return own ? std::min(bytes, static_cast<double>(device.memoryBytes)) : bytes;
+  }
+};
+
 class Bounds {
 public:
   /// Lays out the model once to learn its layers.
   static Result<Bounds> make(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
-                             const PlanSearchOptions &options, double memoryLimit);
+                             const PlanSearchOptions &options, MemoryLimit memoryLimit);
 
   /// Infinite where no such plan fits. Not for choices that are ready.
   Result<double> of(const Choice &choice);
@@ -28,15 +37,19 @@ public:
 
 private:
   Bounds(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts, const PlanSearchOptions &options,
-         double memoryLimit);
+         MemoryLimit memoryLimit);
   Result<double> ofMesh(const Choice &choice);
   Result<double> ofLayout(const Choice &choice);
   Result<double> ofExecution(const Choice &choice);
   Result<double> ofCut(const Choice &choice);
   const LinkHeld &heldOfLayout(const LayoutKey &key, const ModelWork &work);
-  double recomputeLimit() const;
+  double recomputeLimit(const Device &device) const;
+  struct Group; // of ranks that are alike, as the mesh uses them
+  std::vector<Group> groupsOf(const Choice &choice);
+  double mixedSeconds(const Choice &choice, const std::function<const PassSeconds &(const Group &)> &passesOf);
   const Cluster &clusterOf(int64_t ranks);
-  const CollectiveModel &collectivesOf(const Choice &choice);
+  const PipelineModel &pipelineOf(const Choice &choice);
+  const PassSeconds &passesOn(const LayoutKey &key, const ModelWork &work, const CollectiveModel &collectives);
   struct Parameters {
     std::vector<double> stateBytes; // by link
     ParameterSeconds seconds;
@@ -47,15 +60,19 @@ private:
   const Cluster &all;
   const LayoutSource &layouts;
   const PlanSearchOptions &options;
-  double memoryLimit;
+  MemoryLimit memoryLimit;
   std::optional<Space> theSpace;
   StateBytes stateBytes;
   bool tensorOverlap = false, gradientOverlap = true, layerGathers = true;
   int64_t layoutCount = 0;
   std::map<int64_t, Cluster> clusters;
   std::shared_ptr<GroupShapes> shapes = std::make_shared<GroupShapes>();
-  std::map<std::pair<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder>, std::unique_ptr<CollectiveModel>> models;
-  std::map<LayoutKey, PassSeconds> kernels;
+  struct Links {                            // of a mesh in an order
+    std::unique_ptr<CollectiveModel> alike; // none on a mixed cluster
+    std::optional<PipelineModel> pipeline;
+  };
+  std::map<std::pair<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder>, Links> models;
+  std::map<LayoutKey, std::vector<PassSeconds>> kernels; // on the devices of each group
   std::map<LayoutKey, LinkHeld> heldBytesOf;
   std::map<std::pair<LayoutKey, const CollectiveModel *>, PassSeconds> passes;
   std::map<std::tuple<LayoutKey, const CollectiveModel *, int>, Parameters> parameters;

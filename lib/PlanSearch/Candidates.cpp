@@ -33,9 +33,22 @@ Result<std::optional<Candidate>> Candidates::make(Plan plan, const Recomputation
     firstRefusal = firstRefusal ? firstRefusal : step.error();
     return std::optional<Candidate>();
   }
+  std::unique_ptr<CollectiveModel> collectives;
+  std::unique_ptr<PipelineModel> pipeline;
+  if (completed->cluster.mixed()) {
+    auto mixed = PipelineModel::make(completed->mesh, completed->cluster);
+    if (!mixed) {
+      firstRefusal = firstRefusal ? firstRefusal : mixed.error();
+      return std::optional<Candidate>();
+    }
+    pipeline = std::make_unique<PipelineModel>(std::move(*mixed));
+  } else {
+    collectives = std::make_unique<CollectiveModel>(completed->mesh, completed->cluster, bounds.groupShapes());
+    pipeline = std::make_unique<PipelineModel>(*collectives);
+  }
   anyMade = true;
-  auto collectives = std::make_unique<CollectiveModel>(completed->mesh, completed->cluster, bounds.groupShapes());
-  Candidate one{std::move(*completed), *model, std::move(*work), std::move(*step), std::move(collectives)};
+  Candidate one{std::move(*completed), *model, std::move(*work), std::move(*step), std::move(collectives),
+                std::move(pipeline)};
   if (!decided)
     if (Status status = recompute(one, recomputation); !status)
       return status.error();
@@ -131,7 +144,8 @@ bool Candidates::fits(const Candidate &one) {
   if (!schedule)
     return false;
   for (int64_t s = 0; s < one.step.schedule.stages; ++s)
-    if (deviceBytesOf(one.work, one.step, *schedule, one.collectives->cluster().device, s) > memoryLimit)
+    if (const Device &device = one.pipeline->device(s);
+        deviceBytesOf(one.work, one.step, *schedule, device, s) > memoryLimit.of(device))
       return false;
   return true;
 }
@@ -142,25 +156,26 @@ std::optional<Recomputation> Candidates::fitting(Candidate &one, Way way) {
   if (!schedule)
     return std::nullopt;
   int64_t stages = one.step.schedule.stages, chunks = one.step.schedule.chunks;
-  const Device &device = one.collectives->cluster().device;
   std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
   Recomputation found{way, {}};
   StepPlan tried = one.step;
   tried.recompute = Recompute::None;
   for (int64_t s = 0; s < stages; ++s) {
+    const Device &device = one.pipeline->device(s);
+    double limit = memoryLimit.of(device);
     tried.recomputeOfPart.clear();
     int64_t step = 0, most = mostLayers(layers, s, stages), last = lastStep(way, most);
-    if (deviceBytesOf(one.work, tried, *schedule, device, s) > memoryLimit) {
+    if (deviceBytesOf(one.work, tried, *schedule, device, s) > limit) {
       tried.recomputeOfPart.resize(stages * chunks);
       std::vector<LayerModes> modes(chunks);
       for (++step; step <= last; ++step) {
         for (int64_t c = 0; c < chunks; ++c)
           modes[c] = modesOf(layersOf(way, step, layers[c * stages + s], most), layers[c * stages + s]);
-        if (deviceBytesAt(momentsOf(s), one.work, tried, modes, device, s) > memoryLimit * kMoreRounding)
+        if (deviceBytesAt(momentsOf(s), one.work, tried, modes, device, s) > limit * kMoreRounding)
           continue;
         for (int64_t c = 0; c < chunks; ++c)
           tried.recomputeOfPart[c * stages + s] = modes[c];
-        if (deviceBytesOf(one.work, tried, *schedule, device, s) <= memoryLimit)
+        if (deviceBytesOf(one.work, tried, *schedule, device, s) <= limit)
           break;
       }
     }
@@ -208,7 +223,8 @@ bool Candidates::mayFit(const Candidate &one) const {
   single.microbatches = 1;
   single.order.assign(single.stages, {{TaskKind::Forward, 0, 0}, {TaskKind::Backward, 0, 0}});
   for (int64_t s = 0; s < single.stages; ++s)
-    if (deviceBytesOf(one.work, one.step, single, one.collectives->cluster().device, s) > memoryLimit)
+    if (const Device &device = one.pipeline->device(s);
+        deviceBytesOf(one.work, one.step, single, device, s) > memoryLimit.of(device))
       return false;
   return true;
 }

@@ -15,7 +15,8 @@ struct Candidate {
   const ModelWork *model = nullptr;
   StepWork work;
   StepPlan step;
-  std::unique_ptr<CollectiveModel> collectives;
+  std::unique_ptr<CollectiveModel> collectives; // none on a mixed cluster
+  std::unique_ptr<PipelineModel> pipeline;
 };
 
 /// The schedule's order is searched for the seconds of its tasks.
@@ -23,9 +24,9 @@ bool isSearched(const ScheduleOptions &schedule);
 
 class Candidates {
 public:
-  /// All of it must outlive the candidates. `memoryLimit`: bytes of a device.
+  /// All of it must outlive the candidates.
   Candidates(const Cluster &cluster, const TrainingJob &job, const PlanSearchOptions &options, Bounds &bounds,
-             double memoryLimit)
+             MemoryLimit memoryLimit)
       : cluster(cluster), job(job), options(options), bounds(bounds), memoryLimit(memoryLimit) {}
 
   /// What the plan says of recomputation counts, if it says something. Nothing: a plan that cannot be (a number of
@@ -59,7 +60,7 @@ private:
   const TrainingJob &job;
   const PlanSearchOptions &options;
   Bounds &bounds;
-  double memoryLimit;
+  MemoryLimit memoryLimit;
   std::optional<Error> firstRefusal;
   bool anyMade = false;
   std::optional<Schedule> lastSchedule; // cuts of one execution share it

@@ -205,14 +205,36 @@ Result<Explanation> Explaining::run() {
 
 std::vector<std::string> quantitiesOf(const Cluster &cluster) {
   std::vector<std::string> quantities = {"device.flops", "device.memory_bandwidth"};
-  for (const Level &level : cluster.levels)
-    if (level.size > 1)
-      for (const char *what : {"bandwidth", "latency"})
-        quantities.push_back(fmt::format("{}.{}", level.name, what));
+  auto add = [&](const std::string &link) {
+    for (const char *what : {"bandwidth", "latency"})
+      if (std::string name = fmt::format("{}.{}", link, what);
+          std::find(quantities.begin(), quantities.end(), name) == quantities.end())
+        quantities.push_back(name);
+  };
+  for (const Cluster &part : cluster.mixed() ? cluster.groups : std::vector<Cluster>{cluster})
+    for (const Level &level : part.levels)
+      if (level.size > 1)
+        add(level.name);
+  if (cluster.mixed())
+    add("between");
   return quantities;
 }
 
 bool scaleQuantity(Cluster &cluster, const std::string &name, double factor) {
+  if (cluster.mixed()) { // in every group that has it
+    bool found = false;
+    for (Cluster &group : cluster.groups)
+      found |= scaleQuantity(group, name, factor);
+    for (Between &link : cluster.between) {
+      if (name == "between.bandwidth") {
+        link.bandwidth *= factor;
+        link.nodeBandwidth *= factor;
+      } else if (name == "between.latency") {
+        link.latency *= factor;
+      }
+    }
+    return found || name == "between.bandwidth" || name == "between.latency";
+  }
   if (name == "device.flops") {
     for (auto &[dtype, flops] : cluster.device.peakFlops)
       flops *= factor;
@@ -263,7 +285,10 @@ Result<FoundPlan> simulateWhole(const Plan &plan, const Cluster &cluster, const 
   auto step = stepPlan(*completed, anyRanks, **model);
   if (!step)
     return step.error();
-  auto simulation = simulate(*work, *step, CollectiveModel(completed->mesh, completed->cluster));
+  auto pipeline = PipelineModel::make(completed->mesh, completed->cluster);
+  if (!pipeline)
+    return pipeline.error();
+  auto simulation = simulate(*work, *step, *pipeline);
   if (!simulation)
     return simulation.error();
   return FoundPlan{std::move(completed->plan), std::move(*simulation)};

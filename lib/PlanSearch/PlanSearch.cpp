@@ -50,7 +50,7 @@ class Searching {
 public:
   enum class Until { Best, AnyFits };
   Searching(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
-            const PlanSearchOptions &options, double memoryLimit, Until until = Until::Best)
+            const PlanSearchOptions &options, MemoryLimit memoryLimit, Until until = Until::Best)
       : all(cluster), job(job), layouts(layouts), options(options), memoryLimit(memoryLimit), until(until) {}
 
   Result<FoundPlans> run();
@@ -72,6 +72,7 @@ private:
   Status judge(const Choice &choice) { return judge(candidate(choice)); }
   Status judge(Result<std::optional<Candidate>> made);
   bool mustStop() const;
+  std::string limitText() const;
   void keep(FoundPlan result);
   double threshold() const {
     return static_cast<int>(found.plans.size()) < options.top ? kInfinity : found.plans.back().simulation.stepSeconds;
@@ -84,7 +85,7 @@ private:
   std::optional<Bounds> bounds;
   const Space *space = nullptr; // the bounds'
   std::optional<Candidates> candidates;
-  double memoryLimit;
+  MemoryLimit memoryLimit;
   Until until;
   bool contradiction = false;
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
@@ -143,7 +144,7 @@ Result<std::vector<Open>> Searching::ready(const Choice &choice, double atLeast)
       continue;
     if ((searched || other) && !candidates->mayFit(one))
       continue;
-    double bound = std::max(atLeast, leastStepSeconds(one.work, one.step, PipelineModel(*one.collectives)));
+    double bound = std::max(atLeast, leastStepSeconds(one.work, one.step, *one.pipeline));
     if (bound < threshold())
       list.push_back({bound, numbers++, decided});
   }
@@ -231,18 +232,26 @@ bool Searching::mustStop() const {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > *options.seconds;
 }
 
+std::string Searching::limitText() const {
+  if (all.mixed() && std::isinf(memoryLimit.bytes))
+    return "the memory of its devices";
+  return fmt::format("{:.0f} bytes a device", all.mixed() ? memoryLimit.bytes : memoryLimit.of(all.device));
+}
+
 Status Searching::judge(Result<std::optional<Candidate>> made) {
   if (!made)
     return made.error();
   if (!*made)
     return ok();
   Candidate &one = **made;
-  auto simulation = simulate(one.work, one.step, *one.collectives);
+  auto simulation = simulate(one.work, one.step, *one.pipeline);
   if (!simulation)
     return ok();
   ++found.statistics.simulated;
   work += kWorkOfCandidate + one.step.schedule.stages * one.step.schedule.microbatches * one.step.schedule.chunks;
-  simulation->fits = mostBytes(*simulation) <= memoryLimit;
+  simulation->fits = true;
+  for (int64_t s = 0; s < one.step.schedule.stages; ++s)
+    simulation->fits &= simulation->memory[s].deviceBytes <= memoryLimit.of(one.pipeline->device(s));
   if (simulation->fits && simulation->stepSeconds < threshold())
     keep({std::move(one.completed.plan), std::move(*simulation)});
   return ok();
@@ -309,7 +318,8 @@ Result<FoundPlans> Searching::run() {
       break;
     if (double now = elapsed(); options.progress && now > told) {
       told = now + 1;
-      options.progress(found.plans.empty() ? 0 : found.plans.front().simulation.stepSeconds, top.bound);
+      double best = found.plans.empty() ? 0 : found.plans.front().simulation.stepSeconds;
+      options.progress(best, best > 0 ? std::min(best, top.bound) : top.bound);
     }
     if (mustStop())
       break;
@@ -350,14 +360,13 @@ Result<FoundPlans> Searching::run() {
   if (auto refusal = candidates->refusal(); found.plans.empty() && refusal) // the constraints contradict each other
     return *refusal;
   if (found.plans.empty() && !exhausted())
-    return Error{fmt::format("no plan for {} ranks of {} that fits into {:.0f} bytes a device was found within the "
-                             "budget; give a larger --budget, or pin a part of the plan",
-                             all.ranks(), all.name, memoryLimit),
+    return Error{fmt::format("no plan for {} ranks of {} that fits into {} was found within the budget; give a larger "
+                             "--budget, or pin a part of the plan",
+                             all.ranks(), all.name, limitText()),
                  ExitStatus::Infeasible};
   if (found.plans.empty())
-    return Error{
-        fmt::format("no plan for {} ranks of {} fits into {:.0f} bytes a device", all.ranks(), all.name, memoryLimit),
-        ExitStatus::Infeasible};
+    return Error{fmt::format("no plan for {} ranks of {} fits into {}", all.ranks(), all.name, limitText()),
+                 ExitStatus::Infeasible};
   double best = found.plans.front().simulation.stepSeconds;
   found.lowerBoundSeconds = queue.empty() ? best : std::min(best, found.lowerBoundSeconds);
   found.statistics.layouts = bounds->layoutsMade();
@@ -377,9 +386,7 @@ Result<FoundPlans> Searching::run() {
 
 Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                                const PlanSearchOptions &options) {
-  auto limit = static_cast<double>(cluster.device.memoryBytes);
-  if (options.memoryLimitBytes)
-    limit = std::min(limit, static_cast<double>(*options.memoryLimitBytes));
+  MemoryLimit limit{options.memoryLimitBytes ? static_cast<double>(*options.memoryLimitBytes) : kInfinity};
   Searching search(cluster, job, layouts, options, limit);
   auto found = search.run();
   if (found || !search.contradicted() || !options.leastMemory)
@@ -394,19 +401,29 @@ Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, c
   for (std::string &pin : conflict)
     pin = pinText(options.constraints, pin);
   Error error = found.error();
+  quick.constraints = options.constraints;
+  bool forMemory = error.status == ExitStatus::Infeasible;
+  if (forMemory) {
+    Searching roomy(cluster, job, layouts, quick, MemoryLimit{kInfinity, /*own=*/false}, Searching::Until::AnyFits);
+    forMemory = roomy.run() || !roomy.contradicted();
+    if (!forMemory)
+      error = {fmt::format("{}: no plan for {} ranks of {} is as the constraints say, whatever the memory",
+                           options.constraintsFile, cluster.ranks(), cluster.name),
+               ExitStatus::Infeasible};
+  }
   if (conflict.size() == 1)
     error.message += fmt::format("; without {} there is a plan", conflict.front());
   else if (!conflict.empty())
     error.message += fmt::format("; these pins conflict, and without any one of them there is a plan: {}",
                                  fmt::join(conflict, ", "));
-  if (error.status != ExitStatus::Infeasible)
+  if (!forMemory)
     return error;
   // How much would do: twice as much until some plan fits, then halves of the way between.
-  quick.constraints = options.constraints;
-  double tooLittle = limit, enough = kInfinity;
+  double tooLittle = limit.of(cluster.mixed() ? cluster.groups.front().device : cluster.device), enough = kInfinity;
   for (int i = 0; i < kLeastMemoryTries && enough > tooLittle * kLeastMemoryPrecision; ++i) {
     double tried = std::isinf(enough) ? 2 * tooLittle : (tooLittle + enough) / 2;
-    auto some = Searching(cluster, job, layouts, quick, tried, Searching::Until::AnyFits).run();
+    auto some =
+        Searching(cluster, job, layouts, quick, MemoryLimit{tried, /*own=*/false}, Searching::Until::AnyFits).run();
     if (some)
       enough = std::min(tried, mostBytes(some->plans.front().simulation));
     else

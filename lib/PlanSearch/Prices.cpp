@@ -139,7 +139,7 @@ StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, c
         if (counts[mode] == 0)
           continue;
         const HeldBytes &bytes = prices.held[one.link][mode];
-        again += static_cast<double>(counts[mode]) * prices.seconds.links[one.link].again[mode];
+        again += static_cast<double>(counts[mode]) * prices.at(stage).seconds->links[one.link].again[mode];
         held += static_cast<double>(counts[mode]) * bytes.all;
         option.extra = std::max({option.extra, bytes.recomputing, bytes.workspace});
       }
@@ -156,7 +156,7 @@ StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, c
 /// as many forwards as the schedule's limit and its memory hold.
 double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions schedule) {
   auto microbatches = static_cast<double>(schedule.microbatches);
-  bool pinned = std::isinf(prices.memoryLimit);
+  bool pinned = std::isinf(prices.at(0).memoryLimit);
   // What stands between runs of layers is left out of `cut`, so that the shares are not the schedule's.
   const std::vector<ChainLink> &chain = prices.model.chain;
   bool between = false;
@@ -186,8 +186,9 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
       schedule.activations.push_back(mean > 0 ? option.one / mean * kLess : 0);
     for (size_t s = 0; s < stages.size(); ++s) {
       const CutStage &its = cut.stages[s];
-      double each = deviceBytes(options[s].one, prices.device) - deviceBytes(0, prices.device),
-             room = prices.memoryLimit - deviceBytes(its.states, prices.device);
+      const auto &[seconds, device, limit] = prices.at(static_cast<int64_t>(s));
+      double each = deviceBytes(options[s].one, *device) - deviceBytes(0, *device),
+             room = limit - deviceBytes(its.states, *device);
       double before =
           limited ? mostForwardsFirst(schedule, static_cast<int64_t>(s)) : std::numeric_limits<double>::infinity();
       if (!pinned && each > 0)
@@ -215,7 +216,7 @@ namespace {
 double forcedByRun(const CutPrices &prices, const ScheduleOptions &schedule, size_t run) {
   bool alone = schedule.chunks == 1 && schedule.kind != ScheduleKind::ZeroBubble; // nothing overlaps in memory
   const std::array<HeldBytes, 3> &held = prices.held[run];
-  const std::array<double, 3> &again = prices.seconds.links[run].again;
+  const std::array<double, 3> &again = prices.at(0).seconds->links[run].again;
   auto all = static_cast<double>(prices.model.chain[run].layers);
   std::array<double, 3> room = {}; // layers that all stages can hold in a mode
   for (int64_t s = 0; s < schedule.stages; ++s) {
@@ -223,9 +224,9 @@ double forcedByRun(const CutPrices &prices, const ScheduleOptions &schedule, siz
     auto inFlight = static_cast<double>(leastInFlight(schedule, s, schedule.chunks - 1));
     double here = 0;
     for (int mode = 0; mode < 3; ++mode) {
-      double left = prices.memoryLimit - deviceBytes(alone ? held[mode].recomputing : 0, prices.device);
-      double each =
-          deviceBytes(prices.states[run] + inFlight * held[mode].all, prices.device) - deviceBytes(0, prices.device);
+      double left = prices.at(0).memoryLimit - deviceBytes(alone ? held[mode].recomputing : 0, *prices.at(0).device);
+      double each = deviceBytes(prices.states[run] + inFlight * held[mode].all, *prices.at(0).device) -
+                    deviceBytes(0, *prices.at(0).device);
       here = std::max(here, left < 0 ? 0 : each > 0 ? std::floor(left / each * (1 + 1e-9)) : all);
       room[mode] += here; // what a lesser mode holds a greater one is granted
     }
@@ -240,7 +241,7 @@ double forcedByRun(const CutPrices &prices, const ScheduleOptions &schedule, siz
 } // namespace
 
 double forcedSeconds(const CutPrices &prices, const ScheduleOptions &schedule) {
-  if (std::isinf(prices.memoryLimit))
+  if (std::isinf(prices.at(0).memoryLimit))
     return 0;
   const std::vector<ChainLink> &chain = prices.model.chain;
   double most = 0;
@@ -272,7 +273,7 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
       if (number == 0)
         continue;
       auto count = static_cast<double>(number);
-      const PassSeconds::Link &link = prices.seconds.links[l];
+      const PassSeconds::Link &link = prices.at(p % schedule.stages).seconds->links[l];
       part.forward += count * link.forward;
       part.inputGradient += count * link.inputGradient;
       part.weightGradient += count * link.weightGradient;
@@ -310,7 +311,8 @@ double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfP
       StageOption option;
       for (;; ++step) {
         option = optionOf(prices, schedule, cut, s, way, step, its.most);
-        fits = deviceBytes(its.states + option.held + (alone ? option.extra : 0), prices.device) <= prices.memoryLimit;
+        fits = deviceBytes(its.states + option.held + (alone ? option.extra : 0), *prices.at(s).device) <=
+               prices.at(s).memoryLimit;
         if (fits || step == last)
           break;
       }
@@ -340,6 +342,33 @@ double bestSeconds(const ModelWork &model, const Device &device) {
           seconds += static_cast<double>(times(link)) * kernel.work.flops / rate;
       }
   return seconds;
+}
+
+double bestSpeed(const ModelWork &model, const Device &device, const Device &than) {
+  double most = 0;
+  for (const ChainLink &link : model.chain)
+    for (const PassWork *pass : {&link.segment.forward, &link.segment.inputGradient, &link.segment.weightGradient})
+      for (const Kernel &kernel : pass->kernels) {
+        auto rate = [&](const Device &its) {
+          return peakFlops(its, kernel.work.dtype) * efficiencyOf(its, kernel.work.kernelClass).flops;
+        };
+        if (kernel.work.flops > 0 && rate(than) > 0)
+          most = std::max(most, rate(device) / rate(than));
+      }
+  return most;
+}
+
+double speedOf(const PassSeconds &passes, const PassSeconds &than) {
+  double most = 0;
+  for (size_t l = 0; l < passes.links.size(); ++l) {
+    const PassSeconds::Link &its = passes.links[l], &others = than.links[l];
+    for (auto [seconds, other] :
+         {std::pair(its.forward, others.forward), std::pair(its.inputGradient, others.inputGradient),
+          std::pair(its.weightGradient, others.weightGradient)})
+      if (other > 0)
+        most = std::max(most, seconds > 0 ? other / seconds : std::numeric_limits<double>::infinity());
+  }
+  return most;
 }
 
 ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel &collectives, const StateBytes &bytes,

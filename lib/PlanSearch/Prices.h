@@ -6,6 +6,7 @@
 #include "kerf/CostModel/StepMemory.h"
 
 #include <array>
+#include <span>
 
 namespace kerf::plansearch {
 
@@ -28,6 +29,12 @@ PassSeconds passSeconds(const ModelWork &model, const Device &device, const Coll
 /// FLOPs over the best rate that the device reaches with any shape.
 double bestSeconds(const ModelWork &model, const Device &device);
 
+// Of a mixed cluster: the most that a rank of one group does in the time in which one of another does 1.
+/// Of kernels at their best rates.
+double bestSpeed(const ModelWork &model, const Device &device, const Device &than);
+/// Of passes.
+double speedOf(const PassSeconds &passes, const PassSeconds &than);
+
 /// By link of the chain, of one layer of it.
 using LinkHeld = std::vector<std::array<HeldBytes, 3>>; // by Recompute
 LinkHeld heldOf(const ModelWork &model);
@@ -37,17 +44,23 @@ std::vector<double> stateBytesOf(const ModelWork &model, const Mesh &mesh, const
 /// Of all layers together.
 double wholeOf(const ModelWork &model, const std::vector<double> &ofLinks);
 
+/// What a stage runs on.
+struct StagePrices {
+  const PassSeconds *seconds = nullptr;
+  const Device *device = nullptr;
+  double memoryLimit = 0; // infinite: recomputation is not for the search to decide
+};
+
 /// What bounds a cut.
 struct CutPrices {
   const ModelWork &model;
-  const PassSeconds &seconds;
   const LinkHeld &held;
   const std::vector<double> &states;
-  const Device &device;
-  double memoryLimit; // infinite: recomputation is not for the search to decide
+  std::span<const StagePrices> stages; // one entry: all alike
+  const StagePrices &at(int64_t stage) const { return stages.size() == 1 ? stages[0] : stages[stage]; }
 };
 /// Seconds of recomputation for one microbatch, of all stages together, that memory forces however the layers are cut;
-/// infinite: they do not fit.
+/// infinite: they do not fit. Of stages that are alike.
 double forcedSeconds(const CutPrices &prices, const ScheduleOptions &schedule);
 /// A bound of the pipeline's seconds (no optimizer) with so many layers in each part: stages that hold too much
 /// recompute. Infinite: some stage holds too much with any.

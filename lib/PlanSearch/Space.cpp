@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Space.h"
+#include "kerf/CostModel/Compute.h"
+#include "kerf/CostModel/Pipeline.h"
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <numeric>
 
@@ -31,11 +34,31 @@ std::vector<int64_t> upTo(int64_t n) {
 
 } // namespace
 
-Space::Space(const PlanSearchOptions &options, const TrainingJob &job, int64_t ranks, int64_t layers)
-    : options(options), given(options.constraints), available(ranks), layerCount(layers),
-      batch(job.exportedBatch ? job.exportedBatch
-            : job.globalBatch ? job.globalBatch
-                              : options.constraints.globalBatch) {}
+Space::Space(const PlanSearchOptions &options, const TrainingJob &job, const Cluster &cluster, int64_t layers)
+    : options(options), given(options.constraints), cluster(cluster), available(job.ranks.value_or(cluster.ranks())),
+      layerCount(layers), batch(job.exportedBatch ? job.exportedBatch
+                                : job.globalBatch ? job.globalBatch
+                                                  : options.constraints.globalBatch) {
+  for (const Cluster &group : cluster.groups)
+    flopsOfGroup.push_back(peakFlops(group.device, job.dtype));
+}
+
+/// True where every stage of the mesh has ranks of one group only.
+bool Space::liesInGroups(const Frame &frame) const {
+  if (!cluster.mixed())
+    return true;
+  auto [known, isNew] = groupsOfMesh.try_emplace({frame.ranks(), frame.stage});
+  if (isNew)
+    if (auto groups = groupsOfStages(*firstRanks(cluster, frame.ranks()), frame.stage))
+      known->second = std::move(*groups);
+  return known->second.has_value();
+}
+
+const std::vector<int> &Space::groupsOf(const Frame &frame) const {
+  static const std::vector<int> one;
+  auto known = groupsOfMesh.find({frame.ranks(), frame.stage});
+  return known == groupsOfMesh.end() || !known->second ? one : *known->second;
+}
 
 /// The pinned size, or all that are offered.
 std::vector<int64_t> Space::sizes(const char *axis, const std::vector<int64_t> &all) const {
@@ -89,7 +112,7 @@ Result<std::vector<Choice>> Space::meshes() const {
         for (int64_t stage : sizes("stage", upTo(std::max<int64_t>(1, std::min(layerCount, available)))))
           for (int64_t data : sizes("data", ofBatch)) {
             frame = {stage, data, context, expert, model};
-            if (data > available || frame.ranks() > available || batch % (data * expert) != 0)
+            if (data > available || frame.ranks() > available || batch % (data * expert) != 0 || !liesInGroups(frame))
               continue;
             Choice choice;
             choice.frame = frame;
@@ -99,9 +122,10 @@ Result<std::vector<Choice>> Space::meshes() const {
             list.push_back(choice);
           }
   if (list.empty())
-    return Error{fmt::format("{}: no mesh of at most {} ranks is left whose \"data\" divides the global batch of {}; "
+    return Error{fmt::format("{}: no mesh of at most {} ranks is left whose \"data\" divides the global batch of {}{}; "
                              "free an axis or change the batch",
-                             options.constraintsFile, available, batch)};
+                             options.constraintsFile, available, batch,
+                             cluster.mixed() ? " and whose stages lie in one group each" : "")};
   return list;
 }
 
@@ -138,7 +162,8 @@ std::vector<Choice> Space::layouts(const Choice &mesh) const {
 
 std::vector<AxisOrder> Space::orders(const Choice &layout) const {
   AxisOrder order;
-  if (!given.order.empty()) { // what it does not name is inside
+  bool stageFirst = !groupsOf(layout.frame).empty(); // so that each stage is a run of ranks
+  if (!given.order.empty()) {                        // what it does not name is inside
     std::vector<int8_t> named;
     for (const std::string &name : given.order)
       if (int axis = planAxis(name); axis >= 0)
@@ -147,7 +172,9 @@ std::vector<AxisOrder> Space::orders(const Choice &layout) const {
       if (std::find(named.begin(), named.end(), axis) == named.end())
         named.push_back(axis);
     std::copy(named.begin(), named.end(), order.begin());
-    return {order};
+    auto its = layout.frame.sizes();
+    int8_t outermost = *std::find_if(order.begin(), order.end(), [&](int8_t axis) { return its[axis] > 1; });
+    return stageFirst && outermost != planAxis("stage") ? std::vector<AxisOrder>() : std::vector<AxisOrder>{order};
   }
   auto sizes = layout.frame.sizes();
   std::vector<int8_t> used, unused;
@@ -155,6 +182,8 @@ std::vector<AxisOrder> Space::orders(const Choice &layout) const {
     (sizes[axis] > 1 ? used : unused).push_back(axis);
   std::vector<AxisOrder> orders;
   do {
+    if (stageFirst && used.front() != planAxis("stage"))
+      continue;
     std::copy(unused.begin(), unused.end(), std::copy(used.begin(), used.end(), order.begin()));
     orders.push_back(order);
   } while (std::next_permutation(used.begin(), used.end()));
@@ -209,6 +238,8 @@ std::vector<Choice> Space::cuts(const Choice &execution) const {
     choice.first = choice.last = layerCount;
     return leftOut("stages", choice) ? std::vector<Choice>() : std::vector<Choice>{choice};
   }
+  if (!groupsOf(choice.frame).empty())
+    return mixedCuts(choice);
   std::vector<Choice> list;
   int64_t most = layerCount / parts + (layerCount % parts != 0) + 1;
   for (choice.first = 1; choice.first <= most; ++choice.first)
@@ -220,10 +251,73 @@ std::vector<Choice> Space::cuts(const Choice &execution) const {
   return list;
 }
 
+/// Each group takes from half to twice its share by FLOP/s of the layers; its parts share them evenly, but for the
+/// model's first and last one.
+std::vector<Choice> Space::mixedCuts(const Choice &execution) const {
+  const std::vector<int> &groups = groupsOf(execution.frame);
+  auto count = static_cast<size_t>(groups.back()) + 1;
+  std::vector<int64_t> parts(count, 0), least(count), most(count);
+  double sum = 0;
+  for (int group : groups) {
+    parts[group] += execution.chunks;
+    sum += flopsOfGroup[group] * static_cast<double>(execution.chunks);
+  }
+  for (size_t g = 0; g < count; ++g) {
+    double share = static_cast<double>(layerCount) * flopsOfGroup[g] * static_cast<double>(parts[g]) / sum;
+    least[g] = std::max(parts[g], static_cast<int64_t>(share / 2));
+    most[g] = std::min(layerCount, static_cast<int64_t>(std::ceil(2 * share)));
+  }
+  std::vector<Choice> list;
+  Choice choice = execution;
+  auto ends = [&](size_t g) { // layers that an end of the model may have: all, where its part is alone in the group
+    return parts[g] == 1 ? std::pair<int64_t, int64_t>(choice.ofGroup[g], choice.ofGroup[g])
+                         : std::pair<int64_t, int64_t>(1, (choice.ofGroup[g] + parts[g] - 1) / parts[g] + 1);
+  };
+  auto add = [&] {
+    auto [firstLeast, firstMost] = ends(0);
+    auto [lastLeast, lastMost] = ends(count - 1);
+    for (choice.first = firstLeast; choice.first <= firstMost; ++choice.first)
+      for (choice.last = lastLeast; choice.last <= lastMost; ++choice.last)
+        if (choice.ofGroup[0] - choice.first >= parts[0] - 1 &&
+            choice.ofGroup[count - 1] - choice.last >= parts[count - 1] - 1 && !leftOut("stages", choice))
+          list.push_back(choice);
+  };
+  auto deal = [&](auto &self, size_t g, int64_t left) -> void {
+    bool isLast = g + 1 == count;
+    for (int64_t layers = isLast ? left : least[g]; layers <= std::min(left, most[g]); ++layers) {
+      choice.ofGroup[g] = static_cast<int32_t>(layers);
+      if (!isLast)
+        self(self, g + 1, left - layers);
+      else if (layers >= least[g])
+        add();
+    }
+  };
+  deal(deal, 0, layerCount);
+  return list;
+}
+
 std::vector<int64_t> Space::layersOfParts(const Choice &choice) const {
   int64_t parts = choice.frame.stage * choice.chunks;
   if (parts == 1)
     return {layerCount};
+  if (const std::vector<int> &groups = groupsOf(choice.frame); !groups.empty()) {
+    std::vector<int64_t> count(groups.back() + 1, 0), left(count.size());
+    for (int group : groups)
+      count[group] += choice.chunks;
+    for (size_t g = 0; g < count.size(); ++g)
+      left[g] = choice.ofGroup[g];
+    left.front() -= choice.first;
+    left.back() -= choice.last;
+    --count.front();
+    --count.back();
+    std::vector<int64_t> layers = {choice.first}, next(count.size(), 0);
+    for (int64_t p = 1; p + 1 < parts; ++p) {
+      int g = groups[p % choice.frame.stage];
+      layers.push_back(left[g] / count[g] + (next[g]++ < left[g] % count[g] ? 1 : 0));
+    }
+    layers.push_back(choice.last);
+    return layers;
+  }
   std::vector<int64_t> layers = {choice.first};
   int64_t between = layerCount - choice.first - choice.last;
   for (int64_t i = 0; i < parts - 2; ++i)

@@ -35,6 +35,7 @@ struct Choice {
   int optimizerSharding = 0; // where it is not pinned
   // Cut: layers of the first and of the last part; those between share the rest evenly, the first ones one more.
   int64_t first = 0, last = 0;
+  std::array<int32_t, kMostPlannedGroups> ofGroup = {}; // on a mixed cluster: layers on the stages of each group
   // Ready: known to fit where the schedule's order is known
   int recompute = -1; // number in the search's list of recomputations
 };
@@ -42,7 +43,7 @@ struct Choice {
 class Space {
 public:
   /// `layers` of the model that can be cut; `given` says what stays.
-  Space(const PlanSearchOptions &options, const TrainingJob &job, int64_t ranks, int64_t layers);
+  Space(const PlanSearchOptions &options, const TrainingJob &job, const Cluster &cluster, int64_t layers);
 
   /// Refuses constraints that leave nothing.
   Result<std::vector<Choice>> meshes() const;
@@ -62,16 +63,24 @@ public:
   }
   /// What is decided down to the cut, on top of the constraints.
   Plan plan(const Choice &choice) const;
+  /// The group in which each stage lies; empty: the mesh is in one group. Of meshes of the space.
+  const std::vector<int> &groupsOf(const Frame &frame) const;
   /// Layers of each part; needs all that is decided at Level::Cut.
   std::vector<int64_t> layersOfParts(const Choice &choice) const;
 
 private:
   std::vector<int64_t> sizes(const char *axis, const std::vector<int64_t> &all) const;
+  bool liesInGroups(const Frame &frame) const;
+  std::vector<Choice> mixedCuts(const Choice &execution) const;
   bool leftOut(const char *key, const Choice &choice) const;
 
   const PlanSearchOptions &options;
   const Plan &given;
+  const Cluster &cluster;
   int64_t available, layerCount, batch;
+  std::vector<double> flopsOfGroup; // of one rank; empty: all ranks are alike
+  /// By ranks and stages; none: stages would lie across groups.
+  mutable std::map<std::pair<int64_t, int64_t>, std::optional<std::vector<int>>> groupsOfMesh;
 };
 
 } // namespace kerf::plansearch

@@ -10,16 +10,18 @@ from support import CLUSTERS, KERF, ROOT, KerfTest, file_of, kerf, main
 
 GPT = {"model_type": "gpt2", "n_layer": 8, "n_embd": 1024, "n_head": 16, "n_inner": 4096, "vocab_size": 8192, "n_positions": 256}
 CLUSTER = os.path.join(CLUSTERS, "dgx-a100.json")
+MIXED = os.path.join(CLUSTERS, "a100-v100.json")
 JOB = ("--dtype", "bf16", "--optimizer", "adamw", "--sequence", 256)
+F16 = ("--dtype", "f16", *JOB[2:])
 
 
 class WholePlan(KerfTest):
-    def plan(self, *more, config=GPT, cluster=CLUSTER, batch=32):
-        done = self.succeed("plan", self.write("config.json", config), "--cluster", cluster, *JOB, "--global-batch", batch, "--json", *more)
+    def plan(self, *more, config=GPT, cluster=CLUSTER, job=JOB, batch=32):
+        done = self.succeed("plan", self.write("config.json", config), "--cluster", cluster, *job, "--global-batch", batch, "--json", *more)
         return json.loads(done.stdout)
 
-    def simulate(self, plan, cluster=CLUSTER):
-        done = self.succeed("simulate", self.write("config.json", GPT), "--cluster", cluster, *JOB, "--plan", self.write("plan.json", plan),
+    def simulate(self, plan, cluster=CLUSTER, config=GPT, job=JOB):
+        done = self.succeed("simulate", self.write("config.json", config), "--cluster", cluster, *job, "--plan", self.write("plan.json", plan),
                             "--json")
         return json.loads(done.stdout)
 
@@ -213,6 +215,43 @@ class WholePlan(KerfTest):
         self.refuse(1, ["mesh.stage", "2"], "plan", self.write("config.json", GPT), "--cluster", CLUSTER, *JOB, "--global-batch", 32, "--ranks", 4,
                     "--mode", "data", "--constraints", pins)
 
+    def test_mixed_clusters(self):
+        config = dict(GPT, n_layer=12, n_embd=2048, n_inner=8192)
+        with open(MIXED) as file:
+            cluster = json.load(file)
+        for group in cluster["groups"]:
+            group["levels"][1]["size"] = 1  # one node of A100, one of V100
+        small = self.write("cluster.json", cluster)
+        plan = self.plan(config=config, cluster=small, job=F16, batch=512)
+        sizes, layers = plan["mesh"], [0, 0]
+        self.assertGreater(sizes["stage"], 1)
+        self.assertEqual(plan["order"][0], "stage")
+        ranks = 1
+        for size in sizes.values():
+            ranks *= size
+        each = ranks // sizes["stage"]
+        for part, stage in enumerate(plan["stages"]):
+            number = part % sizes["stage"]
+            self.assertEqual(number * each // 8, ((number + 1) * each - 1) // 8)  # lies in one group
+            layers[number * each // 8] += stage["layers"][1] - stage["layers"][0] + 1 if stage["layers"] else 0
+        self.assertGreater(layers[0], layers[1])
+        simulated = self.simulate(plan, small, config, F16)
+        self.assertEqual(simulated["step_seconds"], plan["predicted"]["step_seconds"])
+        for alone in ("8", "16"):  # the fast node alone; stages by FLOP/s, cut evenly
+            by_hand = {"kerf": 1, "mesh": {"stage": 4 if alone == "16" else 1, "data": 4 if alone == "16" else 8}, "global_batch": 512, "microbatch": 1}
+            self.assertLessEqual(plan["predicted"]["step_seconds"], self.simulate(by_hand, small, config, F16)["step_seconds"])
+        fewer = self.plan("--pareto", config=config, cluster=small, job=F16, batch=512)
+        self.assertEqual(fewer[0]["ranks"], 16)
+        self.assertIn(8, [plan["ranks"] for plan in fewer])
+        saved = self.write("saved.json", plan)
+        for question in ("between.bandwidth*2", "device.memory*2"):
+            better = json.loads(self.succeed("explain", saved, "--what-if", question, "--json").stdout)
+            self.assertIn(question, json.dumps(better))
+        self.assertIn("between.bandwidth", self.succeed("explain", saved).stdout)
+        done = kerf("plan", self.path("config.json"), "--cluster", small, *F16, "--global-batch", 512, "--memory", 1_000_000)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, r"smallest found needs \d+ bytes")
+
     def test_refusals(self):
         config = self.write("config.json", GPT)
         self.refuse(1, ["--global-batch"], "plan", config, "--cluster", CLUSTER, "--ranks", 8)
@@ -223,7 +262,10 @@ class WholePlan(KerfTest):
                     pins)
         pins = self.write("pins.json", {"kerf": 1, "mesh": {"other": 2}})
         self.refuse(1, ["mesh.other", "2"], "plan", config, "--cluster", CLUSTER, "--ranks", 8, "--global-batch", 32, "--constraints", pins)
-        self.refuse(1, ["groups"], "plan", config, "--cluster", os.path.join(CLUSTERS, "a100-v100.json"), "--global-batch", 32)
+        with open(MIXED) as file:
+            mixed = json.load(file)
+        mixed["groups"] = mixed["groups"][:1] * 5
+        self.refuse(1, ["5 groups", "at most 4"], "plan", config, "--cluster", self.write("five.json", mixed), "--global-batch", 32)
         self.refuse(1, ["f8", "--search all"], "plan", file_of("mlp"), "--ranks", 2, "--dtype", "f8")
 
     def test_an_export_when_asked(self):

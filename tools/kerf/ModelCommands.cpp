@@ -151,7 +151,7 @@ struct PlanCommand {
       if (!cluster)
         return fail(cluster.error());
       // Exports are planned to be compiled; configurations at first to learn what a model will take.
-      if (search == "all" || (endsWith(model.model, ".json") && cluster->device.kind != "cpu")) {
+      if (search == "all" || (endsWith(model.model, ".json") && (cluster->mixed() || cluster->device.kind != "cpu"))) {
         if (!dumpProblem.empty())
           return fail({"--dump-problem is for --search runnable: it writes the placement problem of one mesh"});
         if (std::string option = precision.given(); !option.empty())

@@ -92,8 +92,11 @@ Result<WholeJob> makeJob(mlir::MLIRContext &context, const ModelFlags &model, co
   listenForInterrupt();
   options.search.stop = [] { return interrupted.load(); };
   Cluster limited = cluster;
-  if (given->memoryLimitBytes)
+  if (given->memoryLimitBytes) {
     limited.device.memoryBytes = std::min(limited.device.memoryBytes, *given->memoryLimitBytes);
+    for (Cluster &group : limited.groups)
+      group.device.memoryBytes = std::min(group.device.memoryBytes, *given->memoryLimitBytes);
+  }
   return wholeJob(context, model.model, limited, options);
 }
 
@@ -214,11 +217,16 @@ Status change(const std::string &whatIf, Cluster &cluster, ModelFlags &model, Pl
     auto ranks = whole(flags.ranks ? flags.ranks : cluster.ranks());
     if (!ranks)
       return ranks.error();
+    if (cluster.mixed() && *ranks > cluster.ranks())
+      return Error{fmt::format("--what-if {}: '{}' has {} ranks in {} groups, and nothing says which would grow",
+                               whatIf, cluster.name, cluster.ranks(), cluster.groups.size())};
+    flags.ranks = *ranks;
+    if (cluster.mixed())
+      return ok();
     Level &outermost = cluster.levels.back(); // more units where the cluster is too small
     int64_t each = cluster.devicesPerUnit(cluster.levels.size() - 1) / outermost.size;
     outermost.size = std::max(outermost.size, (*ranks + each - 1) / each);
     cluster.usedRanks = each * outermost.size;
-    flags.ranks = *ranks;
     return ok();
   }
   if (name == "device.memory") {

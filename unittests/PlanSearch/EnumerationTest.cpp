@@ -98,6 +98,9 @@ private:
   }
 
   void cuts(Plan plan, int64_t parts, bool alike) {
+    int64_t ranks = plan.mesh().ranks();
+    if (job.cluster.mixed() && ranks > job.cluster.groups.front().ranks())
+      return mixedCuts(plan, parts, alike, ranks / plan.meshSizes.at("stage"));
     // First and last part at will up to one more than the even share, the others even.
     int64_t share = (job.layers + parts - 1) / parts + 1;
     for (int64_t first = 1; first <= share; ++first)
@@ -115,14 +118,60 @@ private:
             layers.push_back(rest / (parts - 2) + (i < rest % (parts - 2)));
           layers.push_back(last);
         }
-        plan.stages.clear();
-        int64_t next = 0, stages = plan.meshSizes.at("stage");
-        for (int64_t p = 0; p < parts; ++p) {
-          plan.stages.push_back({std::pair(next, next + layers[p] - 1), p % stages, p / stages});
-          next += layers[p];
-        }
-        recomputation(plan, alike);
+        withLayers(plan, layers, alike);
       }
+  }
+
+  void withLayers(Plan &plan, const std::vector<int64_t> &layers, bool alike) {
+    plan.stages.clear();
+    int64_t next = 0, stages = plan.meshSizes.at("stage");
+    for (int64_t p = 0; p < static_cast<int64_t>(layers.size()); ++p) {
+      plan.stages.push_back({std::pair(next, next + layers[p] - 1), p % stages, p / stages});
+      next += layers[p];
+    }
+    recomputation(plan, alike);
+  }
+
+  /// Two groups: each with half to twice its share by FLOP/s, within one first and last part as above.
+  void mixedCuts(Plan plan, int64_t parts, bool alike, int64_t ranksOfStage) {
+    int64_t stages = plan.meshSizes.at("stage"), first = job.cluster.groups.front().ranks();
+    auto groupOf = [&](int64_t part) { return part % stages * ranksOfStage >= first ? 1 : 0; };
+    int64_t count[2] = {0, 0};
+    double weight[2] = {0, 0};
+    for (int64_t p = 0; p < parts; ++p) {
+      int g = groupOf(p);
+      ++count[g];
+      weight[g] += job.cluster.groups[g].device.peakFlops.at("bf16");
+    }
+    for (int64_t here = count[0]; here <= job.layers - count[1]; ++here) {
+      const int64_t layers[2] = {here, job.layers - here};
+      bool within = true;
+      for (int g : {0, 1}) {
+        double share = static_cast<double>(job.layers) * weight[g] / (weight[0] + weight[1]);
+        within &= layers[g] >= std::floor(share / 2) && layers[g] <= std::ceil(2 * share);
+      }
+      if (!within)
+        continue;
+      for (int64_t ends[2] = {1, 0}; ends[0] <= layers[0]; ++ends[0])
+        for (ends[1] = 1; ends[1] <= layers[1]; ++ends[1]) {
+          bool can = true;
+          for (int g : {0, 1})
+            can &= count[g] == 1
+                       ? ends[g] == layers[g]
+                       : ends[g] <= (layers[g] + count[g] - 1) / count[g] + 1 && layers[g] - ends[g] >= count[g] - 1;
+          if (!can)
+            continue;
+          std::vector<int64_t> all = {ends[0]};
+          int64_t before[2] = {0, 0};
+          for (int64_t p = 1; p + 1 < parts; ++p) {
+            int g = groupOf(p);
+            int64_t rest = layers[g] - ends[g], others = count[g] - 1;
+            all.push_back(rest / others + (before[g]++ < rest % others ? 1 : 0));
+          }
+          all.push_back(ends[1]);
+          withLayers(plan, all, alike);
+        }
+    }
   }
 
   /// Of each part the first layers selectively, and then, when all are, in full; or the first in full and no others: so
@@ -135,8 +184,10 @@ private:
     auto work = stepWork(*completed, job.job, model);
     if (!work)
       return;
-    CollectiveModel collectives(completed->mesh, completed->cluster);
-    auto simulateOne = [&] { this->simulateOne(*completed, model, *work, collectives); };
+    auto pipeline = PipelineModel::make(completed->mesh, completed->cluster);
+    if (!pipeline)
+      return;
+    auto simulateOne = [&] { this->simulateOne(*completed, model, *work, *pipeline); };
     if (given.decidesRecompute())
       return simulateOne();
     Plan &plan = completed->plan;
@@ -170,8 +221,8 @@ private:
   }
 
   void simulateOne(const CompletedPlan &completed, const ModelWork &model, const StepWork &work,
-                   const CollectiveModel &collectives) {
-    auto simulation = simulate(work, *stepPlan(completed, job.job, model), collectives);
+                   const PipelineModel &pipeline) {
+    auto simulation = simulate(work, *stepPlan(completed, job.job, model), pipeline);
     if (!simulation)
       return;
     ++best.plans;

@@ -24,13 +24,17 @@ TEST(Metamorphic, MoreMemoryOrFasterLinksAreNeverSlower) {
     RandomJob job = randomJob(seed);
     double best = bestOf(job);
     RandomJob roomy = randomJob(seed);
-    roomy.cluster.device.memoryBytes *= 2;
+    for (Cluster *part : alikeParts(roomy.cluster))
+      part->device.memoryBytes *= 2;
     EXPECT_LE(bestOf(roomy), best);
     RandomJob faster = randomJob(seed);
-    for (Level &level : faster.cluster.levels) {
-      level.bandwidth *= 2;
-      level.nodeBandwidth *= 2;
-    }
+    for (Cluster *part : alikeParts(faster.cluster))
+      for (Level &level : part->levels) {
+        level.bandwidth *= 2;
+        level.nodeBandwidth *= 2;
+      }
+    for (Between &link : faster.cluster.between)
+      link.bandwidth *= 2;
     EXPECT_LE(bestOf(faster), best * (1 + 1e-12));
   }
 }
@@ -59,8 +63,9 @@ TEST(Metamorphic, ThePlansNumbersAreTheSimulators) {
     ModelWork model = job.work(layoutOf(completed->plan));
     auto work = stepWork(*completed, job.job, model);
     ASSERT_TRUE(work) << work.error().message;
-    auto again =
-        simulate(*work, *stepPlan(*completed, job.job, model), CollectiveModel(completed->mesh, completed->cluster));
+    auto pipeline = PipelineModel::make(completed->mesh, completed->cluster);
+    ASSERT_TRUE(pipeline) << pipeline.error().message;
+    auto again = simulate(*work, *stepPlan(*completed, job.job, model), *pipeline);
     ASSERT_TRUE(again) << again.error().message;
     EXPECT_EQ(again->stepSeconds, found->plans.front().plan.predicted->stepSeconds);
   }
@@ -98,17 +103,23 @@ TEST(Metamorphic, TwiceTheTimesChangeNoDecision) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(seed);
     RandomJob job = randomJob(seed), slow = randomJob(seed);
-    Device &device = slow.cluster.device;
-    device.memoryBandwidth /= 2;
-    for (auto &[dtype, flops] : device.peakFlops)
-      flops /= 2;
-    for (double *seconds : {&device.curves.launchSeconds, &device.curves.issueSeconds, &device.curves.collectiveSeconds,
-                            &device.curves.productCallSeconds})
-      *seconds *= 2;
-    for (Level &level : slow.cluster.levels) {
-      level.bandwidth /= 2;
-      level.nodeBandwidth /= 2;
-      level.latency *= 2;
+    for (Cluster *part : alikeParts(slow.cluster)) {
+      Device &device = part->device;
+      device.memoryBandwidth /= 2;
+      for (auto &[dtype, flops] : device.peakFlops)
+        flops /= 2;
+      for (double *seconds : {&device.curves.launchSeconds, &device.curves.issueSeconds,
+                              &device.curves.collectiveSeconds, &device.curves.productCallSeconds})
+        *seconds *= 2;
+      for (Level &level : part->levels) {
+        level.bandwidth /= 2;
+        level.nodeBandwidth /= 2;
+        level.latency *= 2;
+      }
+    }
+    for (Between &link : slow.cluster.between) {
+      link.bandwidth /= 2;
+      link.latency *= 2;
     }
     auto a = searchPlans(job.cluster, job.job, job.source(), job.options),
          b = searchPlans(slow.cluster, slow.job, slow.source(), slow.options);

@@ -173,7 +173,33 @@ RandomJob randomJob(uint64_t seed) {
     job.links[1].count -= other.count;
     job.links.insert(job.links.begin() + 2, {nothing, other});
   }
+  if (seed % 6 == 4 && ranks > 1) { // a mixed cluster
+    Cluster mixed = cluster;
+    mixed.device = Device();
+    mixed.levels.clear();
+    int64_t first = 1 + static_cast<int64_t>(random() % (ranks - 1));
+    if (ranks % 2 == 0 && random() % 2)
+      first = ranks / 2;
+    mixed.groups = {*firstRanks(cluster, first), *firstRanks(cluster, ranks - first)};
+    Device &other = mixed.groups[random() % 2].device;
+    other.name = "another";
+    other.memoryBandwidth *= between(0.3, 1);
+    for (auto &[dtype, flops] : other.peakFlops)
+      flops *= between(0.3, 1);
+    other.memoryBytes = static_cast<int64_t>(static_cast<double>(other.memoryBytes) * between(0.5, 2));
+    mixed.between = {{between(1e9, 5e10), 5e-6, 0}};
+    cluster = std::move(mixed);
+  }
   return job;
+}
+
+std::vector<Cluster *> alikeParts(Cluster &cluster) {
+  if (!cluster.mixed())
+    return {&cluster};
+  std::vector<Cluster *> parts;
+  for (Cluster &group : cluster.groups)
+    parts.push_back(&group);
+  return parts;
 }
 
 } // namespace kerf::test

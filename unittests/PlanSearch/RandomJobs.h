@@ -37,4 +37,7 @@ private:
 
 RandomJob randomJob(uint64_t seed);
 
+/// Its groups, or the cluster itself where all ranks are alike.
+std::vector<Cluster *> alikeParts(Cluster &cluster);
+
 } // namespace kerf::test

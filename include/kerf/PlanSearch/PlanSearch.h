@@ -15,6 +15,8 @@ namespace kerf {
 /// The model under one layout. The pointer stays valid; null: the model cannot be laid out so.
 using LayoutSource = std::function<Result<const ModelWork *>(const LayoutKey &)>;
 
+inline constexpr size_t kMostPlannedGroups = 4; // of a mixed cluster
+
 struct PlanSearchOptions {
   Plan constraints; // what it says stays
   std::string constraintsFile = "the constraints";
