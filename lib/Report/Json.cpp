@@ -106,6 +106,10 @@ void reportFields(Fields &f, Report &r) {
   f.plain("warnings", r.warnings);
   if (f.reading ? f.json.contains("measured_step_seconds") : r.measuredStepSeconds > 0)
     f.plain("measured_step_seconds", r.measuredStepSeconds);
+  if (f.reading ? f.json.contains("measured_communication_seconds") : r.measuredCommunicationSeconds > 0) {
+    f.plain("measured_communication_seconds", r.measuredCommunicationSeconds);
+    f.plain("measured_hidden_seconds", r.measuredHiddenSeconds);
+  }
   if (f.reading ? f.json.contains("measured_memory_bytes") : r.measuredMemory.has_value()) {
     if (f.reading)
       r.measuredMemory.emplace();

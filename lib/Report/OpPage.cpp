@@ -30,6 +30,9 @@ std::string summary(const Report &report) {
       {"Ranks", fmt::format("{}", report.usedRanks), fmt::format("of {}", report.ranks)}};
   if (report.measuredStepSeconds > 0)
     boxes.insert(boxes.begin() + 1, {"Step, measured", secondsText(report.measuredStepSeconds), "mean of the run"});
+  if (double seconds = report.measuredCommunicationSeconds; seconds > 0)
+    boxes.insert(boxes.begin() + 2, {"Communication, measured", secondsText(seconds),
+                                     secondsText(report.measuredHiddenSeconds) + " of it hidden behind kernels"});
   std::string body = figures(boxes);
   if (report.secondsPerByte > 0)
     body += note(fmt::format("Memory binds: one GB more would save about {} of a step.",

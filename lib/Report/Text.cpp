@@ -73,6 +73,9 @@ std::string toText(const Report &report) {
     line("  step time  kerf simulate predicts it");
   if (report.measuredStepSeconds > 0)
     line(fmt::format("             {} measured", secondsText(report.measuredStepSeconds)));
+  if (double seconds = report.measuredCommunicationSeconds, hidden = report.measuredHiddenSeconds; seconds > 0)
+    line(fmt::format("             {} of communication measured: {} hidden, {} exposed", secondsText(seconds),
+                     secondsText(hidden), secondsText(seconds - hidden)));
   int64_t elements = 0;
   for (const Report::Parameter &parameter : report.trained)
     elements += elementsOf(parameter.shape);

@@ -95,6 +95,7 @@ public:
     return report;
   }
   std::vector<Span> lastStep() const override { return spansOf(plan, ran); }
+  Overlap lastOverlap() const override { return overlapOf(plan, ran); }
 
 private:
   TensorView view(int value) const { return viewOf(plan, value, memories); }
@@ -205,7 +206,6 @@ private:
   }
 
   Status bindCollectiveAt(size_t index) {
-    const package::Instruction &instruction = *flat.body[index].source;
     CollectiveRequest request = collectiveRequest(index);
     ++collectivesBound;
     if (Status status = checkTag(request.tag + 1); !status)
@@ -213,12 +213,12 @@ private:
     auto kernel = bindCollective(request);
     if (!kernel)
       return kernel.error();
-    bool atOnce = buffers.waitedAt[index] == int64_t(index) + 1;
-    if (atOnce) {
+    std::string name = streamOf(plan, index);
+    if (name == kComputeStream) {
       addCompute(index, std::move(*kernel), true);
       return ok();
     }
-    auto &stream = streams[streamOf(instruction)];
+    auto &stream = streams[name];
     if (!stream)
       stream = device.createStream();
     Action start;

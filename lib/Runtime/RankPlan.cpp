@@ -150,9 +150,12 @@ BindRequest bindRequest(const package::Program &program, const RankPlan &plan, s
   return request;
 }
 
-std::string streamOf(const package::Instruction &collective) {
-  auto found = collective.attrs.find("stream");
-  return found != collective.attrs.end() && found->is_string() ? found->get<std::string>() : kDefaultStream;
+std::string streamOf(const RankPlan &plan, size_t instruction) {
+  const package::Instruction &source = *plan.flat.body[instruction].source;
+  if (!package::isCollective(source.op) || plan.buffers.waitedAt[instruction] == int64_t(instruction) + 1)
+    return kComputeStream;
+  auto found = source.attrs.find("stream");
+  return found != source.attrs.end() && found->is_string() ? found->get<std::string>() : kDefaultStream;
 }
 
 std::string place(const package::Instruction &instruction) {

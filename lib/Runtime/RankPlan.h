@@ -26,8 +26,10 @@ TensorView viewOf(const RankPlan &plan, int value, const Memories &memories);
 BindRequest bindRequest(const package::Program &program, const RankPlan &plan, size_t instruction, int64_t rank,
                         const Memories &memories);
 
-/// The stream that a collective names.
-std::string streamOf(const package::Instruction &collective);
+inline constexpr const char *kComputeStream = "compute";
+/// Where an instruction runs: a collective that is not waited for at once on the stream that it names, all else on
+/// "compute".
+std::string streamOf(const RankPlan &plan, size_t instruction);
 /// "NODE (OP)"
 std::string place(const package::Instruction &instruction);
 

@@ -297,7 +297,7 @@ Result<std::optional<Tensor>> RankRun::gatherArgument(size_t index, const std::v
 }
 
 Status RankRun::writeTrace() {
-  auto text = chromeTrace(communicator, stage, executor->lastStep());
+  auto text = chromeTrace(communicator, stage, executor->lastStep(), executor->lastOverlap());
   if (!text)
     return text.error();
   return agree(communicator, communicator.rank() == 0 ? writeFile(options.tracePath, *text) : ok());

@@ -7,13 +7,13 @@
 namespace kerf::runtime {
 
 namespace {
-constexpr const char *kComputeStream = "compute";
-
 bool communicates(const FlatInstruction &instruction) {
   return instruction.kind != FlatInstruction::Kind::Op || package::isCollective(instruction.source->op);
 }
 
-CollectiveTime communicationTime(const FlatProgram &flat, const FlatInstruction &instruction, const Timer &timer) {
+CollectiveTime communicationTime(const RankPlan &plan, size_t index, const Timer &timer) {
+  const FlatProgram &flat = plan.flat;
+  const FlatInstruction &instruction = flat.body[index];
   bool transfers = instruction.kind != FlatInstruction::Kind::Op,
        receives = instruction.kind == FlatInstruction::Kind::Receive;
   const package::Instruction &source = *instruction.source;
@@ -22,7 +22,7 @@ CollectiveTime communicationTime(const FlatProgram &flat, const FlatInstruction 
   return {transfers ? (receives ? "receive" : "send") : source.op,
           source.name,
           cause != source.attrs.end() && cause->is_string() ? cause->get<std::string>() : "",
-          transfers ? kComputeStream : streamOf(source),
+          streamOf(plan, index),
           elementsOf(moved.shape) * bytesOf(moved.dtype),
           timer.calls,
           timer.seconds,
@@ -34,7 +34,8 @@ TimeReport timeReport(const RankPlan &plan, const std::vector<Timer> &timers) {
   TimeReport report;
   std::map<std::string, KernelTime> byOp;
   std::vector<bool> told(timers.size(), false);
-  for (const FlatInstruction &instruction : plan.flat.body) {
+  for (size_t i = 0; i < plan.flat.body.size(); ++i) {
+    const FlatInstruction &instruction = plan.flat.body[i];
     if (told[size_t(instruction.origin)])
       continue; // another microbatch's
     told[size_t(instruction.origin)] = true;
@@ -48,7 +49,7 @@ TimeReport timeReport(const RankPlan &plan, const std::vector<Timer> &timers) {
       continue;
     }
     report.waitSeconds += timer.waitSeconds;
-    report.collectives.push_back(communicationTime(plan.flat, instruction, timer));
+    report.collectives.push_back(communicationTime(plan, i, timer));
   }
   for (auto &[op, kernel] : byOp)
     if (kernel.calls > 0)
@@ -58,6 +59,40 @@ TimeReport timeReport(const RankPlan &plan, const std::vector<Timer> &timers) {
   return report;
 }
 
+std::map<std::string, Overlap> overlapOf(const TimeReport &times) {
+  std::map<std::string, Overlap> streams;
+  std::map<std::string, double> waits; // a wait for one is also for those before it on its stream: only sums tell
+  for (const CollectiveTime &collective : times.collectives) {
+    streams[collective.stream].seconds += collective.seconds;
+    waits[collective.stream] += collective.waitSeconds;
+  }
+  for (auto &[stream, overlap] : streams)
+    overlap.hiddenSeconds = std::max(0.0, overlap.seconds - waits[stream]);
+  return streams;
+}
+
+Overlap overlapOf(const RankPlan &plan, const std::vector<Ran> &ran) {
+  double seconds = 0, exposed = 0;
+  for (size_t i = 0; i < ran.size(); ++i) {
+    const FlatInstruction &instruction = plan.flat.body[i];
+    bool waits = instruction.source->op == "wait";
+    if (ran[i].seconds < 0 || (!waits && !communicates(instruction)))
+      continue;
+    seconds += waits ? 0 : ran[i].seconds;
+    exposed += streamOf(plan, i) == kComputeStream ? ran[i].seconds : 0;
+  }
+  return {seconds, std::max(0.0, seconds - exposed)};
+}
+
+Overlap sumOf(const std::map<std::string, Overlap> &streams) {
+  Overlap sum;
+  for (const auto &[stream, overlap] : streams) {
+    sum.seconds += overlap.seconds;
+    sum.hiddenSeconds += overlap.hiddenSeconds;
+  }
+  return sum;
+}
+
 std::vector<Span> spansOf(const RankPlan &plan, const std::vector<Ran> &ran) {
   std::vector<Span> spans;
   for (size_t i = 0; i < ran.size(); ++i) {
@@ -65,7 +100,6 @@ std::vector<Span> spansOf(const RankPlan &plan, const std::vector<Ran> &ran) {
       continue;
     const FlatInstruction &instruction = plan.flat.body[i];
     const package::Instruction &source = *instruction.source;
-    bool collective = package::isCollective(source.op) && plan.buffers.waitedAt[i] != int64_t(i) + 1;
     std::string op = source.op;
     switch (instruction.kind) {
     case FlatInstruction::Kind::Op:
@@ -80,9 +114,8 @@ std::vector<Span> spansOf(const RankPlan &plan, const std::vector<Ran> &ran) {
       op = "wait";
       break;
     }
-    spans.push_back({source.name.empty() ? op : source.name, op, collective ? streamOf(source) : kComputeStream,
-                     instruction.microbatch, std::chrono::duration<double>(ran[i].start.time_since_epoch()).count(),
-                     ran[i].seconds});
+    spans.push_back({source.name.empty() ? op : source.name, op, streamOf(plan, i), instruction.microbatch,
+                     std::chrono::duration<double>(ran[i].start.time_since_epoch()).count(), ran[i].seconds});
   }
   return spans;
 }

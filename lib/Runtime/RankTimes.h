@@ -22,5 +22,6 @@ struct Ran {
 TimeReport timeReport(const RankPlan &plan, const std::vector<Timer> &timers);
 /// `ran`: of each instruction.
 std::vector<Span> spansOf(const RankPlan &plan, const std::vector<Ran> &ran);
+Overlap overlapOf(const RankPlan &plan, const std::vector<Ran> &ran);
 
 } // namespace kerf::runtime

@@ -28,7 +28,7 @@ Result<RunReport> guarded(RankRun &rank, Communicator &communicator) {
 }
 
 Result<RunReport> runThreads(const package::Program &program, const Inputs &inputs, const RunOptions &options) {
-  auto communicators = createThreadCommunicators(package::ranksOf(program));
+  auto communicators = createThreadCommunicators(package::ranksOf(program), options.link);
   std::vector<RankRun> ranks; // outlive the threads: one rank's messages are copied from another's memory
   for (auto &communicator : communicators)
     ranks.emplace_back(program, inputs, options, *communicator);
@@ -79,6 +79,8 @@ Result<RunReport> run(const package::Program &program, const TensorMap &weights,
   if (ready && options.communicator && options.communicator->size() != ranks)
     ready = Error{fmt::format("the program is for {} ranks, but {} processes were started: mpirun -n {}", ranks,
                               options.communicator->size(), ranks)};
+  if (ready && options.communicator && options.link)
+    ready = Error{"an emulated link is between ranks that are threads of one process, not between processes"};
   bool isFirst = !options.communicator || options.communicator->rank() == 0;
   if (ready && isFirst && !options.checkpoint.folder.empty())
     ready = prepareFolder(options.checkpoint, program, options.firstStep, options.firstStep + options.steps);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks as threads of one process. A send leaves a note in the receiver's mailbox; the receiver copies straight from
-// the sender's buffer.
+// the sender's buffer, when an emulated link, if there is one, would have brought it all.
 #include "kerf/Runtime/Communicator.h"
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <fmt/format.h>
@@ -13,9 +14,12 @@
 namespace kerf::runtime {
 
 namespace {
+using Clock = std::chrono::steady_clock;
+
 struct Note {
   int64_t from = 0, tag = 0;
   std::span<const std::byte> bytes;
+  Clock::time_point arrives; // over the emulated link
 };
 
 struct Mailbox {
@@ -24,10 +28,12 @@ struct Mailbox {
   std::condition_variable left;    // a send of this rank was copied
   std::vector<Note> notes;         // in the order of arrival
   std::vector<int64_t> sending;    // tags of this rank's sends that nobody has copied yet
+  Clock::time_point linkFree;      // when all that this rank has sent has passed its emulated link
 };
 
 struct Group {
-  explicit Group(int64_t ranks) : mailboxes(static_cast<size_t>(ranks)) {}
+  Group(int64_t ranks, const std::optional<EmulatedLink> &link) : link(link), mailboxes(static_cast<size_t>(ranks)) {}
+  std::optional<EmulatedLink> link;
   std::vector<Mailbox> mailboxes;
   std::mutex mutex;
   std::optional<Error> failure; // the first; guarded by mutex
@@ -58,13 +64,16 @@ public:
     if (group->failed)
       return group->firstFailure();
     Mailbox &mine = group->mailboxes[size_t(self)], &theirs = group->mailboxes[size_t(to)];
+    Note note{self, tag, bytes, {}};
     {
       std::lock_guard lock(mine.mutex);
       mine.sending.push_back(tag);
+      if (group->link)
+        note.arrives = pass(bytes.size(), mine.linkFree);
     }
     {
       std::lock_guard lock(theirs.mutex);
-      theirs.notes.push_back({self, tag, bytes});
+      theirs.notes.push_back(note);
     }
     theirs.arrived.notify_all();
     return ok();
@@ -101,6 +110,8 @@ public:
                           [&](const Note &note) { return note.from == from && note.tag == tag; });
     };
     mine.arrived.wait(lock, [&] { return group->failed || find() != mine.notes.end(); });
+    if (group->link && !group->failed)
+      mine.arrived.wait_until(lock, find()->arrives, [&] { return group->failed.load(); });
     if (group->failed)
       return group->firstFailure();
     auto found = find();
@@ -144,13 +155,23 @@ public:
   }
 
 private:
+  /// The message passes the link behind those before it; when it arrives.
+  Clock::time_point pass(size_t bytes, Clock::time_point &linkFree) const {
+    auto ticks = [](double seconds) {
+      return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    };
+    linkFree = std::max(linkFree, Clock::now()) + ticks(double(bytes) / group->link->bytesPerSecond);
+    return linkFree + ticks(group->link->latencySeconds);
+  }
+
   std::shared_ptr<Group> group;
   int64_t self;
 };
 } // namespace
 
-std::vector<std::unique_ptr<Communicator>> createThreadCommunicators(int64_t ranks) {
-  auto group = std::make_shared<Group>(ranks);
+std::vector<std::unique_ptr<Communicator>> createThreadCommunicators(int64_t ranks,
+                                                                     const std::optional<EmulatedLink> &link) {
+  auto group = std::make_shared<Group>(ranks, link);
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (int64_t rank = 0; rank < ranks; ++rank)
     communicators.push_back(std::make_unique<ThreadCommunicator>(group, rank));

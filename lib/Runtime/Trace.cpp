@@ -56,7 +56,8 @@ Status shareLeast(Communicator &communicator, double &value) {
 }
 
 /// One rank's events, as text without the brackets; `start` is what all ranks count from.
-std::string eventsOf(int64_t rank, int64_t stage, const std::vector<Span> &spans, double start) {
+std::string eventsOf(int64_t rank, int64_t stage, const std::vector<Span> &spans, const Overlap &overlap,
+                     double start) {
   std::map<std::string, int> threads = {{"compute", 0}};
   for (const Span &span : spans)
     threads.emplace(span.stream, int(threads.size()));
@@ -68,6 +69,12 @@ std::string eventsOf(int64_t rank, int64_t stage, const std::vector<Span> &spans
        {"name", "process_name"},
        {"pid", rank},
        {"args", {{"name", fmt::format("rank {} of stage {}", rank, stage)}}}});
+  add({{"ph", "M"},
+       {"name", "process_labels"},
+       {"pid", rank},
+       {"args",
+        {{"labels", fmt::format("communication {:.3f} ms, {:.3f} ms hidden, {:.3f} ms exposed", overlap.seconds * 1e3,
+                                overlap.hiddenSeconds * 1e3, overlap.exposedSeconds() * 1e3)}}}});
   for (const auto &[name, thread] : threads)
     add({{"ph", "M"}, {"name", "thread_name"}, {"pid", rank}, {"tid", thread}, {"args", {{"name", name}}}});
   for (const Span &span : spans)
@@ -82,13 +89,14 @@ std::string eventsOf(int64_t rank, int64_t stage, const std::vector<Span> &spans
 }
 } // namespace
 
-Result<std::string> chromeTrace(Communicator &communicator, int64_t stage, const std::vector<Span> &spans) {
+Result<std::string> chromeTrace(Communicator &communicator, int64_t stage, const std::vector<Span> &spans,
+                                const Overlap &overlap) {
   double start = spans.empty() ? 0 : spans[0].start;
   for (const Span &span : spans)
     start = std::min(start, span.start);
   if (Status status = shareLeast(communicator, start); !status)
     return status.error();
-  std::string mine = eventsOf(communicator.rank(), stage, spans, start);
+  std::string mine = eventsOf(communicator.rank(), stage, spans, overlap, start);
   auto all = gathered(communicator, std::as_bytes(std::span(mine)));
   if (!all)
     return all.error();

@@ -26,6 +26,28 @@ static double capacityFrom(const std::string &text) {
   return factor;
 }
 
+/// Bytes per second and, behind a comma, seconds of latency.
+static runtime::EmulatedLink linkFrom(const std::string &text) {
+  constexpr double kLeastBytesPerSecond = 1e3, kMostSeconds = 60;
+  runtime::EmulatedLink link;
+  const char *at = text.data(), *end = at + text.size();
+  auto number = [&](double &value) {
+    auto [next, code] = std::from_chars(at, end, value);
+    at = next;
+    return code == std::errc() && std::isfinite(value);
+  };
+  bool read = number(link.bytesPerSecond) && link.bytesPerSecond >= kLeastBytesPerSecond;
+  if (read && at != end)
+    read =
+        *at++ == ',' && number(link.latencySeconds) && link.latencySeconds >= 0 && link.latencySeconds <= kMostSeconds;
+  if (!read || at != end)
+    throw CLI::ValidationError("--emulate-link",
+                               fmt::format("'{}' is not BYTES_PER_SECOND (at least {}) or BYTES_PER_SECOND,SECONDS (of "
+                                           "latency, 0 to {}), such as 1e9,5e-5",
+                                           text, kLeastBytesPerSecond, kMostSeconds));
+  return link;
+}
+
 void ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtypes) {
   command.add_option("MODEL", model, "model.onnx, a Hugging Face config.json, or model.mlir (kerf IR)")->required();
   command.add_option(
@@ -231,6 +253,11 @@ void RunFlags::addTo(CLI::App &command) {
                      "are its own unless given");
   command.add_option("--log", log, "write one JSON object a step: losses.jsonl");
   command.add_option("--trace", trace, "write the last step's timeline for chrome://tracing or Perfetto: T.json");
+  command.add_option_function<std::string>(
+      "--emulate-link", [this](const std::string &text) { link = linkFrom(text); },
+      "ranks that are threads exchange messages as if over a link of BYTES_PER_SECOND[,SECONDS of latency], which "
+      "takes "
+      "no core");
   command.add_option("--gradient-norms", gradientNorms, "write the L2 norm of each gradient at the first step: F.json");
 }
 

@@ -54,6 +54,7 @@ struct RunFlags {
   std::optional<double> lr;
   std::optional<int64_t> steps, warmup, total, every, keep;
   std::optional<uint64_t> seed;
+  std::optional<runtime::EmulatedLink> link;
 
   void addTo(CLI::App &command);
 };

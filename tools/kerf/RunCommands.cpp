@@ -60,6 +60,10 @@ void addMeasured(const runtime::RunReport &run, Report &report) {
   for (size_t i = first; i < run.steps.size(); ++i)
     sum += run.steps[i].seconds;
   report.measuredStepSeconds = run.steps.empty() ? 0 : sum / static_cast<double>(run.steps.size() - first);
+  runtime::Overlap overlap = sumOf(overlapOf(run.times));
+  double steps = std::max<double>(1, static_cast<double>(run.times.steps));
+  report.measuredCommunicationSeconds = overlap.seconds / steps;
+  report.measuredHiddenSeconds = overlap.hiddenSeconds / steps;
   const runtime::MemoryReport *fullest = &run.memory;
   for (const runtime::MemoryReport &stage : run.stageMemory)
     if (stage.totalBytes() > fullest->totalBytes())
@@ -79,6 +83,12 @@ nlohmann::ordered_json measuredJson(const runtime::RunReport &run) {
     measured["stage_peak_bytes"].push_back(stage.totalBytes());
   measured["compute_seconds"] = times.computeSeconds / steps;
   measured["wait_seconds"] = times.waitSeconds / steps;
+  measured["streams"] = nlohmann::ordered_json::array();
+  for (const auto &[stream, overlap] : overlapOf(times))
+    measured["streams"].push_back({{"stream", stream},
+                                   {"seconds", overlap.seconds / steps},
+                                   {"hidden_seconds", overlap.hiddenSeconds / steps},
+                                   {"exposed_seconds", overlap.exposedSeconds() / steps}});
   measured["kernels"] = nlohmann::ordered_json::array();
   for (const runtime::KernelTime &kernel : times.kernels)
     measured["kernels"].push_back(
@@ -88,6 +98,7 @@ nlohmann::ordered_json measuredJson(const runtime::RunReport &run) {
     measured["collectives"].push_back({{"op", collective.op},
                                        {"name", collective.name},
                                        {"cause", collective.cause},
+                                       {"stream", collective.stream},
                                        {"bytes", collective.bytes},
                                        {"seconds", collective.seconds / steps},
                                        {"wait_seconds", collective.waitSeconds / steps}});
@@ -116,6 +127,7 @@ runtime::RunOptions toRunOptions(const RunFlags &flags, const RunSettings &setti
   options.seed = settings.seed;
   options.savePath = flags.save;
   options.tracePath = flags.trace;
+  options.link = flags.link;
   options.learningRate = [settings](int64_t step) { return settings.learningRate(step); };
   options.resume = resumed;
   options.checkpoint.folder = flags.checkpoint;

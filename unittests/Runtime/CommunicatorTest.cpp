@@ -75,6 +75,41 @@ TEST(ThreadCommunicator, WaitsWithoutSpinning) {
   EXPECT_LT(seconds, 0.02);
 }
 
+TEST(ThreadCommunicator, AnEmulatedLinkTakesItsTimeAndNoCore) {
+  auto ranks = createThreadCommunicators(2, EmulatedLink{/*bytesPerSecond=*/1e5, /*latencySeconds=*/0.03});
+  std::vector<std::byte> sent(2000, std::byte(7)), got(2000);
+  timespec before{}, after{};
+  auto start = std::chrono::steady_clock::now();
+  std::thread receiver([&] {
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    for (int message = 0; message < 2; ++message)
+      EXPECT_TRUE(ranks[1]->receive(got, 0, 4));
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+  });
+  for (int message = 0; message < 2; ++message)
+    ASSERT_TRUE(ranks[0]->startSend(sent, 1, 4));
+  receiver.join();
+  std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+  EXPECT_GE(passed.count(), 0.07); // one after the other, and one latency
+  EXPECT_EQ(got, sent);
+  EXPECT_TRUE(ranks[0]->finishSends(4));
+  double seconds = double(after.tv_sec - before.tv_sec) + double(after.tv_nsec - before.tv_nsec) * 1e-9;
+  EXPECT_LT(seconds, 0.02);
+}
+
+TEST(ThreadCommunicator, AbortEndsAWaitForAnEmulatedLink) {
+  auto ranks = createThreadCommunicators(2, EmulatedLink{/*bytesPerSecond=*/1, /*latencySeconds=*/1e6});
+  const int sent = 1;
+  int got = 0;
+  ASSERT_TRUE(ranks[0]->startSend(bytesOf(sent), 1, 4));
+  std::string message;
+  std::thread receiver([&] { message = ranks[1]->receive(bytesOf(got), 0, 4).error().message; });
+  ranks[0]->abort({"rank 0: enough"});
+  receiver.join();
+  EXPECT_EQ(message, "rank 0: enough");
+  EXPECT_EQ(ranks[0]->finishSends(4).error().message, "rank 0: enough");
+}
+
 TEST(Agree, EveryRankGetsTheFirstError) {
   auto ranks = createThreadCommunicators(3);
   auto all = [&](std::vector<Status> statuses) {

@@ -59,6 +59,8 @@ struct Report {
   std::vector<std::string> warnings;
   /// After a run: mean seconds of a step (the first left out where there are more), and real bytes.
   double measuredStepSeconds = 0;
+  /// Of communication in it: under way, and of these beside kernels.
+  double measuredCommunicationSeconds = 0, measuredHiddenSeconds = 0;
   std::optional<Memory> measuredMemory;
 };
 

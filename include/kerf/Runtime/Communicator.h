@@ -42,8 +42,15 @@ public:
   virtual int64_t maxTag() const = 0;
 };
 
+/// A link slower than memory. What a rank sends passes one message after the other, whatever the receiver does, and
+/// arrives `latencySeconds` after its last byte has passed. Nobody computes meanwhile: a wait for it takes no core.
+struct EmulatedLink {
+  double bytesPerSecond = 0, latencySeconds = 0;
+};
+
 /// Ranks as threads of this process; element r is for the thread of rank r.
-std::vector<std::unique_ptr<Communicator>> createThreadCommunicators(int64_t ranks);
+std::vector<std::unique_ptr<Communicator>> createThreadCommunicators(int64_t ranks,
+                                                                     const std::optional<EmulatedLink> &link = {});
 
 /// True in a process that mpirun or srun started.
 bool launchedByMpi();

@@ -5,6 +5,7 @@
 
 #include "kerf/Runtime/Communicator.h"
 #include "kerf/Runtime/Device.h"
+#include <map>
 
 namespace kerf::runtime {
 
@@ -41,6 +42,16 @@ struct TimeReport {
   std::vector<KernelTime> kernels;         // by op, slowest first
   std::vector<CollectiveTime> collectives; // in order of the program
 };
+
+/// Seconds of collectives and messages between stages: under way, and of these hidden, in which the compute stream did
+/// not stand still for them.
+struct Overlap {
+  double seconds = 0, hiddenSeconds = 0;
+  double exposedSeconds() const { return seconds - hiddenSeconds; }
+};
+/// By stream. What the compute stream does itself is not hidden.
+std::map<std::string, Overlap> overlapOf(const TimeReport &times);
+Overlap sumOf(const std::map<std::string, Overlap> &streams);
 
 /// One instruction of the last step, as it ran.
 struct Span {
@@ -79,6 +90,7 @@ public:
   virtual const MemoryReport &memory() const = 0;
   virtual TimeReport times() const = 0;
   virtual std::vector<Span> lastStep() const = 0;
+  virtual Overlap lastOverlap() const = 0;
 };
 
 /// What the memory report of the executor of a stage's ranks will say, without its memory: for plans of machines that

@@ -35,6 +35,8 @@ struct RunOptions {
   /// Where parameters, buffers and states begin, instead of `weights` and the seed. `firstStep` should be its next
   /// step.
   const Checkpoint *resume = nullptr;
+  /// Between ranks that are threads.
+  std::optional<EmulatedLink> link;
   ExecutorOptions executor;
 };
 

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks over an emulated slow link: the same bits, and what is told of the time that communication takes."""
+import json
+import re
+import shutil
+import subprocess
+import unittest
+
+from mpi import mpirun
+from support import KerfTest, file_of, kerf, losses_of, main
+
+BYTES_PER_SECOND = 1e8
+PLANS = {"all-reduce": {"mesh": {"data": 2}, "microbatch": 2, "schedule": {"name": "1f1b"}},
+         "stages": {"mesh": {"stage": 2, "data": 2}, "microbatch": 1, "optimizer_sharding": 2},
+         "zero 3": {"mesh": {"data": 4}, "optimizer_sharding": 3, "recompute": "full"}}
+
+
+class SlowLink(KerfTest):
+    def setUp(self):
+        super().setUp()
+        self.args = ["train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 3, "--clip-norm", 1]
+
+    def train(self, plan, *more):
+        done = self.succeed(*self.args, "--plan", self.write("plan.json", {"kerf": 1, **PLANS[plan]}), "--log", self.path("log"), "--json", *more)
+        return json.loads(done.stdout), losses_of(self.path("log"))
+
+    def test_the_same_bits(self):
+        for plan in PLANS:
+            _, expected = self.train(plan)
+            _, got = self.train(plan, "--emulate-link", f"{BYTES_PER_SECOND},1e-4")
+            self.assertEqual(got, expected, plan)
+
+    def test_what_is_told(self):
+        said, _ = self.train("all-reduce", "--emulate-link", BYTES_PER_SECOND, "--trace", self.path("trace.json"))
+        measured = said["measured"]
+        streams = {each["stream"]: each for each in measured["streams"]}
+        for each in streams.values():
+            self.assertAlmostEqual(each["hidden_seconds"] + each["exposed_seconds"], each["seconds"])
+        reductions = [each for each in measured["collectives"] if each["cause"].startswith("gradient")]
+        self.assertIn("gradients", {each["stream"] for each in reductions})
+        # Of two ranks each sends half of what it reduces, and then half of what it has summed.
+        self.assertGreater(sum(each["seconds"] for each in reductions), sum(each["bytes"] for each in reductions) / BYTES_PER_SECOND)
+        report = said["report"]
+        self.assertAlmostEqual(report["measured_communication_seconds"], sum(each["seconds"] for each in streams.values()))
+        self.assertAlmostEqual(report["measured_hidden_seconds"], sum(each["hidden_seconds"] for each in streams.values()))
+        labels = [event["args"]["labels"] for event in json.loads(self.read("trace.json"))["traceEvents"] if event["name"] == "process_labels"]
+        self.assertEqual(len(labels), 2)
+        for label in labels:
+            total, hidden, exposed = map(float, re.fullmatch(r"communication (\S+) ms, (\S+) ms hidden, (\S+) ms exposed", label).groups())
+            self.assertAlmostEqual(hidden + exposed, total, places=2)
+
+    def test_mistakes(self):
+        for link in ("fast", "0", "-1e9", "999", "nan", "inf", "1e9,", "1e9,-1", "1e9,61", "1e9,1e-3,2"):
+            done = kerf(*self.args, f"--emulate-link={link}")
+            self.assertEqual(done.returncode, 1, link)
+            self.assertIn("BYTES_PER_SECOND,SECONDS", done.stderr, link)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun here")
+    def test_processes_have_a_link_of_their_own(self):
+        done = subprocess.run(mpirun(2, *self.args, "--emulate-link", "1e9"), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("threads of one process", done.stderr)
+
+
+if __name__ == "__main__":
+    main()
