@@ -2,6 +2,7 @@
 // The CPU as a device: the compute stream is the calling thread; any other stream is a worker thread with a queue; an
 // event is a counter with a condition.
 #include "kerf/Runtime/Device.h"
+#include "kerf/Runtime/Team.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -177,6 +178,8 @@ private:
 
 class CpuDevice : public Device {
 public:
+  explicit CpuDevice(int64_t threads) : team(threads) {}
+
   std::string_view kind() const override { return "cpu"; }
 
   Result<std::shared_ptr<std::byte>> allocate(int64_t bytes) override {
@@ -195,8 +198,10 @@ public:
   void copyOut(std::byte *host, const std::byte *device, int64_t bytes) override {
     std::memcpy(host, device, size_t(bytes));
   }
-  Result<Kernel> bind(const BindRequest &request) override { return bindKernel(request); }
-  Result<int64_t> scratchBytes(const BindRequest &request) override { return kerf::runtime::scratchBytes(request); }
+  Result<Kernel> bind(const BindRequest &request) override { return bindKernel(shared(request)); }
+  Result<int64_t> scratchBytes(const BindRequest &request) override {
+    return kerf::runtime::scratchBytes(shared(request));
+  }
   Kernel bindCopy(std::byte *to, const std::byte *from, int64_t bytes) override {
     return [=]() -> Status {
       std::memcpy(to, from, size_t(bytes));
@@ -206,9 +211,17 @@ public:
   std::unique_ptr<Stream> createComputeStream() override { return std::make_unique<ComputeStream>(); }
   std::unique_ptr<Stream> createStream() override { return std::make_unique<WorkerStream>(); }
   std::unique_ptr<Event> createEvent() override { return std::make_unique<CpuEvent>(); }
+
+private:
+  BindRequest shared(BindRequest request) {
+    request.team = &team;
+    return request;
+  }
+
+  Team team;
 };
 } // namespace
 
-std::unique_ptr<Device> createCpuDevice() { return std::make_unique<CpuDevice>(); }
+std::unique_ptr<Device> createCpuDevice(int64_t threads) { return std::make_unique<CpuDevice>(threads); }
 
 } // namespace kerf::runtime

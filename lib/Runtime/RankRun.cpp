@@ -64,7 +64,7 @@ RankRun::~RankRun() = default;
 
 Result<RunReport> RankRun::run() {
   Clock::time_point start = Clock::now();
-  device = createCpuDevice();
+  device = createCpuDevice(options.threads);
   Status loaded = load();
   if (Status status = agree(communicator, loaded); !status)
     return status.error();

@@ -241,6 +241,9 @@ void RunFlags::addTo(CLI::App &command) {
       ->check(CLI::PositiveNumber);
   command.add_option("--seed", seed,
                      "seed of the initial weights where the model has none (default 0; docs/runtime.md)");
+  command
+      .add_option("--threads", threads, "of each rank, for its kernels (default: 1); the numbers do not depend on it")
+      ->check(CLI::Range(1, 1024));
   command.add_option("--save", save, "write the trained weights: OUT.safetensors");
   command.add_option("--checkpoint", checkpoint,
                      "folder to write checkpoints in, as training goes (docs/checkpoints.md)");

@@ -55,6 +55,7 @@ struct RunFlags {
   std::optional<int64_t> steps, warmup, total, every, keep;
   std::optional<uint64_t> seed;
   std::optional<runtime::EmulatedLink> link;
+  int64_t threads = 1;
 
   void addTo(CLI::App &command);
 };

@@ -125,6 +125,7 @@ runtime::RunOptions toRunOptions(const RunFlags &flags, const RunSettings &setti
   options.firstStep = settings.firstStep;
   options.steps = settings.endStep - settings.firstStep;
   options.seed = settings.seed;
+  options.threads = flags.threads;
   options.savePath = flags.save;
   options.tracePath = flags.trace;
   options.link = flags.link;

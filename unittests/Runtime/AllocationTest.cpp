@@ -30,6 +30,7 @@ Result<Allocations> countSteps(const package::Program &program, const TensorMap 
   std::barrier barrier(std::ptrdiff_t(package::ranksOf(program)), met);
   RunOptions options;
   options.steps = kCountedSteps + 2;
+  options.threads = 2;
   options.learningRate = [&](int64_t step) {
     if (step == 1 || step == kCountedSteps + 1)
       barrier.arrive_and_wait();

@@ -55,6 +55,7 @@ public:
   static constexpr int64_t kAlignment = 64; // bytes: a cache line, and the widest vector register
 };
 
-std::unique_ptr<Device> createCpuDevice();
+/// `threads` share the work of each kernel: the calling thread and others.
+std::unique_ptr<Device> createCpuDevice(int64_t threads = 1);
 
 } // namespace kerf::runtime

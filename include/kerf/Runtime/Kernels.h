@@ -9,6 +9,8 @@
 
 namespace kerf::runtime {
 
+class Team;
+
 /// A dense, row-major local tensor, aligned to 64 bytes. `data` is null only for tensors without elements.
 struct TensorView {
   void *data = nullptr;
@@ -20,13 +22,15 @@ struct TensorView {
 
 /// What a kernel is bound to. `rank` and `mesh` are for ops whose result depends on the rank (shard_offset,
 /// local_slice, mask_padding). `scratch` has the bytes that `scratchBytes` asked for; its content does not survive the
-/// call, and kernels of one stream share it.
+/// call, and kernels of one stream share it. `team`: the threads that share the work, the same ones for both calls
+/// below; none is the calling thread alone. Results do not depend on it.
 struct BindRequest {
   const package::Instruction &instruction;
   std::vector<TensorView> operands, results;
   const Mesh &mesh;
   int64_t rank = 0;
   void *scratch = nullptr;
+  Team *team = nullptr;
 };
 
 /// One call computes the results from the operands; both may have changed since the last call. Fails on input's fault

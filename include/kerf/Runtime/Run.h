@@ -23,6 +23,8 @@ struct RunOptions {
   std::function<void(const StepResult &)> onStep;
   /// This process is one rank of it. Without, all ranks are threads of this process.
   Communicator *communicator = nullptr;
+  /// Of each rank, for its kernels; no result depends on it.
+  int64_t threads = 1;
   uint64_t seed = 0;
   /// Written at the end, by rank 0: parameters and buffers under their exported names and shapes.
   std::string savePath;

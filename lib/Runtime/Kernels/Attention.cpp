@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention and its backward form, a block of query rows at a time: scratch holds kQueryRows x T scores, never S x T.
-// The backward form computes the probabilities of a block again from the saved log-sum-exp (Dao et al., FlashAttention,
-// 2022).
+// Attention and its backward form, a block of query rows at a time: a thread's scratch holds kQueryRows x T scores,
+// never S x T. Threads share the heads; backward, those of one key/value head are one task, as they add to its
+// gradient. The backward form computes the probabilities of a block again from the saved log-sum-exp (Dao et al.,
+// FlashAttention, 2022).
 #include "Families.h"
 #include "Gemm.h"
 #include "Simd.h"
@@ -122,8 +123,10 @@ template <typename T> struct AttentionCall {
   AttentionSizes z;
   const T *q, *k, *v;
   const void *mask;
-  T *scores;
-  void *scratch;
+  T *scores, *dScores; // of the first thread, as is `scratch`
+  std::byte *scratch;
+  int64_t bytesOfThread;
+  Team *team;
 
   MatrixView<T> queries(Head at, int64_t row) const {
     return {q + ((at.b * z.s + row) * z.h + at.h) * z.d, z.h * z.d, 1};
@@ -140,29 +143,50 @@ template <typename T> struct AttentionCall {
     maskScores<T>(z, mask, at, row, rows, count, scores);
   }
 
-  template <typename F> void eachBlock(F f) const {
-    for (int64_t b = 0; b < z.b; ++b)
-      for (int64_t h = 0; h < z.h; ++h)
-        for (int64_t row = 0; row < z.s; row += kQueryRows) {
-          int64_t rows = std::min(kQueryRows, z.s - row);
-          f(Head{b, h, h / (z.h / z.g)}, row, rows, z.keys(row + rows));
-        }
+  AttentionCall ofThread(int64_t thread) const {
+    AttentionCall own = *this;
+    auto moved = [&](auto *pointer) {
+      return reinterpret_cast<decltype(pointer)>(reinterpret_cast<std::byte *>(pointer) + thread * bytesOfThread);
+    };
+    own.scores = moved(scores), own.dScores = moved(dScores), own.scratch = moved(scratch);
+    return own;
+  }
+
+  template <typename F> void eachBlock(Head at, F f) const {
+    for (int64_t row = 0; row < z.s; row += kQueryRows) {
+      int64_t rows = std::min(kQueryRows, z.s - row);
+      f(at, row, rows, z.keys(row + rows));
+    }
   }
 };
 
 template <typename T> MatrixView<T> transposed(MatrixView<T> m) { return {m.data, m.column, m.row}; }
 
 template <typename T> struct Backward {
-  AttentionCall<T> call;
+  AttentionCall<T> all;
   const T *out, *lse, *dOut;
-  T *dq, *dk, *dv, *dScores;
+  T *dq, *dk, *dv;
 
   void run() const {
+    const AttentionSizes &z = all.z;
+    auto clear = [&](T *gradient, int64_t n) {
+      forElements(all.team, n, [&](int64_t begin, int64_t end) { std::fill(gradient + begin, gradient + end, T(0)); });
+    };
+    clear(dq, z.b * z.s * z.h * z.d); // stays where a query sees no key
+    clear(dk, z.b * z.t * z.g * z.d);
+    clear(dv, z.b * z.t * z.g * z.e);
+    forTasks(all.team, z.b * z.g, [&](int64_t task, int64_t thread) {
+      AttentionCall<T> call = all.ofThread(thread);
+      int64_t b = task / z.g, g = task % z.g, shared = z.h / z.g;
+      for (int64_t h = g * shared; h < (g + 1) * shared; ++h)
+        runHead(call, {b, h, g});
+    });
+  }
+
+  void runHead(const AttentionCall<T> &call, Head head) const {
     const AttentionSizes &z = call.z;
-    std::fill_n(dq, z.b * z.s * z.h * z.d, T(0)); // stays where a query sees no key
-    std::fill_n(dk, z.b * z.t * z.g * z.d, T(0));
-    std::fill_n(dv, z.b * z.t * z.g * z.e, T(0));
-    call.eachBlock([&](Head at, int64_t row, int64_t rows, int64_t keys) {
+    T *dScores = call.dScores;
+    call.eachBlock(head, [&](Head at, int64_t row, int64_t rows, int64_t keys) {
       if (keys == 0)
         return;
       call.score(at, row, rows, keys);
@@ -198,19 +222,28 @@ template <typename T> struct Backward {
   }
 };
 
+enum class Direction { Forward, Backward };
+
 template <typename T>
-AttentionCall<T> callOf(const BindRequest &request, const AttentionSizes &z, ScratchLayout &layout) {
+AttentionCall<T> callOf(const BindRequest &request, const AttentionSizes &z, Direction direction,
+                        ScratchLayout &layout) {
   int64_t rows = std::min(kQueryRows, z.s), width = std::max(z.d, z.e);
   int64_t scores = layout.take(rows * z.t * int64_t(sizeof(T)));
+  int64_t dScores = direction == Direction::Backward ? layout.take(rows * z.t * int64_t(sizeof(T))) : scores;
   int64_t products = layout.take(std::max({gemmScratchBytes<T>(rows, z.t, width), gemmScratchBytes<T>(rows, width, z.t),
                                            gemmScratchBytes<T>(z.t, width, rows)}));
+  int64_t bytesOfThread = layout.bytes();
+  layout.take((threadsOf(request.team) - 1) * bytesOfThread);
   return {z,
           dataOf<T>(request.operands[0]),
           dataOf<T>(request.operands[1]),
           dataOf<T>(request.operands[2]),
           z.masked ? request.operands[3].data : nullptr,
           scratchAt<T>(request.scratch, scores),
-          scratchAt<void>(request.scratch, products)};
+          scratchAt<T>(request.scratch, dScores),
+          scratchAt<std::byte>(request.scratch, products),
+          bytesOfThread,
+          request.team};
 }
 } // namespace
 
@@ -232,18 +265,23 @@ Result<Planned> planAttention(const BindRequest &request) {
   return forFloat(request, out.dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
     ScratchLayout layout;
-    AttentionCall<T> call = callOf<T>(request, z, layout);
-    return Planned{[call, y = mutableDataOf<T>(out), logSums = mutableDataOf<T>(lse)] {
-                     const AttentionSizes &z = call.z;
-                     call.eachBlock([&](Head at, int64_t row, int64_t rows, int64_t keys) {
-                       call.score(at, row, rows, keys);
-                       auto normalize = [](auto, T *scores, T *logSums, int64_t rows, int64_t keys) {
-                         for (int64_t i = 0; i < rows; ++i)
-                           logSums[i] = normalizeRow(scores + i * keys, keys);
-                       };
-                       dispatch(normalize, call.scores, logSums + (at.b * z.h + at.h) * z.s + row, rows, keys);
-                       gemm<T>(rows, z.e, keys, T(1), {call.scores, keys, 1}, call.values(at),
-                               y + call.rowOfOutput(at, row), z.h * z.e, Into::Overwrite, call.scratch);
+    AttentionCall<T> all = callOf<T>(request, z, Direction::Forward, layout);
+    return Planned{[all, y = mutableDataOf<T>(out), logSums = mutableDataOf<T>(lse)] {
+                     forTasks(all.team, all.z.b * all.z.h, [&](int64_t task, int64_t thread) {
+                       const AttentionSizes &z = all.z;
+                       AttentionCall<T> call = all.ofThread(thread);
+                       int64_t h = task % z.h;
+                       call.eachBlock(
+                           {task / z.h, h, h / (z.h / z.g)}, [&](Head at, int64_t row, int64_t rows, int64_t keys) {
+                             call.score(at, row, rows, keys);
+                             auto normalize = [](auto, T *scores, T *logSums, int64_t rows, int64_t keys) {
+                               for (int64_t i = 0; i < rows; ++i)
+                                 logSums[i] = normalizeRow(scores + i * keys, keys);
+                             };
+                             dispatch(normalize, call.scores, logSums + (at.b * z.h + at.h) * z.s + row, rows, keys);
+                             gemm<T>(rows, z.e, keys, T(1), {call.scores, keys, 1}, call.values(at),
+                                     y + call.rowOfOutput(at, row), z.h * z.e, Into::Overwrite, call.scratch);
+                           });
                      });
                      return ok();
                    },
@@ -274,16 +312,13 @@ Result<Planned> planAttentionBackward(const BindRequest &request) {
   return forFloat(request, in[0].dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
     ScratchLayout layout;
-    AttentionCall<T> call = callOf<T>(request, z, layout);
-    T *dScores = scratchAt<T>(request.scratch, layout.take(std::min(kQueryRows, z.s) * z.t * int64_t(sizeof(T))));
-    Backward<T> backward = {call,
+    Backward<T> backward = {callOf<T>(request, z, Direction::Backward, layout),
                             dataOf<T>(out),
                             dataOf<T>(lse),
                             dataOf<T>(gradient),
                             mutableDataOf<T>(request.results[0]),
                             mutableDataOf<T>(request.results[1]),
-                            mutableDataOf<T>(request.results[2]),
-                            dScores};
+                            mutableDataOf<T>(request.results[2])};
     return Planned{[backward] {
                      backward.run();
                      return ok();

@@ -5,6 +5,8 @@
 #pragma once
 
 #include "kerf/Runtime/Kernels.h"
+#include "kerf/Runtime/Team.h"
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <initializer_list>
@@ -156,6 +158,27 @@ template <typename T> T *scratchAt(void *scratch, int64_t offset) {
 
 template <typename T> const T *dataOf(const TensorView &view) { return static_cast<const T *>(view.data); }
 template <typename T> T *mutableDataOf(const TensorView &view) { return static_cast<T *>(view.data); }
+
+inline int64_t threadsOf(const Team *team) { return team ? team->threads() : 1; }
+/// task(number, thread) for each number below `tasks`, shared by the team where there is one.
+template <typename F> void forTasks(Team *team, int64_t tasks, const F &task) {
+  if (team)
+    return team->run(tasks, task);
+  for (int64_t number = 0; number < tasks; ++number)
+    task(number, int64_t(0));
+}
+/// piece(begin, end) for pieces of `size` that make up [0, n).
+template <typename F> void forPieces(Team *team, int64_t n, int64_t size, const F &piece) {
+  forTasks(team, (n + size - 1) / size,
+           [&](int64_t number, int64_t) { piece(number * size, std::min(n, (number + 1) * size)); });
+}
+/// The same of elements that cost little each.
+inline constexpr int64_t kElementsOfTask = 16384;
+template <typename F> void forElements(Team *team, int64_t n, const F &piece) {
+  forPieces(team, n, kElementsOfTask, piece);
+}
+/// Rows of `width` elements that make up such a piece.
+inline int64_t rowsOfTask(int64_t width) { return std::max<int64_t>(1, kElementsOfTask / std::max<int64_t>(width, 1)); }
 
 /// Product of the sizes in [begin, end).
 int64_t product(const Shape &shape, size_t begin, size_t end);

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // dot_general as a loop over batches of one matrix product. Each operand is seen as (batches, free, contracted) with
-// one stride for the last two; where its dimensions do not merge so, it is packed into scratch first. float32 runs
-// oneDNN's matmul, made once; float64, which oneDNN lacks, our own product.
+// one stride for the last two; where its dimensions do not merge so, it is packed into scratch first. The threads of a
+// team share blocks of the result.
 #include "Families.h"
 #include "Gemm.h"
-#include "OneThread.h"
 #include "StridedCopy.h"
 
 #include <algorithm>
-#include <array>
-#include <memory>
-#include <oneapi/dnnl/dnnl.hpp>
 
 namespace kerf::runtime::kernels {
 
@@ -88,120 +84,64 @@ struct Sizes {
 struct DotPlan {
   Sizes sizes;
   Side lhs, rhs;
-  int64_t lhsOffset = 0, rhsOffset = 0, productOffset = 0; // in scratch
-  std::vector<std::pair<int64_t, int64_t>> starts;         // of each batch, in elements
+  std::vector<std::pair<int64_t, int64_t>> starts; // of each batch, in elements
 };
 
-/// oneDNN's matmul on two-dimensional views; its objects live as long as the kernel.
-class OneDnnMatmul {
-public:
-  static Result<std::shared_ptr<OneDnnMatmul>> make(const DotPlan &plan) {
-    try {
-      OneThread oneThread;
-      auto made = std::make_shared<OneDnnMatmul>();
-      using dnnl::memory;
-      const Sizes &s = plan.sizes;
-      memory::desc a({s.m, s.k}, memory::data_type::f32, memory::dims{plan.lhs.row, plan.lhs.column});
-      memory::desc b({s.k, s.n}, memory::data_type::f32, memory::dims{plan.rhs.column, plan.rhs.row});
-      memory::desc c({s.m, s.n}, memory::data_type::f32, memory::dims{s.n, 1});
-      dnnl::primitive_attr attr;
-      attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-      made->engine = dnnl::engine(dnnl::engine::kind::cpu, 0);
-      made->stream = dnnl::stream(made->engine);
-      dnnl::matmul::primitive_desc description({a, b, c}, attr, made->engine);
-      made->primitive = dnnl::matmul(description);
-      made->scratchBytes = int64_t(description.scratchpad_desc().get_size());
-      made->a = memory(a, made->engine, nullptr);
-      made->b = memory(b, made->engine, nullptr);
-      made->c = memory(c, made->engine, nullptr);
-      made->pad = memory(description.scratchpad_desc(), made->engine, nullptr);
-      return made;
-    } catch (const dnnl::error &e) {
-      return Error{fmt::format("dot_general: oneDNN has no product of {} x {} by {} x {}: {}", plan.sizes.m,
-                               plan.sizes.k, plan.sizes.k, plan.sizes.n, e.what()),
-                   ExitStatus::InternalCheck};
-    }
-  }
+template <typename T> struct DotCall {
+  DotPlan plan;
+  GemmBlocks blocks;
+  Team *team;
+  const T *lhs, *rhs;
+  T *result, *packedLhs, *packedRhs;
+  std::byte *scratch;
+  int64_t scratchOfThread;
 
-  Status run(const float *lhs, const float *rhs, float *result, void *scratch) const {
-    OneThread oneThread;
-    dnnl_memory_set_data_handle(a.get(), const_cast<float *>(lhs));
-    dnnl_memory_set_data_handle(b.get(), const_cast<float *>(rhs));
-    dnnl_memory_set_data_handle(c.get(), result);
-    dnnl_memory_set_data_handle(pad.get(), scratch);
-    std::array<dnnl_exec_arg_t, 4> arguments = {{{DNNL_ARG_SRC, a.get()},
-                                                 {DNNL_ARG_WEIGHTS, b.get()},
-                                                 {DNNL_ARG_DST, c.get()},
-                                                 {DNNL_ARG_SCRATCHPAD, pad.get()}}};
-    dnnl_status_t status = dnnl_primitive_execute(primitive.get(), stream.get(), arguments.size(), arguments.data());
-    if (status != dnnl_success)
-      return Error{fmt::format("dot_general: oneDNN's matmul failed with status {}", int(status)),
-                   ExitStatus::InternalCheck};
-    return ok();
-  }
-
-  int64_t scratchBytes = 0;
-
-private:
-  dnnl::engine engine;
-  dnnl::stream stream;
-  dnnl::matmul primitive;
-  dnnl::memory a, b, c, pad;
-};
-
-template <typename T>
-Kernel kernelOf(const BindRequest &request, const DotPlan &plan, std::shared_ptr<OneDnnMatmul> matmul) {
-  const T *lhs = dataOf<T>(request.operands[0]), *rhs = dataOf<T>(request.operands[1]);
-  T *result = mutableDataOf<T>(request.results[0]);
-  T *packedLhs = scratchAt<T>(request.scratch, plan.lhsOffset),
-    *packedRhs = scratchAt<T>(request.scratch, plan.rhsOffset);
-  void *scratch = scratchAt<std::byte>(request.scratch, plan.productOffset);
-  return [=]() -> Status {
+  void run() const {
     const T *a = lhs, *b = rhs;
     if (plan.lhs.packs) {
-      plan.lhs.packing(lhs, packedLhs);
+      plan.lhs.packing(lhs, packedLhs, team);
       a = packedLhs;
     }
     if (plan.rhs.packs) {
-      plan.rhs.packing(rhs, packedRhs);
+      plan.rhs.packing(rhs, packedRhs, team);
       b = packedRhs;
     }
-    const Sizes &s = plan.sizes;
-    for (int64_t i = 0; i < int64_t(plan.starts.size()); ++i) {
-      auto [lhsStart, rhsStart] = plan.starts[i];
-      T *c = result + i * s.m * s.n;
-      if constexpr (std::is_same_v<T, float>) {
-        if (matmul) {
-          if (Status status = matmul->run(a + lhsStart, b + rhsStart, c, scratch); !status)
-            return status;
-          continue;
-        }
-      }
-      gemm<T>(s.m, s.n, s.k, T(1), {a + lhsStart, plan.lhs.row, plan.lhs.column},
-              {b + rhsStart, plan.rhs.column, plan.rhs.row}, c, s.n, Into::Overwrite, scratch);
-    }
-    return ok();
-  };
-}
+    forTasks(team, int64_t(plan.starts.size()) * blocks.count(), [&](int64_t task, int64_t thread) {
+      int64_t batch = task / blocks.count(), block = task % blocks.count();
+      int64_t i = block / blocks.columnCount * blocks.rows, j = block % blocks.columnCount * blocks.columns;
+      const Sizes &s = plan.sizes;
+      auto [lhsStart, rhsStart] = plan.starts[size_t(batch)];
+      gemm<T>(std::min(blocks.rows, s.m - i), std::min(blocks.columns, s.n - j), s.k, T(1),
+              {a + lhsStart + i * plan.lhs.row, plan.lhs.row, plan.lhs.column},
+              {b + rhsStart + j * plan.rhs.row, plan.rhs.column, plan.rhs.row}, result + (batch * s.m + i) * s.n + j,
+              s.n, Into::Overwrite, scratch + thread * scratchOfThread);
+    });
+  }
+};
 
-/// Products below this many multiplications are done by our own code: a call of oneDNN costs about as much (1 us).
-constexpr int64_t kSmallProduct = 4096;
-
-template <typename T> Result<Planned> planned(const BindRequest &request, DotPlan &plan) {
+template <typename T> Planned planned(const BindRequest &request, const DotPlan &plan) {
   ScratchLayout layout;
   const Sizes &s = plan.sizes;
-  plan.lhsOffset = layout.take(plan.lhs.packs ? request.operands[0].bytes() : 0);
-  plan.rhsOffset = layout.take(plan.rhs.packs ? request.operands[1].bytes() : 0);
-  std::shared_ptr<OneDnnMatmul> matmul;
-  bool empty = s.batches == 0 || s.m == 0 || s.n == 0 || s.k == 0;
-  if (std::is_same_v<T, float> && !empty && s.m * s.n * s.k > kSmallProduct) {
-    Result<std::shared_ptr<OneDnnMatmul>> made = OneDnnMatmul::make(plan);
-    if (!made)
-      return made.error();
-    matmul = *made;
-  }
-  plan.productOffset = layout.take(matmul ? matmul->scratchBytes : gemmScratchBytes<T>(s.m, s.n, s.k));
-  return Planned{kernelOf<T>(request, plan, std::move(matmul)), layout.bytes()};
+  int64_t lhsOffset = layout.take(plan.lhs.packs ? request.operands[0].bytes() : 0);
+  int64_t rhsOffset = layout.take(plan.rhs.packs ? request.operands[1].bytes() : 0);
+  GemmBlocks blocks = gemmBlocks(request.team, s.batches, s.m, s.n);
+  int64_t scratchOfThread = gemmScratchBytes<T>(blocks.rows, blocks.columns, s.k);
+  int64_t productOffset = layout.take(scratchOfThread * threadsOf(request.team));
+  DotCall<T> call{plan,
+                  blocks,
+                  request.team,
+                  dataOf<T>(request.operands[0]),
+                  dataOf<T>(request.operands[1]),
+                  mutableDataOf<T>(request.results[0]),
+                  scratchAt<T>(request.scratch, lhsOffset),
+                  scratchAt<T>(request.scratch, rhsOffset),
+                  scratchAt<std::byte>(request.scratch, productOffset),
+                  scratchOfThread};
+  return {[call = std::move(call)] {
+            call.run();
+            return ok();
+          },
+          layout.bytes()};
 }
 } // namespace
 
@@ -275,7 +215,8 @@ Result<Planned> planDotGeneral(const BindRequest &request) {
       }
       plan.starts.push_back({left, right});
     }
-  return forFloat(request, lhs.dtype, [&](auto type) { return planned<typename decltype(type)::type>(request, plan); });
+  return forFloat(request, lhs.dtype,
+                  [&](auto type) -> Result<Planned> { return planned<typename decltype(type)::type>(request, plan); });
 }
 
 } // namespace kerf::runtime::kernels

@@ -16,8 +16,8 @@ template <typename In, typename Out, typename F> Planned combined(const BindRequ
     for (int64_t i = 0; i < n; ++i)
       z[i] = f(x[i], y[i]);
   };
-  return {[=] {
-    dispatch(loop, x, y, z, n);
+  return {[=, team = request.team] {
+    forElements(team, n, [&](int64_t i, int64_t end) { dispatch(loop, x + i, y + i, z + i, end - i); });
     return ok();
   }};
 }
@@ -139,8 +139,9 @@ Result<Planned> planSelect(const BindRequest &request) {
       for (int64_t i = 0; i < n; ++i)
         z[i] = predicate[i].byte ? x[i] : y[i];
     };
-    return Planned{[=] {
-      dispatch(loop, predicate, x, y, z, n);
+    return Planned{[=, team = request.team] {
+      forElements(team, n,
+                  [&](int64_t i, int64_t end) { dispatch(loop, predicate + i, x + i, y + i, z + i, end - i); });
       return ok();
     }};
   });

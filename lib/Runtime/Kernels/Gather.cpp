@@ -200,11 +200,12 @@ Result<Planned> planEmbeddingBackward(const BindRequest &request) {
       using T = typename decltype(type)::type;
       RowLookup<I> lookup{dataOf<I>(indices), offsetOf(request),  rows,
                           table.shape[0],     indices.elements(), indices.shape};
-      return Planned{[=, dy = dataOf<T>(gradient), dx = mutableDataOf<T>(table), d = table.shape[1]]() -> Status {
+      return Planned{[=, dy = dataOf<T>(gradient), dx = mutableDataOf<T>(table), d = table.shape[1],
+                      team = request.team]() -> Status {
         if (std::optional<Error> error = lookup.firstOutside())
           return *error;
         int64_t offset = lookup.offset();
-        std::fill_n(dx, lookup.local * d, T(0));
+        forElements(team, lookup.local * d, [&](int64_t begin, int64_t end) { std::fill(dx + begin, dx + end, T(0)); });
         for (int64_t i = 0; i < lookup.count; ++i)
           if (int64_t row = lookup.indices[i] - offset; row >= 0 && row < lookup.local)
             addRow(dy + i * d, dx + row * d, d);

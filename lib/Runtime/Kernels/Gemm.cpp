@@ -3,9 +3,12 @@
 // (kRows x kDepth) into panels that stay in the second-level cache; the inner kernel keeps a tile of c in registers.
 #include "Gemm.h"
 #include "Simd.h"
+#include "kerf/Runtime/Team.h"
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <utility>
 
 namespace kerf::runtime::kernels {
 
@@ -33,8 +36,41 @@ template <typename T, Isa isa> struct Tile {
 
 int64_t roundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
+template <typename V, size_t... i> V lowHalves(V a, V b, std::index_sequence<i...>) {
+  return __builtin_shufflevector(a, b, (i % 2 ? sizeof...(i) + i / 2 : i / 2)...);
+}
+template <typename V, size_t... i> V highHalves(V a, V b, std::index_sequence<i...>) {
+  constexpr size_t kLanes = sizeof...(i);
+  return __builtin_shufflevector(a, b, (kLanes / 2 + (i % 2 ? kLanes + i / 2 : i / 2))...);
+}
+
+/// A square of `lanes` rows of `from` becomes `lanes` columns of `to`: each round interleaves two halves of the rows.
+template <typename T, int64_t lanes>
+[[gnu::always_inline]] inline void transposeSquare(const T *from, int64_t fromRow, T *to, int64_t toRow) {
+  typedef T Vector __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
+  using Lanes = std::make_index_sequence<size_t(lanes)>;
+  Vector rows[lanes], next[lanes];
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < lanes; ++i)
+    rows[i] = *reinterpret_cast<const Vector *>(from + i * fromRow);
+#pragma GCC unroll 4
+  for (int64_t round = 1; round < lanes; round *= 2) {
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < lanes / 2; ++i) {
+      next[2 * i] = lowHalves(rows[i], rows[i + lanes / 2], Lanes{});
+      next[2 * i + 1] = highHalves(rows[i], rows[i + lanes / 2], Lanes{});
+    }
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < lanes; ++i)
+      rows[i] = next[i];
+  }
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < lanes; ++i)
+    *reinterpret_cast<Vector *>(to + i * toRow) = rows[i];
+}
+
 /// Panels of `width` rows (or columns): for each p of the depth, `width` neighbouring values; zeros past the edge.
-template <typename T, int64_t width>
+template <typename T, int64_t width, int64_t vectorBytes>
 [[gnu::always_inline]] inline void pack(const T *from, int64_t stride, int64_t depthStride, int64_t size, int64_t depth,
                                         T *to) {
   for (int64_t i0 = 0; i0 < size; i0 += width, to += width * depth) {
@@ -46,6 +82,18 @@ template <typename T, int64_t width>
           to[p * width + i] = panel[p * depthStride + i];
       continue;
     }
+    constexpr int64_t kSquare = std::gcd(width, vectorBytes / int64_t(sizeof(T)));
+    if constexpr (kSquare >= 4)
+      if (valid == width && depthStride == 1) {
+        int64_t whole = depth / kSquare * kSquare;
+        for (int64_t p = 0; p < whole; p += kSquare)
+          for (int64_t i = 0; i < width; i += kSquare)
+            transposeSquare<T, kSquare>(panel + i * stride + p, stride, to + p * width + i, width);
+        for (int64_t p = whole; p < depth; ++p)
+          for (int64_t i = 0; i < width; ++i)
+            to[p * width + i] = panel[i * stride + p];
+        continue;
+      }
     for (int64_t i = 0; i < valid; ++i)
       for (int64_t p = 0; p < depth; ++p)
         to[p * width + i] = panel[i * stride + p * depthStride];
@@ -92,10 +140,12 @@ template <typename T, Isa isa>
   for (int64_t i = 0; i < Shape::rows; ++i)
 #pragma GCC unroll 4
     for (int64_t j = 0; j < Shape::vectors; ++j)
-      *reinterpret_cast<Vector *>(edge + i * Shape::columns + j * Shape::lanes) = alpha * sum[i][j];
+      *reinterpret_cast<Vector *>(edge + i * Shape::columns + j * Shape::lanes) = sum[i][j];
   for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j)
-      c[i * ldc + j] = into == Into::Add ? c[i * ldc + j] + edge[i * Shape::columns + j] : edge[i * Shape::columns + j];
+    for (int64_t j = 0; j < columns; ++j) {
+      T value = edge[i * Shape::columns + j], &at = c[i * ldc + j];
+      at = into == Into::Add ? at + alpha * value : alpha * value;
+    }
 }
 
 template <typename T> int64_t packedBBytes(int64_t n, int64_t k) {
@@ -112,10 +162,12 @@ template <typename T, Isa isa>
     for (int64_t p0 = 0; p0 < k; p0 += kDepth) {
       int64_t depth = std::min(kDepth, k - p0);
       Into store = p0 == 0 ? into : Into::Add;
-      pack<T, Shape::columns>(b.data + p0 * b.row + j0 * b.column, b.column, b.row, columns, depth, packedB);
+      pack<T, Shape::columns, TileShape<isa>::vectorBytes>(b.data + p0 * b.row + j0 * b.column, b.column, b.row,
+                                                           columns, depth, packedB);
       for (int64_t i0 = 0; i0 < m; i0 += kRows) {
         int64_t rows = std::min(kRows, m - i0);
-        pack<T, Shape::rows>(a.data + i0 * a.row + p0 * a.column, a.row, a.column, rows, depth, packedA);
+        pack<T, Shape::rows, TileShape<isa>::vectorBytes>(a.data + i0 * a.row + p0 * a.column, a.row, a.column, rows,
+                                                          depth, packedA);
         for (int64_t j = 0; j < columns; j += Shape::columns)
           for (int64_t i = 0; i < rows; i += Shape::rows)
             multiplyTile<T, isa>(depth, alpha, packedA + i * depth, packedB + j * depth, c + (i0 + i) * ldc + j0 + j,
@@ -146,6 +198,25 @@ void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<
               Into into, T *packedA,
               T *packedB) { multiply<T, decltype(isa)::value>(m, n, k, alpha, a, b, c, ldc, into, packedA, packedB); },
            m, n, k, alpha, a, b, c, ldc, into, packedA, packedB);
+}
+
+GemmBlocks gemmBlocks(Team *team, int64_t products, int64_t m, int64_t n) {
+  // Several blocks a thread, so that one that is held up holds up little; each packs its rows of a and columns of b, so
+  // none is small.
+  constexpr int64_t kBlocksOfThread = 4, kSmallestRows = kRows, kSmallestColumns = 192;
+  int64_t wanted = team && team->threads() > 1 ? kBlocksOfThread * team->threads() : 1;
+  GemmBlocks blocks{std::max<int64_t>(m, 1), std::max<int64_t>(n, 1), 1, 1};
+  while (products * blocks.count() < wanted) {
+    if (blocks.columns > kSmallestColumns && (blocks.columns >= blocks.rows || blocks.rows <= kSmallestRows))
+      blocks.columns = roundUp((blocks.columns + 1) / 2, kSmallestColumns);
+    else if (blocks.rows > kSmallestRows)
+      blocks.rows = roundUp((blocks.rows + 1) / 2, kSmallestRows);
+    else
+      break;
+    blocks.rowCount = (m + blocks.rows - 1) / blocks.rows;
+    blocks.columnCount = (n + blocks.columns - 1) / blocks.columns;
+  }
+  return blocks;
 }
 
 template int64_t gemmScratchBytes<float>(int64_t, int64_t, int64_t);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix product of our own: for float64, which oneDNN lacks, and for the small products inside attention, where
-// operands are strided views and the result is added to. Packed panels and a register-blocked inner kernel, as in Goto
-// and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008.
+// A matrix product of our own, as fast as oneDNN's: it takes strided views, adds to its result (in attention), knows
+// float64, and gives an element the same bits in whatever block it is computed. Packed panels and a register-blocked
+// inner kernel, as in Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008.
 #pragma once
 
 #include "Common.h"
@@ -23,6 +23,15 @@ template <typename T> int64_t gemmScratchBytes(int64_t m, int64_t n, int64_t k);
 template <typename T>
 void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b, T *c, int64_t ldc, Into into,
           void *scratch);
+
+/// How a product is cut into blocks of c that the threads of a team share. An element's bits depend on no cut.
+struct GemmBlocks {
+  int64_t rows, columns;         // of a block
+  int64_t rowCount, columnCount; // of blocks
+  int64_t count() const { return rowCount * columnCount; }
+};
+/// `products` of these sizes are done at once.
+GemmBlocks gemmBlocks(Team *team, int64_t products, int64_t m, int64_t n);
 
 extern template int64_t gemmScratchBytes<float>(int64_t, int64_t, int64_t);
 extern template int64_t gemmScratchBytes<double>(int64_t, int64_t, int64_t);

@@ -106,13 +106,17 @@ struct HalfCopy {
   int64_t elements;
   DType dtype;
 
-  void widen() const {
-    for (int64_t i = 0; i < elements; ++i)
-      wide[i] = dtype == DType::BF16 ? floatFromBf16(half[i]) : floatFromF16(half[i]);
+  void widen(Team *team) const {
+    forElements(team, elements, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        wide[i] = dtype == DType::BF16 ? floatFromBf16(half[i]) : floatFromF16(half[i]);
+    });
   }
-  void narrow() const {
-    for (int64_t i = 0; i < elements; ++i)
-      half[i] = dtype == DType::BF16 ? bf16FromFloat(wide[i]) : f16FromFloat(wide[i]);
+  void narrow(Team *team) const {
+    forElements(team, elements, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        half[i] = dtype == DType::BF16 ? bf16FromFloat(wide[i]) : f16FromFloat(wide[i]);
+    });
   }
 };
 
@@ -135,16 +139,16 @@ Result<Planned> planThroughFloat(const BindRequest &request, PlanFunction plan) 
   std::vector<TensorView> operands = widened(request.operands, operandCopies),
                           results = widened(request.results, resultCopies);
   void *rest = scratchAt<void>(request.scratch, layout.bytes());
-  Result<Planned> inner =
-      plan({request.instruction, std::move(operands), std::move(results), request.mesh, request.rank, rest});
+  Result<Planned> inner = plan(
+      {request.instruction, std::move(operands), std::move(results), request.mesh, request.rank, rest, request.team});
   if (!inner)
     return inner;
-  return Planned{[operandCopies, resultCopies, kernel = std::move(inner->kernel)] {
+  return Planned{[operandCopies, resultCopies, kernel = std::move(inner->kernel), team = request.team] {
                    for (const HalfCopy &copy : operandCopies)
-                     copy.widen();
+                     copy.widen(team);
                    Status status = kernel();
                    for (const HalfCopy &copy : resultCopies)
-                     copy.narrow();
+                     copy.narrow(team);
                    return status;
                  },
                  layout.bytes() + inner->scratchBytes};

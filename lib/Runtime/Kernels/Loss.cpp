@@ -75,11 +75,13 @@ Result<Planned> planCrossEntropy(const BindRequest &request) {
         }
       };
       return Planned{[=, s = *sizes, x = dataOf<T>(logits), label = dataOf<I>(labels),
-                      nll = mutableDataOf<T>(request.results[0]),
-                      lse = mutableDataOf<T>(request.results[1])]() -> Status {
+                      nll = mutableDataOf<T>(request.results[0]), lse = mutableDataOf<T>(request.results[1]),
+                      team = request.team]() -> Status {
         if (Status status = checkLabels(label, s); !status)
           return status;
-        dispatch(loop, x, label, nll, lse, s);
+        forPieces(team, s.rows, rowsOfTask(s.classes), [&](int64_t i, int64_t end) {
+          dispatch(loop, x + i * s.classes, label + i, nll + i, lse + i, LossSizes{end - i, s.classes, s.ignored});
+        });
         return ok();
       }};
     });
@@ -106,18 +108,20 @@ Result<Planned> planCrossEntropyBackward(const BindRequest &request) {
       };
       return Planned{[=, s = *sizes, x = dataOf<T>(logits), label = dataOf<I>(labels),
                       lse = dataOf<T>(request.operands[2]), dy = dataOf<T>(request.operands[3]),
-                      dx = mutableDataOf<T>(request.results[0])]() -> Status {
+                      dx = mutableDataOf<T>(request.results[0]), team = request.team]() -> Status {
         if (Status status = checkLabels(label, s); !status)
           return status;
-        for (int64_t i = 0; i < s.rows; ++i) {
-          T *row = dx + i * s.classes;
-          if (label[i] == s.ignored) {
-            std::fill_n(row, s.classes, T(0));
-            continue;
+        forPieces(team, s.rows, rowsOfTask(s.classes), [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            T *row = dx + i * s.classes;
+            if (label[i] == s.ignored) {
+              std::fill_n(row, s.classes, T(0));
+              continue;
+            }
+            dispatch(loop, x + i * s.classes, row, lse[i], dy[i], s.classes);
+            row[label[i]] -= dy[i];
           }
-          dispatch(loop, x + i * s.classes, row, lse[i], dy[i], s.classes);
-          row[label[i]] -= dy[i];
-        }
+        });
         return ok();
       }};
     });

@@ -11,6 +11,8 @@ namespace {
 /// A tensor as (outer, size, inner) around the dimension of a softmax.
 struct SoftmaxSizes {
   int64_t outer, size, inner;
+  /// First element of one of the outer * inner rows.
+  int64_t start(int64_t row) const { return row / inner * size * inner + row % inner; }
 };
 
 /// One row, elements `stride` apart. An infinite maximum gives NaN, as the definition does.
@@ -122,6 +124,38 @@ template <typename T, Center center>
   for (int64_t i = 0; i < n; ++i)
     dx[i] = rstd * (dy[i] * scale[i] - meanOfG - (x[i] - mean) * rstd * meanOfDot);
 }
+
+/// Sums over rows for the gradients of scale and bias: of pieces of the rows, then of the pieces in order. How many
+/// pieces there are depends on the rows alone, and so does every bit.
+struct ScaleSums {
+  double *total = nullptr; // `width` numbers; behind it the pieces
+  int64_t width = 0, rowsOfPiece = 1;
+
+  template <typename F> void add(Team *team, int64_t rows, const F &piece) const {
+    forPieces(team, rows, rowsOfPiece, [&](int64_t begin, int64_t end) {
+      double *sums = total + (begin / rowsOfPiece + 1) * width;
+      std::fill_n(sums, width, 0.0);
+      piece(begin, end, sums);
+    });
+    std::fill_n(total, width, 0.0);
+    for (int64_t row = 0; row < rows; row += rowsOfPiece)
+      dispatch(
+          [](auto, double *total, const double *sums, int64_t n) {
+#pragma omp simd
+            for (int64_t i = 0; i < n; ++i)
+              total[i] += sums[i];
+          },
+          total, total + (row / rowsOfPiece + 1) * width, width);
+  }
+};
+
+ScaleSums takeScaleSums(ScratchLayout &layout, const BindRequest &request, const NormSizes &sizes, int64_t width) {
+  constexpr int64_t kFewestRows = 32, kMostPieces = 64;
+  int64_t rowsOfPiece = std::max(kFewestRows, (sizes.rows + kMostPieces - 1) / kMostPieces);
+  int64_t pieces = (sizes.rows + rowsOfPiece - 1) / rowsOfPiece;
+  int64_t offset = layout.take((pieces + 1) * width * int64_t(sizeof(double)));
+  return {scratchAt<double>(request.scratch, offset), width, rowsOfPiece};
+}
 } // namespace
 
 Result<Planned> planSoftmax(const BindRequest &request) {
@@ -134,17 +168,17 @@ Result<Planned> planSoftmax(const BindRequest &request) {
     return check.error();
   return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
-    auto loop = [](auto, const T *x, T *y, SoftmaxSizes s) {
-      for (int64_t o = 0; o < s.outer; ++o)
-        for (int64_t j = 0; j < s.inner; ++j)
-          if (int64_t at = o * s.size * s.inner + j; s.inner == 1) // apart, so that the compiler sees unit strides
-            softmaxRow(x + at, y + at, s.size, 1);
-          else
-            softmaxRow(x + at, y + at, s.size, s.inner);
+    auto loop = [](auto, const T *x, T *y, SoftmaxSizes s, int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        if (int64_t at = s.start(row); s.inner == 1) // apart, so that the compiler sees unit strides
+          softmaxRow(x + at, y + at, s.size, 1);
+        else
+          softmaxRow(x + at, y + at, s.size, s.inner);
     };
     return Planned{[=, x = dataOf<T>(request.operands[0]), y = mutableDataOf<T>(request.results[0]),
-                    sizes = softmaxSizes(request.operands[0].shape, dimension)] {
-      dispatch(loop, x, y, sizes);
+                    s = softmaxSizes(request.operands[0].shape, dimension), team = request.team] {
+      forPieces(team, s.outer * s.inner, rowsOfTask(s.size),
+                [&](int64_t begin, int64_t end) { dispatch(loop, x, y, s, begin, end); });
       return ok();
     }};
   });
@@ -161,18 +195,18 @@ Result<Planned> planSoftmaxBackward(const BindRequest &request) {
     return check.error();
   return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
-    auto loop = [](auto, const T *y, const T *dy, T *dx, SoftmaxSizes s) {
-      for (int64_t o = 0; o < s.outer; ++o)
-        for (int64_t j = 0; j < s.inner; ++j)
-          if (int64_t at = o * s.size * s.inner + j; s.inner == 1)
-            softmaxBackwardRow(y + at, dy + at, dx + at, s.size, 1);
-          else
-            softmaxBackwardRow(y + at, dy + at, dx + at, s.size, s.inner);
+    auto loop = [](auto, const T *y, const T *dy, T *dx, SoftmaxSizes s, int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        if (int64_t at = s.start(row); s.inner == 1)
+          softmaxBackwardRow(y + at, dy + at, dx + at, s.size, 1);
+        else
+          softmaxBackwardRow(y + at, dy + at, dx + at, s.size, s.inner);
     };
     return Planned{[=, y = dataOf<T>(request.operands[0]), dy = dataOf<T>(request.operands[1]),
-                    dx = mutableDataOf<T>(request.results[0]),
-                    sizes = softmaxSizes(request.operands[0].shape, dimension)] {
-      dispatch(loop, y, dy, dx, sizes);
+                    dx = mutableDataOf<T>(request.results[0]), s = softmaxSizes(request.operands[0].shape, dimension),
+                    team = request.team] {
+      forPieces(team, s.outer * s.inner, rowsOfTask(s.size),
+                [&](int64_t begin, int64_t end) { dispatch(loop, y, dy, dx, s, begin, end); });
       return ok();
     }};
   });
@@ -195,8 +229,11 @@ Result<Planned> planLayerNorm(const BindRequest &request) {
         layerNormRow(x + i * s.n, scale, bias, y + i * s.n, mean + i, rstd + i, s.n, epsilon);
     };
     return Planned{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), bias = dataOf<T>(in[2]),
-                    y = mutableDataOf<T>(out[0]), mean = mutableDataOf<T>(out[1]), rstd = mutableDataOf<T>(out[2])] {
-      dispatch(loop, x, scale, bias, y, mean, rstd, s, epsilon);
+                    y = mutableDataOf<T>(out[0]), mean = mutableDataOf<T>(out[1]), rstd = mutableDataOf<T>(out[2]),
+                    team = request.team] {
+      forPieces(team, s.rows, rowsOfTask(s.n), [&](int64_t i, int64_t end) {
+        dispatch(loop, x + i * s.n, scale, bias, y + i * s.n, mean + i, rstd + i, NormSizes{end - i, s.n}, epsilon);
+      });
       return ok();
     }};
   });
@@ -214,7 +251,7 @@ Result<Planned> planLayerNormBackward(const BindRequest &request) {
   return forFloat(request, in[0].dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
     ScratchLayout layout;
-    double *sums = scratchAt<double>(request.scratch, layout.take(2 * sizes->n * int64_t(sizeof(double))));
+    ScaleSums sums = takeScaleSums(layout, request, *sizes, 2 * sizes->n);
     auto loop = [](auto, const T *x, const T *scale, const T *mean, const T *rstd, const T *dy, T *dx, double *sums,
                    NormSizes s) {
       for (int64_t i = 0; i < s.rows; ++i)
@@ -223,11 +260,13 @@ Result<Planned> planLayerNormBackward(const BindRequest &request) {
     };
     return Planned{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), mean = dataOf<T>(in[2]),
                     rstd = dataOf<T>(in[3]), dy = dataOf<T>(in[4]), dx = mutableDataOf<T>(out[0]),
-                    dScale = mutableDataOf<T>(out[1]), dBias = mutableDataOf<T>(out[2])] {
-                     std::fill_n(sums, 2 * s.n, 0.0);
-                     dispatch(loop, x, scale, mean, rstd, dy, dx, sums, s);
-                     std::transform(sums, sums + s.n, dScale, [](double v) { return T(v); });
-                     std::transform(sums + s.n, sums + 2 * s.n, dBias, [](double v) { return T(v); });
+                    dScale = mutableDataOf<T>(out[1]), dBias = mutableDataOf<T>(out[2]), team = request.team] {
+                     sums.add(team, s.rows, [&](int64_t i, int64_t end, double *piece) {
+                       dispatch(loop, x + i * s.n, scale, mean + i, rstd + i, dy + i * s.n, dx + i * s.n, piece,
+                                NormSizes{end - i, s.n});
+                     });
+                     std::transform(sums.total, sums.total + s.n, dScale, [](double v) { return T(v); });
+                     std::transform(sums.total + s.n, sums.total + 2 * s.n, dBias, [](double v) { return T(v); });
                      return ok();
                    },
                    layout.bytes()};
@@ -259,8 +298,10 @@ Result<Planned> planRmsNorm(const BindRequest &request) {
       }
     };
     return Planned{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), y = mutableDataOf<T>(out[0]),
-                    rstd = mutableDataOf<T>(out[1])] {
-      dispatch(loop, x, scale, y, rstd, s, epsilon);
+                    rstd = mutableDataOf<T>(out[1]), team = request.team] {
+      forPieces(team, s.rows, rowsOfTask(s.n), [&](int64_t i, int64_t end) {
+        dispatch(loop, x + i * s.n, scale, y + i * s.n, rstd + i, NormSizes{end - i, s.n}, epsilon);
+      });
       return ok();
     }};
   });
@@ -277,20 +318,22 @@ Result<Planned> planRmsNormBackward(const BindRequest &request) {
   return forFloat(request, in[0].dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
     ScratchLayout layout;
-    double *sums = scratchAt<double>(request.scratch, layout.take(sizes->n * int64_t(sizeof(double))));
+    ScaleSums sums = takeScaleSums(layout, request, *sizes, sizes->n);
     auto loop = [](auto, const T *x, const T *scale, const T *rstd, const T *dy, T *dx, double *sums, NormSizes s) {
       for (int64_t i = 0; i < s.rows; ++i)
         normBackwardRow<T, Center::None>(x + i * s.n, scale, T(0), rstd[i], dy + i * s.n, dx + i * s.n, sums, nullptr,
                                          s.n);
     };
-    return Planned{[=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), rstd = dataOf<T>(in[2]),
-                    dy = dataOf<T>(in[3]), dx = mutableDataOf<T>(out[0]), dScale = mutableDataOf<T>(out[1])] {
-                     std::fill_n(sums, s.n, 0.0);
-                     dispatch(loop, x, scale, rstd, dy, dx, sums, s);
-                     std::transform(sums, sums + s.n, dScale, [](double v) { return T(v); });
-                     return ok();
-                   },
-                   layout.bytes()};
+    return Planned{
+        [=, s = *sizes, x = dataOf<T>(in[0]), scale = dataOf<T>(in[1]), rstd = dataOf<T>(in[2]), dy = dataOf<T>(in[3]),
+         dx = mutableDataOf<T>(out[0]), dScale = mutableDataOf<T>(out[1]), team = request.team] {
+          sums.add(team, s.rows, [&](int64_t i, int64_t end, double *piece) {
+            dispatch(loop, x + i * s.n, scale, rstd + i, dy + i * s.n, dx + i * s.n, piece, NormSizes{end - i, s.n});
+          });
+          std::transform(sums.total, sums.total + s.n, dScale, [](double v) { return T(v); });
+          return ok();
+        },
+        layout.bytes()};
   });
 }
 

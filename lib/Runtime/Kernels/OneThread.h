@@ -5,8 +5,8 @@
 
 namespace kerf::runtime::kernels {
 
-/// oneDNN's OpenMP team would have a thread per core in every rank. A rank is one thread: its team is itself, and
-/// nothing spins.
+/// oneDNN's OpenMP team would have a thread per core in every rank. A rank's threads are its own: each one that calls
+/// oneDNN is a team by itself, and nothing spins.
 class OneThread {
 public:
   OneThread() : before(omp_get_max_threads()) { omp_set_num_threads(1); }

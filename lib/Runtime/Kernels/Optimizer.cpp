@@ -53,9 +53,10 @@ Result<Planned> planSyncGradient(const BindRequest &request) {
     check.sameType(request.operands[0], "the operand", request.results[0], "the result");
   if (check.failed())
     return check.error();
-  return Planned{[from = request.operands[0].data, to = request.results[0].data, bytes = request.results[0].bytes()] {
-    if (bytes > 0)
-      std::memmove(to, from, bytes);
+  return Planned{[from = dataOf<std::byte>(request.operands[0]), to = mutableDataOf<std::byte>(request.results[0]),
+                  bytes = request.results[0].bytes(), team = request.team] {
+    if (from != to)
+      forElements(team, bytes, [&](int64_t i, int64_t end) { std::memcpy(to + i, from + i, size_t(end - i)); });
     return ok();
   }};
 }
@@ -107,8 +108,11 @@ Result<Planned> planSgd(const BindRequest &request) {
         newV[i] = velocity;
       }
     };
-    auto update = [=, lr = request.operands[3], n = request.results[0].elements()] {
-      dispatch(loop, p, v, g, newP, newV, n, T(readScalar(lr)), T(momentum), T(weightDecay));
+    auto update = [=, lr = request.operands[3], n = request.results[0].elements(), team = request.team] {
+      T rate = T(readScalar(lr));
+      forElements(team, n, [&](int64_t i, int64_t end) {
+        dispatch(loop, p + i, v + i, g + i, newP + i, newV + i, end - i, rate, T(momentum), T(weightDecay));
+      });
       return ok();
     };
     return Planned{unlessSkipped(request, skip, update)};
@@ -148,7 +152,8 @@ Result<Planned> planAdamw(const BindRequest &request) {
         newP[i] = updated;
       }
     };
-    auto update = [=, lrView = request.operands[4], stepView = request.operands[5], n = request.results[0].elements()] {
+    auto update = [=, lrView = request.operands[4], stepView = request.operands[5], n = request.results[0].elements(),
+                   team = request.team] {
       double lr = readScalar(lrView), t = readScalar(stepView) + 1;
       Factors factors = {T(1 - lr * weightDecay),
                          T(beta1),
@@ -158,7 +163,9 @@ Result<Planned> planAdamw(const BindRequest &request) {
                          T(lr / (1 - std::pow(beta1, t))),
                          T(1 / std::sqrt(1 - std::pow(beta2, t))),
                          T(epsilon)};
-      dispatch(loop, p, m, v, g, newP, newM, newV, n, factors);
+      forElements(team, n, [&](int64_t i, int64_t end) {
+        dispatch(loop, p + i, m + i, v + i, g + i, newP + i, newM + i, newV + i, end - i, factors);
+      });
       return ok();
     };
     return Planned{unlessSkipped(request, skip, update)};

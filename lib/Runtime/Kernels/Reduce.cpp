@@ -44,13 +44,15 @@ template <typename T, typename Op> [[gnu::always_inline]] inline auto reducedRow
 }
 
 /// acc[j] is the running result of the innermost dimension's element j where that is kept, acc[0] where it is reduced.
-template <typename T, typename Op, typename A> void reduceInto(A *acc, const T *x, const ReduceDim *dim, size_t left) {
+/// `last` stands for the innermost dimension.
+template <typename T, typename Op, typename A>
+void reduceInto(A *acc, const T *x, const ReduceDim *dim, size_t left, const ReduceDim &last) {
   if (left > 1) {
     for (int64_t i = 0; i < dim->size; ++i)
-      reduceInto<T, Op, A>(acc, x + i * dim->from, dim + 1, left - 1);
-  } else if (dim->to == 0) {
+      reduceInto<T, Op, A>(acc, x + i * dim->from, dim + 1, left - 1, last);
+  } else if (last.to == 0) {
     dispatch([](auto, A *acc, const T *x, int64_t n) { acc[0] = Op::combine(acc[0], reducedRow<T, Op>(x, n)); }, acc, x,
-             dim->size);
+             last.size);
   } else {
     dispatch(
         [](auto, A *acc, const T *x, int64_t n) {
@@ -58,7 +60,7 @@ template <typename T, typename Op, typename A> void reduceInto(A *acc, const T *
           for (int64_t j = 0; j < n; ++j)
             acc[j] = Op::combine(acc[j], widened<A>(x[j]));
         },
-        acc, x, dim->size);
+        acc, x, last.size);
   }
 }
 
@@ -67,16 +69,37 @@ template <typename T, typename Op> struct Reduction {
   std::vector<ReduceDim> kept, rest; // outer kept dimensions; then the reduced ones and the innermost
   int64_t width = 1;                 // elements of `acc`
 
-  void run(const T *x, T *y, A *acc, size_t depth = 0) const {
+  void run(const T *x, T *y, A *acc, size_t depth) const {
     if (depth < kept.size()) {
       for (int64_t i = 0; i < kept[depth].size; ++i)
         run(x + i * kept[depth].from, y + i * kept[depth].to, acc, depth + 1);
       return;
     }
-    std::fill(acc, acc + width, Op::template first<T>());
-    reduceInto<T, Op, A>(acc, x, rest.data(), rest.size());
-    for (int64_t j = 0; j < width; ++j)
+    runColumns(x, y, acc, 0, width);
+  }
+
+  /// Columns [begin, end) of the innermost dimension, all of it where it is reduced.
+  void runColumns(const T *x, T *y, A *acc, int64_t begin, int64_t end) const {
+    std::fill(acc + begin, acc + end, Op::template first<T>());
+    ReduceDim last = rest.back();
+    if (last.to)
+      last = {end - begin, 1, 1};
+    reduceInto<T, Op, A>(acc + begin, x + begin, rest.data(), rest.size(), last);
+    for (int64_t j = begin; j < end; ++j)
       y[j] = T(acc[j]);
+  }
+
+  /// The team shares the outermost kept dimension or, where there is none, the columns; `acc`: `width` numbers of each
+  /// thread.
+  void run(Team *team, const T *x, T *y, A *acc) const {
+    if (kept.empty()) {
+      constexpr int64_t kColumns = 64; // of a task: some lines of a cache in each row
+      forPieces(team, width, kColumns, [&](int64_t begin, int64_t end) { runColumns(x, y, acc, begin, end); });
+      return;
+    }
+    forTasks(team, kept[0].size, [&](int64_t i, int64_t thread) {
+      run(x + i * kept[0].from, y + i * kept[0].to, acc + thread * width, 1);
+    });
   }
 };
 
@@ -89,13 +112,13 @@ template <typename T, typename Op> Planned planned(const BindRequest &request, c
   reduction.width = innermost.to ? innermost.size : 1;
   using A = typename Op::template Accumulator<T>;
   ScratchLayout layout;
-  A *acc = scratchAt<A>(request.scratch, layout.take(reduction.width * sizeof(A)));
+  A *acc = scratchAt<A>(request.scratch, layout.take(threadsOf(request.team) * reduction.width * int64_t(sizeof(A))));
   const T *x = dataOf<T>(request.operands[0]);
   T *y = mutableDataOf<T>(request.results[0]);
   bool nothingToDo = request.results[0].elements() == 0;
-  return {[=] {
+  return {[=, team = request.team] {
             if (!nothingToDo)
-              reduction.run(x, y, acc);
+              reduction.run(team, x, y, acc);
             return ok();
           },
           layout.bytes()};

@@ -17,8 +17,8 @@ Planned copyOf(const BindRequest &request, std::vector<CopyDim> dims, int64_t fr
   std::byte *to = mutableDataOf<std::byte>(request.results[0]);
   if (from)
     from += fromElement * bytes;
-  return {[copy = StridedCopy(std::move(dims), bytes), from, to] {
-    copy(from, to);
+  return {[copy = StridedCopy(std::move(dims), bytes), from, to, team = request.team] {
+    copy(from, to, team);
     return ok();
   }};
 }
@@ -223,9 +223,9 @@ Result<Planned> planPad(const BindRequest &request) {
   std::byte *to0 = mutableDataOf<std::byte>(request.results[0]);
   StridedCopy fill({{request.results[0].elements(), 0, 1}}, bytes), copy(std::move(dims), bytes);
   int64_t firstByte = request.operands[0].elements() ? first * bytes : 0;
-  return Planned{[=] {
-    fill(value, to0);
-    copy(from0, to0 + firstByte);
+  return Planned{[=, team = request.team] {
+    fill(value, to0, team);
+    copy(from0, to0 + firstByte, team);
     return ok();
   }};
 }
@@ -260,11 +260,13 @@ Result<Planned> planConcatenate(const BindRequest &request) {
     return check.error();
   int64_t outer = product(result.shape, 0, dimension), rowBytes = sum * bytes;
   std::byte *to = mutableDataOf<std::byte>(result);
-  return Planned{[pieces = std::move(pieces), outer, rowBytes, to] {
-    for (int64_t o = 0; o < outer; ++o)
-      for (const Piece &piece : pieces)
-        if (piece.rowBytes > 0)
-          std::memcpy(to + o * rowBytes + piece.offset, piece.from + o * piece.rowBytes, piece.rowBytes);
+  return Planned{[pieces = std::move(pieces), outer, rowBytes, to, team = request.team] {
+    forPieces(team, outer, rowsOfTask(rowBytes), [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o)
+        for (const Piece &piece : pieces)
+          if (piece.rowBytes > 0)
+            std::memcpy(to + o * rowBytes + piece.offset, piece.from + o * piece.rowBytes, piece.rowBytes);
+    });
     return ok();
   }};
 }

@@ -33,13 +33,14 @@ template <typename T> void copyTiles(const T *from, T *to, const CopyDim &rows, 
       }
 }
 
-template <typename T> void copyDims(const T *from, T *to, const CopyDim *dim, size_t left) {
+/// `first` stands for dim[0].
+template <typename T> void copyDims(const T *from, T *to, const CopyDim &first, const CopyDim *dim, size_t left) {
   if (left == 1)
-    return copyRow(from, to, *dim);
-  if (left == 2 && dim[0].from == 1 && dim[1].from != 0)
-    return copyTiles(from, to, dim[0], dim[1]);
-  for (int64_t i = 0; i < dim->size; ++i)
-    copyDims(from + i * dim->from, to + i * dim->to, dim + 1, left - 1);
+    return copyRow(from, to, first);
+  if (left == 2 && first.from == 1 && dim[1].from != 0)
+    return copyTiles(from, to, first, dim[1]);
+  for (int64_t i = 0; i < first.size; ++i)
+    copyDims(from + i * first.from, to + i * first.to, dim[1], dim + 1, left - 1);
 }
 } // namespace
 
@@ -68,18 +69,30 @@ StridedCopy::StridedCopy(std::vector<CopyDim> given, int64_t elementBytes) : ele
       std::rotate(dims.begin() + d, dims.begin() + d + 1, dims.end() - 1);
 }
 
-void StridedCopy::operator()(const void *from, void *to) const {
+/// The team shares the outermost dimension.
+template <typename T> void StridedCopy::run(const T *from, T *to, Team *team) const {
+  const CopyDim &first = dims[0];
+  int64_t inner = 1;
+  for (size_t d = 1; d < dims.size(); ++d)
+    inner *= dims[d].size;
+  forPieces(team, first.size, rowsOfTask(inner), [&](int64_t begin, int64_t end) {
+    copyDims(from + begin * first.from, to + begin * first.to, {end - begin, first.from, first.to}, dims.data(),
+             dims.size());
+  });
+}
+
+void StridedCopy::operator()(const void *from, void *to, Team *team) const {
   if (empty)
     return;
   switch (elementBytes) {
   case 1:
-    return copyDims(static_cast<const uint8_t *>(from), static_cast<uint8_t *>(to), dims.data(), dims.size());
+    return run(static_cast<const uint8_t *>(from), static_cast<uint8_t *>(to), team);
   case 2:
-    return copyDims(static_cast<const uint16_t *>(from), static_cast<uint16_t *>(to), dims.data(), dims.size());
+    return run(static_cast<const uint16_t *>(from), static_cast<uint16_t *>(to), team);
   case 4:
-    return copyDims(static_cast<const uint32_t *>(from), static_cast<uint32_t *>(to), dims.data(), dims.size());
+    return run(static_cast<const uint32_t *>(from), static_cast<uint32_t *>(to), team);
   default:
-    return copyDims(static_cast<const uint64_t *>(from), static_cast<uint64_t *>(to), dims.data(), dims.size());
+    return run(static_cast<const uint64_t *>(from), static_cast<uint64_t *>(to), team);
   }
 }
 

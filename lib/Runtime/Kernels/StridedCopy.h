@@ -16,9 +16,11 @@ class StridedCopy {
 public:
   StridedCopy() = default;
   StridedCopy(std::vector<CopyDim> dims, int64_t elementBytes);
-  void operator()(const void *from, void *to) const;
+  void operator()(const void *from, void *to, Team *team = nullptr) const;
 
 private:
+  template <typename T> void run(const T *from, T *to, Team *team) const;
+
   std::vector<CopyDim> dims; // outermost first
   int64_t elementBytes = 1;
   bool empty = false;

@@ -21,8 +21,8 @@ template <typename In, typename Out, typename F> Planned mapped(const BindReques
     for (int64_t i = 0; i < n; ++i)
       y[i] = f(x[i]);
   };
-  return {[=] {
-    dispatch(loop, x, y, n);
+  return {[=, team = request.team] {
+    forElements(team, n, [&](int64_t begin, int64_t end) { dispatch(loop, x + begin, y + begin, end - begin); });
     return ok();
   }};
 }
@@ -199,9 +199,11 @@ Result<Planned> planConvert(const BindRequest &request) {
       using Out = typename decltype(out)::type;
       const In *x = dataOf<In>(request.operands[0]);
       Out *y = mutableDataOf<Out>(request.results[0]);
-      return Planned{[x, y, n = request.results[0].elements()] {
-        for (int64_t i = 0; i < n; ++i)
-          y[i] = stored<Out>(loaded(x[i]));
+      return Planned{[x, y, n = request.results[0].elements(), team = request.team] {
+        forElements(team, n, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i)
+            y[i] = stored<Out>(loaded(x[i]));
+        });
         return ok();
       }};
     });
@@ -225,9 +227,11 @@ Result<Planned> planAccumulate(const BindRequest &request) {
       const Sum *before = dataOf<Sum>(request.operands[0]);
       const In *x = dataOf<In>(request.operands[1]);
       Sum *after = mutableDataOf<Sum>(request.results[0]);
-      return Planned{[before, x, after, n = request.results[0].elements()] {
-        for (int64_t i = 0; i < n; ++i)
-          after[i] = stored<Sum>(loaded(before[i]) + loaded(x[i]));
+      return Planned{[before, x, after, n = request.results[0].elements(), team = request.team] {
+        forElements(team, n, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i)
+            after[i] = stored<Sum>(loaded(before[i]) + loaded(x[i]));
+        });
         return ok();
       }};
     });
@@ -280,11 +284,13 @@ Result<Planned> planGeluBackward(const BindRequest &request) {
     const T *x = dataOf<T>(request.operands[0]), *dy = dataOf<T>(request.operands[1]);
     T *dx = mutableDataOf<T>(request.results[0]);
     int64_t n = request.results[0].elements();
-    return Planned{[=] {
-      if (approximate)
-        dispatch(loop, [](T x) { return geluSlopeByTanh(x); }, x, dy, dx, n);
-      else
-        dispatch(loop, [](T x) { return geluSlopeByErf(x); }, x, dy, dx, n);
+    return Planned{[=, team = request.team] {
+      forElements(team, n, [&](int64_t i, int64_t end) {
+        if (approximate)
+          dispatch(loop, [](T x) { return geluSlopeByTanh(x); }, x + i, dy + i, dx + i, end - i);
+        else
+          dispatch(loop, [](T x) { return geluSlopeByErf(x); }, x + i, dy + i, dx + i, end - i);
+      });
       return ok();
     }};
   });

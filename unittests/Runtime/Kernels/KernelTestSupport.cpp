@@ -2,6 +2,8 @@
 // Guarded memory around kernels, and conversion between doubles and stored elements.
 #include "KernelTestSupport.h"
 
+#include "kerf/Runtime/Team.h"
+
 #include "kerf/Package/Half.h"
 #include <algorithm>
 #include <cmath>
@@ -125,13 +127,14 @@ std::vector<ResultType> typesOf(const std::vector<HostTensor> &tensors) {
 }
 
 Status bindAndRun(const Bound &bound, const std::vector<ResultType> &operandTypes,
-                  const std::vector<ResultType> &resultTypes, const RunOptions &options) {
+                  const std::vector<ResultType> &resultTypes, const RunOptions &options, Team *team = nullptr) {
   BindRequest request{bound.instruction,
                       viewsOf(operandTypes, bound.operands),
                       viewsOf(resultTypes, bound.results),
                       options.mesh,
                       options.rank,
-                      bound.scratch->data()};
+                      bound.scratch->data(),
+                      team};
   Result<Kernel> kernel = bindKernel(request);
   if (!kernel)
     return kernel.error();
@@ -179,6 +182,18 @@ Result<std::vector<HostTensor>> tryKernel(const std::string &op, const Json &att
   EXPECT_TRUE(given == bytesOfAll(bound.operands)) << op << " changed an operand";
   EXPECT_TRUE(bool(bindAndRun(bound, operandTypes, results, options)));
   EXPECT_TRUE(first == bytesOfAll(bound.results)) << op << " gave other bits the second time";
+
+  static Team team(3);
+  sizing.team = &team;
+  Result<int64_t> scratchOfTeam = scratchBytes(sizing);
+  if (!scratchOfTeam)
+    return scratchOfTeam.error();
+  Bound shared = bound;
+  shared.results = allocate(results);
+  shared.scratch = std::make_shared<Memory>(*scratchOfTeam);
+  EXPECT_TRUE(bool(bindAndRun(shared, operandTypes, results, options, &team)));
+  EXPECT_TRUE(shared.guardsHold()) << op << " wrote outside of its memory with three threads";
+  EXPECT_TRUE(first == bytesOfAll(shared.results)) << op << " gave other bits with three threads";
 
   for (size_t o = 0; o < operands.size(); ++o)
     for (size_t r = 0; r < results.size(); ++r) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs one kernel on host tensors given as doubles. Every run also checks what all kernels owe: nothing written outside
-// of results and scratch, the same bits when called twice, and the same bits where the kernel says that it may write
-// over an operand.
+// of results and scratch, the same bits when called twice, with three threads, and where the kernel says that it may
+// write over an operand.
 #pragma once
 
 #include "kerf/Runtime/Kernels.h"
