@@ -282,7 +282,7 @@ def search(row, kerf, plan, paths, cluster, ranks, dtype, folder, index):
     """The whole plan that Kerf finds for the row's model, machines and batch."""
     pins = os.path.join(folder, f"{index}-pins.json")
     with open(pins, "w") as file:
-        json.dump({"kerf": 1, **{key: plan[key] for key in KEPT if key in plan}}, file)
+        json.dump({"kerf": 1, "layout": "megatron", **{key: plan[key] for key in KEPT if key in plan}}, file)
     command = [kerf, "plan", paths["config"], "--cluster", cluster, "--ranks", str(ranks), "--dtype", dtype, "--optimizer", "adamw", "--sequence",
                str(whole(row, "seq")), "--global-batch", str(plan["global_batch"]), "--constraints", pins, "--top", "0", "--json"]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -143,6 +143,8 @@ std::string executionText(const CompletedPlan &completed) {
     words.push_back(plan.contextStyle);
   if (plan.sequenceParallel.front())
     words.push_back("sequence parallel");
+  if (plan.layout == "solved")
+    words.push_back("layout solved");
   words.push_back(fmt::format("recompute {}", fmt::join(plan.recompute, ", ")));
   words.push_back(fmt::format("optimizer sharding {}", fmt::join(plan.optimizerSharding, ", ")));
   return fmt::format("{}", fmt::join(words, "; "));

@@ -48,9 +48,11 @@ Result<LaidOut> layOut(mlir::ModuleOp module, const std::string &model, const La
   if (known)
     followed = followLayout(module, *known); // sizes that happen to be equal can make another step of it
   if (!followed)
-    rank =
-        withExperts(module, local,
-                    megatronLayout(module, local, key.sequenceParallel ? SequenceParallel::Yes : SequenceParallel::No));
+    rank = withExperts(module, local,
+                       layoutRank(module, local,
+                                  key.solved             ? OverModel::Solved
+                                  : key.sequenceParallel ? OverModel::MegatronSequence
+                                                         : OverModel::Megatron));
   auto here = followed ? Result<Plan>(Plan()) : localPins(module, pins, local);
   if (!here)
     return here.error();

@@ -141,7 +141,8 @@ bool isExecutionPlan(const Plan &plan, int64_t batch) {
   bool microbatches = plan.microbatch && plan.microbatch < (batch + groups - 1) / groups;
   return size("stage") > 1 || size("context") > 1 || size("expert") > 1 || microbatches ||
          any(plan.recompute, "none") || !plan.recomputeLayers.empty() || any(plan.optimizerSharding, int64_t(0)) ||
-         any(plan.sequenceParallel, false) || !plan.schedule.name.empty() || !plan.stages.empty();
+         any(plan.sequenceParallel, false) || plan.layout == "solved" || !plan.schedule.name.empty() ||
+         !plan.stages.empty();
 }
 
 Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &plan, const std::string &where,

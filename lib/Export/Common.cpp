@@ -124,6 +124,15 @@ void noteTask(const View &view, Draft &out) {
                           view.model.family, view.model.task));
 }
 
+void writeLayout(const View &view, Draft &out) {
+  if (view.tensor == 1)
+    return out.idle("mesh.model is 1");
+  if (view.plan.layout == "megatron")
+    return out.expressed("its own");
+  out.differs("the solver's strategies are not told: Megatron-LM's layout runs instead; plan with the pin \"layout\": "
+              "\"megatron\" for one that is");
+}
+
 std::string orderText(const View &view) {
   std::vector<std::string> axes;
   for (const MeshAxis &axis : view.in.completed.mesh.axes)

@@ -263,6 +263,7 @@ Table executionTable() {
       {"sequence_parallel", writeSequenceParallel},
       {"overlap", writeOverlap},
       {"gradient_dtype", writeGradientDtype},
+      {"layout", writeLayout},
       {"attention",
        [](const View &v, Draft &out) {
          if (v.plan.attention == "fused")

@@ -229,6 +229,7 @@ Table executionTable() {
       {"sequence_parallel", writeSequenceParallel},
       {"overlap", writeOverlap},
       {"gradient_dtype", writeGradientDtype},
+      {"layout", writeLayout},
       {"attention", writeAttention},
       {"context_style", writeContextStyle},
       {"gradient_accumulation", writeAccumulation},

@@ -337,6 +337,7 @@ Table executionTable() {
        [](const View &v, Draft &out) { out.file("model.sequence_parallel", v.sequenceParallel && v.tensor > 1); }},
       {"overlap", writeOverlap},
       {"gradient_dtype", writeGradientDtype},
+      {"layout", writeLayout},
       {"attention", writeAttention},
       {"context_style",
        [](const View &v, Draft &out) {

@@ -287,6 +287,7 @@ const Table &torchTitanTable() {
          if (v.plan.gradientDtype != "f32")
            out.differs("gradients are reduced in float32, the only type");
        }},
+      {"layout", writeLayout},
       {"attention",
        [](const View &v, Draft &out) {
          if (v.plan.attention == "fused")

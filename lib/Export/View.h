@@ -87,6 +87,7 @@ void noteMixedSharding(const View &view, Draft &out);
 /// The model is not one that pretrain_gpt.py or its like trains.
 void noteTask(const View &view, Draft &out);
 /// Messages between stages in Megatron-LM, on which NeMo stands.
+void writeLayout(const View &view, Draft &out);
 void writeMegatronSends(const View &view, Draft &out);
 std::string orderText(const View &view);
 

@@ -53,9 +53,10 @@ Result<Bounds> Bounds::make(const Cluster &cluster, const TrainingJob &job, cons
 }
 
 LayoutKey Bounds::keyOf(const Choice &choice) const {
-  return {choice.frame.model, choice.frame.context,    choice.frame.expert,
-          choice.microbatch,  choice.sequenceParallel, options.constraints.attention != "unfused",
-          choice.ulysses};
+  return {choice.frame.model,      choice.frame.context,
+          choice.frame.expert,     choice.microbatch,
+          choice.sequenceParallel, options.constraints.attention != "unfused",
+          choice.ulysses,          choice.solved};
 }
 
 Result<const ModelWork *> Bounds::workOf(const LayoutKey &key) {

@@ -145,6 +145,9 @@ Status Completion::completeExecution() {
   if (!sequence)
     return wrong(sequence.error().message);
   plan.sequenceParallel = {*sequence};
+  if (plan.layout == "solved" && *sequence)
+    return wrong("layout is \"solved\" and sequence_parallel true: the solver decides for each op what is cut; leave "
+                 "one of them out");
   int64_t replicas = size("data") * size("context") * size("expert");
   if (sharding > 0 && plan.optimizerShardingRanks && plan.optimizerShardingRanks != replicas)
     return wrong(fmt::format("optimizer_sharding_ranks is {}; simulated is sharding over all {} ranks of data, context "
@@ -162,6 +165,7 @@ Status Completion::completeExecution() {
     plan.gradientDtype = mixed ? "f32" : job.dtype;
   auto fill = [](std::string &word, const char *otherwise) { word = word.empty() ? otherwise : word; };
   fill(plan.attention, "fused");
+  fill(plan.layout, "megatron");
   if (size("context") > 1)
     fill(plan.contextStyle, "ring");
   fill(plan.gradientAccumulation, "fused");
@@ -193,7 +197,8 @@ LayoutKey layoutOf(const Plan &completed) {
           completed.microbatch,
           completed.sequenceParallel.front(),
           completed.attention == "fused",
-          size("context") > 1 && completed.contextStyle == "ulysses"};
+          size("context") > 1 && completed.contextStyle == "ulysses",
+          size("model") > 1 && completed.layout == "solved"};
 }
 
 } // namespace kerf

@@ -146,8 +146,8 @@ bool Explaining::isOpen(const std::string &key) const {
     return !pinned && (key == "mesh.context" ? options.contextSizes : options.expertSizes).size() > 1;
   if (key == "context_style")
     return !pinned && best.plan.meshSizes.at("context") > 1;
-  if (key == "sequence_parallel")
-    return !pinned && best.plan.meshSizes.at("model") > 1;
+  if (key == "sequence_parallel" || key == "layout") // a pin of one decides the other
+    return !pinned && best.plan.meshSizes.at("model") > 1 && given.layout != "solved" && given.sequenceParallel.empty();
   if (key == "schedule" || key == "stages")
     return !pinned && best.plan.meshSizes.at("stage") > 1;
   if (key == "order")

@@ -83,6 +83,7 @@ Plan decisionsOf(const Plan &plan) {
   decisions.recomputeLayers = plan.recomputeLayers;
   decisions.optimizerSharding = plan.optimizerSharding;
   decisions.sequenceParallel = plan.sequenceParallel;
+  decisions.layout = plan.layout;
   decisions.contextStyle = plan.contextStyle;
   return decisions;
 }

@@ -101,6 +101,7 @@ struct CutStage {
 struct PartLink {
   size_t link;
   int64_t count; // of its layers
+  bool operator==(const PartLink &) const = default;
 };
 
 struct Cut {
@@ -152,6 +153,18 @@ StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, c
   return option;
 }
 
+/// Stages that hold and pay what the one before them does, where the order is searched.
+std::vector<bool> likeBefore(const CutPrices &prices, const Cut &cut) {
+  std::vector<bool> like(cut.stages.size(), false);
+  auto linksOf = [&](size_t stage) {
+    size_t begin = stage == 0 ? 0 : cut.ends[stage - 1];
+    return std::span<const PartLink>(cut.links.data() + begin, cut.ends[stage] - begin);
+  };
+  for (size_t s = 1; s < like.size() && prices.stages.size() == 1; ++s)
+    like[s] = std::ranges::equal(linksOf(s), linksOf(s - 1));
+  return like;
+}
+
 /// Of a zero-bubble schedule that is searched, all stages recomputing alike: before its first backward a stage can do
 /// as many forwards as the schedule's limit and its memory hold.
 double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions schedule) {
@@ -169,18 +182,20 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
   double least = std::numeric_limits<double>::infinity();
   std::vector<StageOption> options(cut.stages.size());
   std::vector<StageSeconds> stages(cut.stages.size());
+  const std::vector<bool> like = likeBefore(prices, cut);
   /// False: no later step of the way is any better.
   auto tryStep = [&](Way way, int64_t step) {
-    double mean = 0, busiest = 0;
+    double sum = 0, busiest = 0;
     for (size_t s = 0; s < options.size(); ++s) {
-      options[s] = optionOf(prices, schedule, cut, static_cast<int64_t>(s), way, step, most);
-      mean += options[s].one / static_cast<double>(options.size());
+      options[s] = like[s] ? options[s - 1] : optionOf(prices, schedule, cut, static_cast<int64_t>(s), way, step, most);
+      sum += options[s].one;
       const CutStage &its = cut.stages[s];
       stages[s].busy = microbatches * (its.all.forward + its.all.backward() + options[s].again);
       busiest = std::max(busiest, stages[s].busy);
     }
     if (busiest >= least)
       return false;
+    double mean = sum / static_cast<double>(options.size());
     schedule.activations.clear();
     for (const StageOption &option : options)
       schedule.activations.push_back(mean > 0 ? option.one / mean * kLess : 0);

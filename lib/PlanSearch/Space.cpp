@@ -96,6 +96,7 @@ bool Space::leftOut(const char *key, const Choice &choice) const {
          : decision == "stages"             ? made.stages == than.stages
          : decision == "optimizer_sharding" ? made.optimizerSharding == than.optimizerSharding
          : decision == "sequence_parallel"  ? made.sequenceParallel == than.sequenceParallel
+         : decision == "layout"             ? made.layout == than.layout
          : decision == "context_style"      ? made.contextStyle == than.contextStyle
                                             : false;
 }
@@ -131,11 +132,17 @@ Result<std::vector<Choice>> Space::meshes() const {
 
 std::vector<Choice> Space::layouts(const Choice &mesh) const {
   std::vector<Choice> list;
-  std::vector<bool> sequence = {false};
+  struct OverModel {
+    bool sequenceParallel = false, solved = false;
+  };
+  bool cuts = mesh.frame.model > 1, solves = cuts && given.layout == "solved";
+  std::vector<OverModel> overModel = {{false, solves}};
   if (!given.sequenceParallel.empty())
-    sequence = {given.sequenceParallel.front()};
-  else if (mesh.frame.model > 1)
-    sequence = {true, false};
+    overModel = {{given.sequenceParallel.front(), solves}};
+  else if (cuts && !solves)
+    overModel = {{true, false}, {false, false}};
+  if (cuts && given.layout.empty() && given.sequenceParallel.empty())
+    overModel.push_back({false, true});
   std::vector<bool> ulysses = {given.contextStyle == "ulysses"};
   if (mesh.frame.context == 1)
     ulysses = {false};
@@ -145,14 +152,15 @@ std::vector<Choice> Space::layouts(const Choice &mesh) const {
   for (int64_t microbatch : divisors(group)) {
     if (given.microbatch && microbatch != given.microbatch)
       continue;
-    for (bool parallel : sequence)
+    for (const OverModel &how : overModel)
       for (bool style : ulysses) {
         Choice choice = mesh;
         choice.level = Choice::Level::Layout;
         choice.microbatch = microbatch;
-        choice.sequenceParallel = parallel;
+        choice.sequenceParallel = how.sequenceParallel;
+        choice.solved = how.solved;
         choice.ulysses = style;
-        if (!leftOut("microbatch", choice) && !leftOut("sequence_parallel", choice) &&
+        if (!leftOut("microbatch", choice) && !leftOut("sequence_parallel", choice) && !leftOut("layout", choice) &&
             !leftOut("context_style", choice))
           list.push_back(choice);
       }
@@ -353,6 +361,8 @@ Plan Space::plan(const Choice &choice) const {
   plan.globalBatch = batch;
   plan.microbatch = choice.microbatch;
   plan.sequenceParallel = {choice.sequenceParallel};
+  if (given.layout.empty())
+    plan.layout = choice.solved ? "solved" : "megatron";
   if (choice.frame.context > 1)
     plan.contextStyle = choice.ulysses ? "ulysses" : "ring";
   plan.order.clear();

@@ -25,7 +25,7 @@ struct Choice {
   Frame frame;
   // Layout
   int64_t microbatch = 0;
-  bool sequenceParallel = false;
+  bool sequenceParallel = false, solved = false;
   bool ulysses = false; // of a context of several ranks
   // Execution
   AxisOrder order = {0, 1, 2, 3, 4};

@@ -96,6 +96,8 @@ std::string planText(const Plan &plan) {
     text += fmt::format(", optimizer sharding {}", valuesText(plan.optimizerSharding));
   if (plan.sequenceParallel == std::vector<bool>{true})
     text += ", sequence parallel";
+  if (plan.meshSizes.at("model") > 1 && plan.layout == "solved")
+    text += ", layout solved";
   return text;
 }
 
@@ -112,7 +114,9 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan &plan) {
   }
   line("recompute", recomputeText(plan));
   line("optimizer", fmt::format("sharding {}", valuesText(plan.optimizerSharding)));
-  if (plan.meshSizes.at("model") > 1)
+  if (plan.meshSizes.at("model") > 1 && plan.layout == "solved")
+    line("layout", "solved: of each op what \"model\" cuts");
+  else if (plan.meshSizes.at("model") > 1)
     line("sequence", plan.sequenceParallel.front() ? "parallel over model" : "whole on each rank");
   return lines;
 }

@@ -230,6 +230,8 @@ bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &
         return in.fail(fmt::format("{} is {}; it has to be true or false", what, item.dump()));
       plan.sequenceParallel.push_back(item.get<bool>());
     });
+  else if (key == "layout")
+    plan.layout = in.word(value, key, {"megatron", "solved"});
   else if (key == "optimizer_sharding_ranks")
     plan.optimizerShardingRanks = in.count(value, key, 1, kMostRanks);
   else if (key == "overlap") {
@@ -298,9 +300,13 @@ void writeExecution(const Plan &plan, Json &root) {
   if (plan.overlap)
     root["overlap"] = *plan.overlap;
   const std::pair<const char *, const std::string &> words[] = {
-      {"gradient_dtype", plan.gradientDtype},       {"attention", plan.attention},
-      {"context_style", plan.contextStyle},         {"gradient_accumulation", plan.gradientAccumulation},
-      {"parameter_gathers", plan.parameterGathers}, {"stage_sends", plan.stageSends},
+      {"layout", plan.layout},
+      {"gradient_dtype", plan.gradientDtype},
+      {"attention", plan.attention},
+      {"context_style", plan.contextStyle},
+      {"gradient_accumulation", plan.gradientAccumulation},
+      {"parameter_gathers", plan.parameterGathers},
+      {"stage_sends", plan.stageSends},
   };
   for (const auto &[key, word] : words)
     if (!word.empty())
@@ -477,6 +483,7 @@ Status checkLowerable(const Plan &plan, const std::string &where) {
       {!all(plan.optimizerSharding, int64_t{0}), "optimizer_sharding"},
       {plan.optimizerShardingRanks > 1, "optimizer_sharding_ranks"},
       {!all(plan.sequenceParallel, false), "sequence_parallel"},
+      {plan.layout == "solved", "layout"},
       {plan.stages.size() > 1, "stages"},
       {plan.schedule.chunks > 1, "schedule.chunks"},
       {plan.attention == "unfused", "attention"},

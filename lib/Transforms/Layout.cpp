@@ -249,11 +249,11 @@ constexpr const char *kHeadsOfRank = "g1", *kRankOfHeads = "g0";
 bool isAttention(Operation *op) { return isa_and_nonnull<AttentionOp, AttentionBackwardOp>(op); }
 
 /// Ranks one strategy of one node, axis by axis.
-class MegatronLayout {
+class Layout {
 public:
-  MegatronLayout(ModuleOp module, const Mesh &mesh, SequenceParallel sequenceParallel)
+  Layout(ModuleOp module, const Mesh &mesh, OverModel overModel)
       : dims(module), mesh(mesh), data(mesh.find("data")), context(mesh.find("context")),
-        alongSequence(sequenceParallel == SequenceParallel::Yes) {
+        alongSequence(overModel == OverModel::MegatronSequence), solved(overModel == OverModel::Solved) {
     for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
       const std::string &name = mesh.axes[axis].name;
       if (name == "model" || name.starts_with("model/")) {
@@ -288,7 +288,7 @@ public:
     };
     if (context >= 0 && !addRank(ofContext(node, tags, isParameter, strategy.factorOfAxis[context])))
       return std::nullopt;
-    for (size_t part = 0; part < model.size(); ++part)
+    for (size_t part = 0; part < model.size() && !solved; ++part)
       if (!addRank(ofModel(node, tags, isParameter, strategy.factorOfAxis[model[part]], part)))
         return std::nullopt;
     return sum;
@@ -371,13 +371,13 @@ private:
   int data, context;
   std::vector<int> model;
   int64_t modelWays = 1, contextWays = 1;
-  bool alongSequence, sharesKeys = false;
+  bool alongSequence, solved, sharesKeys = false;
 };
 
 } // namespace
 
-StrategyRank megatronLayout(ModuleOp module, const Mesh &mesh, SequenceParallel sequenceParallel) {
-  auto layout = std::make_shared<MegatronLayout>(module, mesh, sequenceParallel);
+StrategyRank layoutRank(ModuleOp module, const Mesh &mesh, OverModel overModel) {
+  auto layout = std::make_shared<Layout>(module, mesh, overModel);
   return
       [layout](const PlacementNode &node, ValueRange operands, ValueRange results, const std::vector<bool> &batchFactor,
                const Strategy &strategy) { return layout->rank(node, operands, results, batchFactor, strategy); };

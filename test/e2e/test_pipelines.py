@@ -34,6 +34,7 @@ PLANS = {
     "microbatches, data 2": plan(data=2, microbatch=1),
     "microbatches, model 2": plan(model=2, microbatch=4),
     "sequence parallel": plan(model=2, sequence_parallel=True),
+    "solved": plan(model=2, microbatch=4, layout="solved"),
     "recompute full": plan(recompute="full"),
     "recompute selective": plan(data=2, recompute="selective"),
     "zero 1": plan(data=2, optimizer_sharding=1),
@@ -49,12 +50,13 @@ PLANS = {
     "zero-bubble h1": plan(stage=2, microbatch=2, **schedule("zero-bubble", variant="h1")),
     "zero-bubble 2p": plan(stage=2, microbatch=1, **schedule("zero-bubble", variant="2p")),
     "3-D": plan(stage=2, data=2, model=2, microbatch=1),
+    "3-D, solved, zero 1": plan(stage=2, data=2, model=2, microbatch=1, recompute="full", optimizer_sharding=1, layout="solved"),
     "3-D, recompute, zero 1": plan(stage=2, data=2, model=2, microbatch=1, recompute="full", optimizer_sharding=1),
     "3-D, zero-bubble, zero 2, sequence parallel": plan(stage=2, data=2, model=2, microbatch=1, optimizer_sharding=2, sequence_parallel=True,
                                                         **schedule("zero-bubble")),
     "3-D, gpipe, zero 3, selective": plan(stage=2, data=2, model=2, microbatch=1, optimizer_sharding=3, recompute="selective", **schedule("gpipe")),
 }
-FEW = ["microbatches, data 2", "zero 3", "1f1b, 4 stages", "interleaved", "3-D, zero-bubble, zero 2, sequence parallel"]
+FEW = ["microbatches, data 2", "3-D, solved, zero 1", "zero 3", "1f1b, 4 stages", "interleaved", "3-D, zero-bubble, zero 2, sequence parallel"]
 
 
 class Pipelines(KerfTest):

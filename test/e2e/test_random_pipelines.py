@@ -63,6 +63,8 @@ def random_plan(rnd, layers, heads, keys, experts):
             "order": rnd.sample(["stage", "data", "context", "expert", "model"], 5), "microbatch": microbatch,
             "recompute": [rnd.choice(["none", "selective", "full"]) for _ in range(stage)],
             "sequence_parallel": rnd.random() < 0.5 and model > 1}
+    if model > 1 and not plan["sequence_parallel"] and rnd.random() < 0.6:
+        plan["layout"] = "solved"
     if rnd.random() < 0.6:
         plan["optimizer_sharding"] = rnd.choice([1, 2, 3, [rnd.choice([0, 1, 2]) for _ in range(stage)]])
     if context > 1:

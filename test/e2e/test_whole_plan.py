@@ -53,6 +53,26 @@ class WholePlan(KerfTest):
         self.assertEqual((plan["recompute"], plan["optimizer_sharding"], plan["microbatch"], plan["schedule"]["name"]), ("full", 2, 2, "gpipe"))
         self.assertGreaterEqual(plan["predicted"]["step_seconds"], free)
 
+    def test_layouts(self):
+        config = dict(GPT, n_embd=4096, n_head=32, n_inner=16384, n_positions=1024)
+        job = ("--dtype", "bf16", "--optimizer", "adamw", "--sequence", 1024)
+
+        def plan(**pins):
+            return self.plan("--ranks", 8, "--constraints", self.write("pins.json", {"kerf": 1, "mesh": {"model": 8}, **pins}), config=config, job=job)
+
+        free = plan()
+        self.assertEqual((free["layout"], free["sequence_parallel"]), ("solved", False))
+        self.assertEqual(self.simulate(free, CLUSTER, config, job)["step_seconds"], free["predicted"]["step_seconds"])
+        self.assertEqual(plan(layout="solved")["predicted"], free["predicted"])
+        megatron = plan(layout="megatron")
+        self.assertLess(free["predicted"]["step_seconds"], megatron["predicted"]["step_seconds"])
+        for sequence in (False, True):
+            pinned = plan(sequence_parallel=sequence)
+            self.assertEqual((pinned["layout"], pinned["sequence_parallel"]), ("megatron", sequence))
+            self.assertGreaterEqual(pinned["predicted"]["step_seconds"], megatron["predicted"]["step_seconds"])
+        saved = self.write("saved.json", free)
+        self.assertRegex(self.succeed("explain", saved).stdout, r"layout +solved")
+
     def test_less_memory_is_never_faster_and_too_little_says_what_would_do(self):
         plan = self.plan("--ranks", 4)
         best = plan["predicted"]["step_seconds"]

@@ -22,7 +22,7 @@ constexpr ExportTarget kTargets[] = {ExportTarget::Megatron, ExportTarget::Torch
 /// each target a row.
 std::set<std::string> keysSet(const Plan &plan) {
   const auto &[meshSizes, order, globalBatch, microbatch, schedule, stages, recompute, recomputeLayers,
-               optimizerSharding, sequenceParallel, optimizerShardingRanks, overlap, gradientDtype, attention,
+               optimizerSharding, sequenceParallel, layout, optimizerShardingRanks, overlap, gradientDtype, attention,
                contextStyle, gradientAccumulation, parameterGathers, stageSends, ops, arguments, predicted, modelHash,
                clusterHash, others] = plan;
   const auto &[name, chunks, variant] = schedule;
@@ -43,6 +43,7 @@ std::set<std::string> keysSet(const Plan &plan) {
   add("recompute", !recompute.empty() || !recomputeLayers.empty());
   add("optimizer_sharding", !optimizerSharding.empty());
   add("sequence_parallel", !sequenceParallel.empty());
+  add("layout", !layout.empty());
   add("optimizer_sharding_ranks", optimizerShardingRanks);
   add("overlap", overlap.has_value());
   add("gradient_dtype", !gradientDtype.empty());
@@ -159,6 +160,7 @@ struct RandomPlans {
         p.recompute.push_back(word);
     p.optimizerSharding = perStage<int64_t>(stages, {0, 1, 2, 3});
     p.sequenceParallel = {coin()};
+    p.layout = p.sequenceParallel[0] ? "megatron" : oneOf<const char *>({"megatron", "solved"});
     if (coin())
       p.optimizerShardingRanks = p.meshSizes["data"] * p.meshSizes["context"] * p.meshSizes["expert"];
     p.overlap.emplace();

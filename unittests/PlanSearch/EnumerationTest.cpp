@@ -62,9 +62,11 @@ private:
     int64_t cut = mesh.at("data") * mesh.at("context") * mesh.at("expert");
     do {
       plan.order = order;
-      for (bool sequence : {false, true}) {
-        if (sequence && mesh.at("model") == 1)
+      for (const auto &[layout, sequence] :
+           {std::pair("megatron", false), std::pair("megatron", true), std::pair("solved", false)}) {
+        if (mesh.at("model") == 1 && (sequence || layout == std::string("solved")))
           continue;
+        plan.layout = layout;
         plan.sequenceParallel = {sequence};
         for (int64_t sharding = 0; sharding <= (cut > 1 ? 3 : 0); ++sharding)
           pipelines(plan, job.options.constraints.optimizerSharding.empty()

@@ -38,7 +38,7 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
       }
       return one;
     };
-    double whole = key.sequenceParallel ? 1 / ways : 1;
+    double whole = key.sequenceParallel ? 1 / ways : key.solved ? (1 + 1 / ways) / 2 : 1;
     segment.forward.kernels = {kernel("product", KernelClass::Product, link.flops, link.bytes / ways),
                                kernel("core", KernelClass::Pointwise, 0, link.selective / ways, Kept::Selective),
                                kernel("norm", KernelClass::Pointwise, 0, link.bytes * whole)};
@@ -54,6 +54,9 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
                                        collective("scatter", Collective::ReduceScatter, false)};
         segment.inputGradient.collectives = {collective("gather", Collective::AllGather, false),
                                              collective("scatter", Collective::ReduceScatter, true)};
+      } else if (key.solved) {
+        segment.forward.collectives = {collective("sum", Collective::AllReduce, false)};
+        segment.inputGradient.collectives = {collective("scatter", Collective::ReduceScatter, true)};
       } else {
         segment.forward.collectives = {collective("sum", Collective::AllReduce, false)};
         segment.inputGradient.collectives = {collective("sum", Collective::AllReduce, true)};
@@ -71,7 +74,7 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
         exchange(*pass, "dispatch", Collective::AllToAll, "expert", streamHere, 1);
     }
     segment.saved = {{"stream", streamHere, Kept::Always, true},
-                     {"inner", samples * link.width / ways, Kept::Always, false},
+                     {"inner", samples * link.width / (key.solved ? 1 : ways), Kept::Always, false},
                      {"core", samples * link.selective / ways, Kept::Selective, false}};
     segment.inputBytes = streamHere;
     segment.pendingBytes = streamHere / 2;

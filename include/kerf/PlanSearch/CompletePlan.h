@@ -38,6 +38,7 @@ struct LayoutKey {
   int64_t model = 1, context = 1, expert = 1;                            // sizes of these axes
   int64_t microbatch = 1;                                                // samples of a data x expert group
   bool sequenceParallel = false, fusedAttention = true, ulysses = false; // ulysses: of a context of several ranks
+  bool solved = false; // the solver decides what "model" cuts, not Megatron-LM's layout
   auto operator<=>(const LayoutKey &) const = default;
 };
 LayoutKey layoutOf(const Plan &completed);

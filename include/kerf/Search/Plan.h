@@ -73,6 +73,7 @@ struct Plan {
   std::vector<LayerRecompute> recomputeLayers; // instead: the first that matches a layer counts, else "none"
   std::vector<int64_t> optimizerSharding;
   std::vector<bool> sequenceParallel;
+  std::string layout;                              // "megatron", "solved"; empty: free
   int64_t optimizerShardingRanks = 0;              // 0: free
   std::optional<std::vector<std::string>> overlap; // of kPlanOverlaps
   std::string gradientDtype, attention;            // empty: free

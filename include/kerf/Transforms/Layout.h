@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout that a plan without pins means on transformers: Megatron-LM's, found from the IR alone.
+// The layouts that plans name, found from the IR alone: Megatron-LM's, and the solver's.
 #pragma once
 
 #include "kerf/Transforms/Placement.h"
@@ -8,7 +8,12 @@
 
 namespace kerf {
 
-enum class SequenceParallel { No, Yes };
+/// What "model" cuts.
+enum class OverModel {
+  Megatron,         // Megatron-LM's layout, the stream whole
+  MegatronSequence, // the same, what lies between products cut along the sequence
+  Solved,           // anything but the batch: the solver takes the cheapest strategy of every op
+};
 
 /// How attention over a sequence that "context" cuts is computed.
 enum class ContextStyle {
@@ -23,16 +28,16 @@ enum class ContextStyle {
 ///     have: columns where the stream comes in, rows where it goes out (Shoeybi et al. 2019), the vocabulary of tables
 ///     and of the loss.
 ///   - Between them it cuts what the stream does not have (heads, the MLP's width), never the stream itself; with
-///   SequenceParallel the
-///     ops on the stream are cut along the sequence (Korthikanti et al. 2022).
+///   MegatronSequence
+///     the ops on the stream are cut along the sequence (Korthikanti et al. 2022).
 ///   - What a norm takes of each token between two products (the latents of DeepSeek's attention) is the stream too:
-///   every rank of "model" makes it, with SequenceParallel for its part of the sequence.
+///   every rank of "model" makes it, with MegatronSequence for its part of the sequence.
 ///   - "model" may be several axes (modelParts). Parts but the first cut no head of keys and values that query heads
 ///   share: their ranks
 ///     have copies of these heads and of what makes them.
 ///   - "context" cuts the sequence, and "data" the batch, wherever there is one.
-/// What suits none of this is left whole. For buildProblem.
-StrategyRank megatronLayout(mlir::ModuleOp module, const Mesh &mesh, SequenceParallel sequenceParallel);
+/// What suits none of this is left whole. Solved keeps what is said of "context" and "data". For buildProblem.
+StrategyRank layoutRank(mlir::ModuleOp module, const Mesh &mesh, OverModel overModel);
 
 struct DecidedLayout {
   /// Of the module: its ops in order, and which values they take. Sizes do not count.
