@@ -148,7 +148,8 @@ Result<Planned> planned(const BindRequest &request, ConvolutionSide made) {
     if (std::shared_ptr<OneDnnConvolution> fast = OneDnnConvolution::make(sizes, made)) {
       void *scratch = scratchAt<void>(request.scratch, 0);
       return Planned{[=, x = mutableDataOf<float>(operand), k = mutableDataOf<float>(kernel),
-                      y = mutableDataOf<float>(result)] { return fast->run(x, k, y, scratch); },
+                      y = mutableDataOf<float>(result),
+                      team = request.team] { return fast->run(team, x, k, y, scratch); },
                      fast->scratchBytes};
     }
   return forFloat(request, operand.dtype, [&](auto type) -> Result<Planned> {

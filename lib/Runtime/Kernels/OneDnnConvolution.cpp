@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <oneapi/dnnl/dnnl.hpp>
 
 namespace kerf::runtime::kernels {
@@ -12,18 +13,51 @@ using dnnl::memory;
 
 namespace {
 constexpr size_t kMostSpatialDims = 3;
+constexpr int64_t kMostPieces = 8;
+constexpr int64_t kChannelBlock = 16;      // of oneDNN's layouts
+constexpr double kPieceProducts = 1 << 20; // multiplications of a piece: 10 us or more, where a call costs some
 
-/// A primitive with its arguments; all handles but those of tensors are set when it runs.
-struct Call {
-  dnnl::primitive primitive;
-  std::vector<dnnl_exec_arg_t> arguments;
+/// Three tensors by ConvolutionSide, then scratch.
+constexpr size_t kScratch = 3;
+constexpr size_t indexOf(ConvolutionSide side) { return size_t(side); }
+
+/// Where a memory object's data lies when the convolution runs.
+struct Place {
+  memory object;
+  size_t base;
+  int64_t offset; // bytes
 };
 
-/// One of the three tensors: as it lies in memory, and as the convolution wants it.
-struct Lies {
-  memory plain, inside; // `inside` has memory of its own in scratch where the two differ
-  bool differs = false;
-  int64_t offset = 0;
+/// Primitives in order, with memory objects of their own: what one thread runs.
+struct Job {
+  struct Call {
+    dnnl::primitive primitive;
+    std::vector<dnnl_exec_arg_t> arguments;
+  };
+  std::vector<Place> places;
+  std::vector<Call> calls;
+
+  Status run(const std::array<std::byte *, 4> &bases, const dnnl::stream &stream) const {
+    OneThread oneThread;
+    for (const Place &place : places)
+      dnnl_memory_set_data_handle(place.object.get(), bases[place.base] + place.offset);
+    for (const Call &call : calls) {
+      dnnl_status_t status =
+          dnnl_primitive_execute(call.primitive.get(), stream.get(), int(call.arguments.size()), call.arguments.data());
+      if (status != dnnl_success)
+        return Error{fmt::format("oneDNN's convolution failed with status {}", int(status)), ExitStatus::InternalCheck};
+    }
+    return ok();
+  }
+};
+
+enum class Factor { Samples, Groups, In, Out };
+
+/// The sizes of a piece, and along which factor there are how many.
+struct Cut {
+  Factor factor = Factor::Samples;
+  int64_t pieces = 1;
+  ConvolutionSizes piece;
 };
 
 memory::dims dims(std::initializer_list<int64_t> first, const std::vector<int64_t> &rest) {
@@ -32,145 +66,300 @@ memory::dims dims(std::initializer_list<int64_t> first, const std::vector<int64_
   return all;
 }
 
-memory::desc rowMajor(const memory::dims &sizes) {
-  memory::dims strides(sizes.size(), 1);
-  for (size_t d = sizes.size() - 1; d-- > 0;)
-    strides[d] = strides[d + 1] * sizes[d + 1];
-  return {sizes, memory::data_type::f32, strides};
+/// One of the three, as oneDNN counts its dimensions.
+memory::dims dimsOf(const ConvolutionSizes &s, ConvolutionSide side) {
+  switch (side) {
+  case ConvolutionSide::Operand:
+    return dims({s.samples, s.groups * s.in}, s.window.size);
+  case ConvolutionSide::Kernel:
+    return s.groups > 1 ? dims({s.groups, s.out, s.in}, s.window.window) : dims({s.out, s.in}, s.window.window);
+  case ConvolutionSide::Result:
+    return dims({s.samples, s.groups * s.out}, s.window.places);
+  }
+  return {};
 }
 
+constexpr ConvolutionSide kSides[] = {ConvolutionSide::Operand, ConvolutionSide::Kernel, ConvolutionSide::Result};
+
+bool has(ConvolutionSide side, Factor factor) {
+  switch (factor) {
+  case Factor::Samples:
+    return side != ConvolutionSide::Kernel;
+  case Factor::Groups:
+    return true;
+  case Factor::In:
+    return side != ConvolutionSide::Result;
+  case Factor::Out:
+    return side != ConvolutionSide::Operand;
+  }
+  return false;
+}
+
+/// The dimension that the factor cuts; In and Out are cut only where there is one group.
+size_t dimOf(ConvolutionSide side, Factor factor) {
+  bool isKernel = side == ConvolutionSide::Kernel;
+  switch (factor) {
+  case Factor::Samples:
+    return 0;
+  case Factor::Groups:
+    return isKernel ? 0 : 1;
+  case Factor::In:
+    return 1;
+  case Factor::Out:
+    return isKernel ? 0 : 1;
+  }
+  return 0;
+}
+
+int64_t &sizeOf(ConvolutionSizes &sizes, Factor factor) {
+  switch (factor) {
+  case Factor::Samples:
+    return sizes.samples;
+  case Factor::Groups:
+    return sizes.groups;
+  case Factor::In:
+    return sizes.in;
+  case Factor::Out:
+    break;
+  }
+  return sizes.out;
+}
+
+int64_t elementsOfAll(const memory::dims &all) { return product(all, 0); }
+
+/// The cut that leaves least to be shared by all pieces, none along what is summed over.
+Cut cutOf(const ConvolutionSizes &sizes, ConvolutionSide made) {
+  double products =
+      double(elementsOfAll(dimsOf(sizes, ConvolutionSide::Result))) * double(sizes.in * sizes.window.windowElements());
+  int64_t most = std::clamp<int64_t>(int64_t(products / kPieceProducts), 1, kMostPieces);
+  Cut best{Factor::Samples, 1, sizes};
+  int64_t leastShared = std::numeric_limits<int64_t>::max();
+  for (Factor factor : {Factor::Samples, Factor::Groups, Factor::In, Factor::Out}) {
+    if (!has(made, factor) || (factor == Factor::Groups) != (sizes.groups > 1 && factor != Factor::Samples))
+      continue;
+    bool depthwise = factor == Factor::Groups && sizes.in == 1 && sizes.out == 1;
+    int64_t unit = factor == Factor::In || factor == Factor::Out || depthwise ? kChannelBlock : 1;
+    ConvolutionSizes piece = sizes;
+    int64_t &size = sizeOf(piece, factor), pieces = most, shared = 0;
+    while (pieces > 1 && size % (unit * pieces) != 0)
+      --pieces;
+    if (pieces == 1)
+      continue;
+    size /= pieces;
+    for (ConvolutionSide side : kSides)
+      if (!has(side, factor))
+        shared += elementsOfAll(dimsOf(sizes, side));
+    if (shared < leastShared) {
+      leastShared = shared;
+      best = {factor, pieces, piece};
+    }
+  }
+  return best;
+}
+
+std::vector<int64_t> rowMajorStrides(const memory::dims &sizes) {
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t d = sizes.size() - 1; d-- > 0;)
+    strides[d] = strides[d + 1] * sizes[d + 1];
+  return strides;
+}
+
+memory::desc plainLayout(const memory::dims &sizes, const std::vector<int64_t> &strides) {
+  return {sizes, memory::data_type::f32, strides};
+}
 memory::desc anyLayout(const memory::dims &sizes) { return {sizes, memory::data_type::f32, memory::format_tag::any}; }
+
+/// The primitive of a piece, and what it wants of its tensors.
+struct Piece {
+  dnnl::primitive primitive;
+  std::array<memory::desc, 3> wants; // by ConvolutionSide
+  std::array<int, 3> names{};
+  memory::desc scratch;
+};
+
+dnnl::primitive_attr attributes() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+Piece pieceOf(const ConvolutionSizes &sizes, ConvolutionSide made, const dnnl::engine &engine) {
+  const Window &w = sizes.window;
+  memory::desc operand = anyLayout(dimsOf(sizes, ConvolutionSide::Operand)),
+               kernel = anyLayout(dimsOf(sizes, ConvolutionSide::Kernel)),
+               result = anyLayout(dimsOf(sizes, ConvolutionSide::Result));
+  memory::dims gaps = w.dilations, behind = w.high; // oneDNN counts the elements between
+  for (size_t d = 0; d < gaps.size(); ++d) {
+    --gaps[d];
+    // Padding that no place of the window reaches is not padding to it.
+    behind[d] = (w.places[d] - 1) * w.strides[d] + (w.window[d] - 1) * w.dilations[d] + 1 - w.size[d] - w.low[d];
+  }
+  constexpr auto direct = dnnl::algorithm::convolution_direct;
+  using Forward = dnnl::convolution_forward;
+  Forward::primitive_desc forward(
+      Forward::desc(dnnl::prop_kind::forward_training, direct, operand, kernel, result, w.strides, gaps, w.low, behind),
+      attributes(), engine);
+  switch (made) {
+  case ConvolutionSide::Result:
+    break;
+  case ConvolutionSide::Operand: {
+    using Backward = dnnl::convolution_backward_data;
+    Backward::primitive_desc backward(Backward::desc(direct, operand, kernel, result, w.strides, gaps, w.low, behind),
+                                      attributes(), engine, forward);
+    return {Backward(backward),
+            {backward.diff_src_desc(), backward.weights_desc(), backward.diff_dst_desc()},
+            {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
+            backward.scratchpad_desc()};
+  }
+  case ConvolutionSide::Kernel: {
+    using Backward = dnnl::convolution_backward_weights;
+    Backward::primitive_desc backward(Backward::desc(direct, operand, kernel, result, w.strides, gaps, w.low, behind),
+                                      attributes(), engine, forward);
+    return {Backward(backward),
+            {backward.src_desc(), backward.diff_weights_desc(), backward.diff_dst_desc()},
+            {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST},
+            backward.scratchpad_desc()};
+  }
+  }
+  return {Forward(forward),
+          {forward.src_desc(), forward.weights_desc(), forward.dst_desc()},
+          {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+          forward.scratchpad_desc()};
+}
 } // namespace
 
 struct OneDnnConvolution::Parts {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::array<Lies, 3> tensors; // by ConvolutionSide
-  std::vector<Call> calls;
-  std::vector<std::pair<memory, int64_t>> pads; // primitives' own scratch, and where it lies in ours
+  std::vector<Job> before; // what all pieces read, as they want it
+  std::vector<Job> pieces;
   ScratchLayout layout;
 
-  memory pad(const memory::desc &desc) {
+  memory place(Job &job, const memory::desc &desc, size_t base, int64_t offset) {
     memory made(desc, engine, nullptr);
-    pads.emplace_back(made, layout.take(int64_t(desc.get_size())));
+    job.places.push_back({made, base, offset});
     return made;
   }
-  void reorder(const memory &from, const memory &to, const dnnl::primitive_attr &attr) {
-    dnnl::reorder::primitive_desc description(from, to, attr);
-    memory scratch = pad(description.scratchpad_desc());
-    calls.push_back({dnnl::reorder(description),
-                     {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}, {DNNL_ARG_SCRATCHPAD, scratch.get()}}});
+  memory pad(Job &job, const memory::desc &desc) {
+    return place(job, desc, kScratch, layout.take(int64_t(desc.get_size())));
+  }
+  void reorder(Job &job, const memory &from, const memory &to) {
+    dnnl::reorder::primitive_desc description(from, to, attributes());
+    memory scratch = pad(job, description.scratchpad_desc());
+    job.calls.push_back({dnnl::reorder(description),
+                         {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}, {DNNL_ARG_SCRATCHPAD, scratch.get()}}});
+  }
+
+  /// A whole tensor from row-major to what the pieces want; gives where that lies in scratch. Cut along the first
+  /// dimension, samples or channels, where that is a number of blocks.
+  int64_t prepare(size_t side, const memory::dims &sizes, const memory::desc &wanted) {
+    int64_t offset = layout.take(int64_t(wanted.get_size()));
+    int64_t unit = side == indexOf(ConvolutionSide::Kernel) ? kChannelBlock : 1, count = kMostPieces;
+    while (count > 1 && sizes[0] % (unit * count) != 0)
+      --count;
+    memory::desc plain = plainLayout(sizes, rowMajorStrides(sizes));
+    for (int64_t i = 0; i < count; ++i) {
+      memory::dims size = sizes, start(sizes.size(), 0);
+      size[0] /= count;
+      start[0] = i * size[0];
+      Job job;
+      memory from = place(job, plain.submemory_desc(size, start), side, 0),
+             to = place(job, wanted.submemory_desc(size, start), kScratch, offset);
+      reorder(job, from, to);
+      before.push_back(std::move(job));
+    }
+    return offset;
+  }
+
+  void add(const ConvolutionSizes &whole, const Cut &cut, ConvolutionSide made) {
+    Piece piece = pieceOf(cut.piece, made, engine);
+    std::array<int64_t, 3> prepared = {-1, -1, -1}; // where it lies in scratch, once for all pieces
+    std::array<memory::desc, 3> plain;
+    std::array<int64_t, 3> step{}; // bytes from one piece to the next
+    for (ConvolutionSide side : kSides) {
+      size_t t = indexOf(side);
+      memory::dims sizes = dimsOf(whole, side), own = dimsOf(cut.piece, side);
+      std::vector<int64_t> strides = rowMajorStrides(sizes);
+      plain[t] = plainLayout(own, {strides.end() - int64_t(own.size()), strides.end()}); // one group has no dimension
+      if (cut.pieces == 1)
+        continue;
+      if (has(side, cut.factor)) {
+        size_t dim = dimOf(side, cut.factor);
+        step[t] = sizes[dim] / cut.pieces * strides[dim] * int64_t(sizeof(float));
+      } else if (plain[t] != piece.wants[t]) {
+        prepared[t] = prepare(t, sizes, piece.wants[t]);
+      }
+    }
+    for (int64_t i = 0; i < cut.pieces; ++i)
+      pieces.push_back(job(piece, plain, prepared, step, i, indexOf(made)));
+  }
+
+  Job job(const Piece &piece, const std::array<memory::desc, 3> &plain, const std::array<int64_t, 3> &prepared,
+          const std::array<int64_t, 3> &step, int64_t index, size_t made) {
+    Job job;
+    std::array<memory, 3> tensors;
+    memory target; // of the made tensor, where it lies in scratch first
+    for (size_t t = 0; t < 3; ++t) {
+      if (prepared[t] >= 0) {
+        tensors[t] = place(job, piece.wants[t], kScratch, prepared[t]);
+        continue;
+      }
+      tensors[t] = place(job, plain[t], t, index * step[t]);
+      if (plain[t] == piece.wants[t])
+        continue;
+      memory inside = pad(job, piece.wants[t]);
+      if (t == made)
+        target = tensors[t];
+      else
+        reorder(job, tensors[t], inside);
+      tensors[t] = inside;
+    }
+    memory scratch = pad(job, piece.scratch);
+    job.calls.push_back({piece.primitive,
+                         {{piece.names[0], tensors[0].get()},
+                          {piece.names[1], tensors[1].get()},
+                          {piece.names[2], tensors[2].get()},
+                          {DNNL_ARG_SCRATCHPAD, scratch.get()}}});
+    if (target)
+      reorder(job, tensors[made], target);
+    return job;
+  }
+
+  Status runAll(Team *team, const std::vector<Job> &jobs, const std::array<std::byte *, 4> &bases) const {
+    std::atomic<size_t> failed = jobs.size();
+    forTasks(team, int64_t(jobs.size()), [&](int64_t task, int64_t) {
+      if (!jobs[size_t(task)].run(bases, stream))
+        failed = size_t(task);
+    });
+    return failed == jobs.size() ? ok() : jobs[failed].run(bases, stream); // again, for its message
   }
 };
 
 OneDnnConvolution::~OneDnnConvolution() = default;
 
 std::shared_ptr<OneDnnConvolution> OneDnnConvolution::make(const ConvolutionSizes &sizes, ConvolutionSide made) {
-  const Window &w = sizes.window;
-  if (w.size.size() > kMostSpatialDims || sizes.samples == 0 || w.placeCount() == 0)
+  if (sizes.window.size.size() > kMostSpatialDims || sizes.samples == 0 || sizes.window.placeCount() == 0)
     return nullptr;
-  try {
-    OneThread oneThread;
-    auto convolution = std::make_shared<OneDnnConvolution>();
-    convolution->parts = std::make_unique<Parts>();
-    Parts &parts = *convolution->parts;
-    memory::dims operand = dims({sizes.samples, sizes.groups * sizes.in}, w.size),
-                 result = dims({sizes.samples, sizes.groups * sizes.out}, w.places),
-                 kernel = sizes.groups > 1 ? dims({sizes.groups, sizes.out, sizes.in}, w.window)
-                                           : dims({sizes.out, sizes.in}, w.window);
-    memory::dims gaps = w.dilations, behind = w.high; // oneDNN counts the elements between
-    for (size_t d = 0; d < gaps.size(); ++d) {
-      --gaps[d];
-      // Padding that no place of the window reaches is not padding to it.
-      behind[d] = (w.places[d] - 1) * w.strides[d] + (w.window[d] - 1) * w.dilations[d] + 1 - w.size[d] - w.low[d];
+  for (const Cut &cut : {cutOf(sizes, made), Cut{Factor::Samples, 1, sizes}}) // whole where the pieces can't be done
+    try {
+      OneThread oneThread;
+      auto convolution = std::make_shared<OneDnnConvolution>();
+      convolution->parts = std::make_unique<Parts>();
+      convolution->parts->add(sizes, cut, made);
+      convolution->scratchBytes = convolution->parts->layout.bytes();
+      return convolution;
+    } catch (const dnnl::error &) {
     }
-    dnnl::primitive_attr attr;
-    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    constexpr auto direct = dnnl::algorithm::convolution_direct;
-    using Forward = dnnl::convolution_forward;
-    Forward::primitive_desc forward(Forward::desc(dnnl::prop_kind::forward_training, direct, anyLayout(operand),
-                                                  anyLayout(kernel), anyLayout(result), w.strides, gaps, w.low, behind),
-                                    attr, parts.engine);
-    dnnl::primitive primitive;
-    std::array<memory::desc, 3> wants;
-    std::array<int, 3> names;
-    memory::desc scratch;
-    switch (made) {
-    case ConvolutionSide::Result:
-      primitive = Forward(forward);
-      wants = {forward.src_desc(), forward.weights_desc(), forward.dst_desc()};
-      names = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
-      scratch = forward.scratchpad_desc();
-      break;
-    case ConvolutionSide::Operand: {
-      using Backward = dnnl::convolution_backward_data;
-      Backward::primitive_desc backward(Backward::desc(direct, anyLayout(operand), anyLayout(kernel), anyLayout(result),
-                                                       w.strides, gaps, w.low, behind),
-                                        attr, parts.engine, forward);
-      primitive = Backward(backward);
-      wants = {backward.diff_src_desc(), backward.weights_desc(), backward.diff_dst_desc()};
-      names = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST};
-      scratch = backward.scratchpad_desc();
-      break;
-    }
-    case ConvolutionSide::Kernel: {
-      using Backward = dnnl::convolution_backward_weights;
-      Backward::primitive_desc backward(Backward::desc(direct, anyLayout(operand), anyLayout(kernel), anyLayout(result),
-                                                       w.strides, gaps, w.low, behind),
-                                        attr, parts.engine, forward);
-      primitive = Backward(backward);
-      wants = {backward.src_desc(), backward.diff_weights_desc(), backward.diff_dst_desc()};
-      names = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST};
-      scratch = backward.scratchpad_desc();
-      break;
-    }
-    }
-    const std::array<const memory::dims *, 3> plain = {&operand, &kernel, &result};
-    for (size_t i = 0; i < 3; ++i) {
-      Lies &lies = parts.tensors[i];
-      memory::desc own = rowMajor(*plain[i]);
-      lies.plain = memory(own, parts.engine, nullptr);
-      lies.differs = own != wants[i];
-      lies.inside = lies.differs ? memory(wants[i], parts.engine, nullptr) : lies.plain;
-      if (lies.differs)
-        lies.offset = parts.layout.take(int64_t(wants[i].get_size()));
-    }
-    for (size_t i = 0; i < 3; ++i)
-      if (parts.tensors[i].differs && i != size_t(made))
-        parts.reorder(parts.tensors[i].plain, parts.tensors[i].inside, attr);
-    memory pad = parts.pad(scratch);
-    parts.calls.push_back({primitive,
-                           {{names[0], parts.tensors[0].inside.get()},
-                            {names[1], parts.tensors[1].inside.get()},
-                            {names[2], parts.tensors[2].inside.get()},
-                            {DNNL_ARG_SCRATCHPAD, pad.get()}}});
-    if (Lies &lies = parts.tensors[size_t(made)]; lies.differs)
-      parts.reorder(lies.inside, lies.plain, attr);
-    convolution->scratchBytes = parts.layout.bytes();
-    return convolution;
-  } catch (const dnnl::error &) {
-    return nullptr;
-  }
+  return nullptr;
 }
 
-Status OneDnnConvolution::run(float *operand, float *kernel, float *result, void *scratch) const {
-  OneThread oneThread;
-  const std::array<float *, 3> data = {operand, kernel, result};
-  for (size_t i = 0; i < 3; ++i) {
-    const Lies &lies = parts->tensors[i];
-    dnnl_memory_set_data_handle(lies.plain.get(), data[i]);
-    if (lies.differs)
-      dnnl_memory_set_data_handle(lies.inside.get(), scratchAt<void>(scratch, lies.offset));
-  }
-  for (const auto &[pad, offset] : parts->pads)
-    dnnl_memory_set_data_handle(pad.get(), scratchAt<void>(scratch, offset));
-  for (const Call &call : parts->calls) {
-    dnnl_status_t status = dnnl_primitive_execute(call.primitive.get(), parts->stream.get(), int(call.arguments.size()),
-                                                  call.arguments.data());
-    if (status != dnnl_success)
-      return Error{fmt::format("oneDNN's convolution failed with status {}", int(status)), ExitStatus::InternalCheck};
-  }
-  return ok();
+Status OneDnnConvolution::run(Team *team, float *operand, float *kernel, float *result, void *scratch) const {
+  const std::array<std::byte *, 4> bases = {reinterpret_cast<std::byte *>(operand),
+                                            reinterpret_cast<std::byte *>(kernel),
+                                            reinterpret_cast<std::byte *>(result), static_cast<std::byte *>(scratch)};
+  if (Status status = parts->runAll(team, parts->before, bases); !status)
+    return status;
+  return parts->runAll(team, parts->pieces, bases);
 }
 
 } // namespace kerf::runtime::kernels

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN's convolutions of float32, on row-major tensors.
+// oneDNN's convolutions of float32, on row-major tensors. A convolution is cut into pieces along one of its dimensions,
+// as its shape alone decides; a team's threads share the pieces.
 #pragma once
 
 #include "Windows.h"
@@ -23,7 +24,7 @@ public:
   /// Null where oneDNN does not do this convolution.
   static std::shared_ptr<OneDnnConvolution> make(const ConvolutionSizes &sizes, ConvolutionSide made);
   ~OneDnnConvolution();
-  Status run(float *operand, float *kernel, float *result, void *scratch) const;
+  Status run(Team *team, float *operand, float *kernel, float *result, void *scratch) const;
 
   int64_t scratchBytes = 0;
 

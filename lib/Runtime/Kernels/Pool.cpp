@@ -3,9 +3,11 @@
 // in double.
 #include "Combine.h"
 #include "Families.h"
+#include "Simd.h"
 #include "Windows.h"
 
 #include <algorithm>
+#include <span>
 
 namespace kerf::runtime::kernels {
 
@@ -46,55 +48,106 @@ template <typename A, typename T> A widened(T x) {
     return A(x);
 }
 
+/// f(t * stride + from) for t in [begin, end): with the strides that nearly all pools have known to the compiler, so
+/// that it can make vectors.
+template <typename F> [[gnu::always_inline]] inline void along(int64_t begin, int64_t end, int64_t stride, const F &f) {
+  if (stride == 1) {
+#pragma omp simd
+    for (int64_t t = begin; t < end; ++t)
+      f(t, t);
+  } else if (stride == 2) {
+#pragma omp simd
+    for (int64_t t = begin; t < end; ++t)
+      f(t, 2 * t);
+  } else {
+    for (int64_t t = begin; t < end; ++t)
+      f(t, t * stride);
+  }
+}
+
+/// body(number, thread) for each of the outer tensors; the team shares them.
+template <typename F> void forOuter(Team *team, const PoolSizes &sizes, const F &body) {
+  int64_t count = rowsOfTask(sizes.window.elements() * sizes.inner);
+  forTasks(team, (sizes.outer + count - 1) / count, [&](int64_t task, int64_t thread) {
+    for (int64_t o = task * count; o < std::min(sizes.outer, (task + 1) * count); ++o)
+      body(o, thread);
+  });
+}
+
 template <typename T, typename Op> Planned plannedReduce(const BindRequest &request, const PoolSizes &sizes) {
   using A = typename Op::template Accumulator<T>;
   ScratchLayout layout;
   int64_t width = sizes.window.placeCount() * sizes.inner;
-  A *sums = scratchAt<A>(request.scratch, layout.take(width * int64_t(sizeof(A))));
-  return {
-      [=, lines = linesOf(sizes.window), x = dataOf<T>(request.operands[0]), y = mutableDataOf<T>(request.results[0])] {
-        int64_t stride = sizes.window.strides.back(), inner = sizes.inner;
-        for (int64_t o = 0; o < sizes.outer; ++o) {
-          const T *from = x + o * sizes.window.elements() * inner;
-          std::fill_n(sums, width, Op::template first<T>());
-          for (const WindowLine &line : lines)
-            for (int64_t t = line.begin; t < line.end; ++t)
-              for (int64_t i = 0; i < inner; ++i) {
-                A &sum = sums[(line.to + t) * inner + i];
-                sum = Op::combine(sum, widened<A>(from[(line.from + t * stride) * inner + i]));
-              }
-          for (int64_t i = 0; i < width; ++i)
-            y[o * width + i] = T(sums[i]);
-        }
-        return ok();
-      },
-      layout.bytes()};
+  A *sums = scratchAt<A>(request.scratch, layout.take(threadsOf(request.team) * width * int64_t(sizeof(A))));
+  auto pool = [](auto, const T *from, A *sums, T *y, int64_t width, int64_t inner, int64_t stride,
+                 std::span<const WindowLine> lines) {
+    std::fill_n(sums, width, Op::template first<T>());
+    for (const WindowLine &line : lines) {
+      const T *x = from + line.from * inner;
+      A *sum = sums + line.to * inner;
+      if (inner == 1)
+        along(line.begin, line.end, stride,
+              [=](int64_t t, int64_t at) { sum[t] = Op::combine(sum[t], widened<A>(x[at])); });
+      else
+        for (int64_t t = line.begin; t < line.end; ++t)
+          along(0, inner, 1, [=](int64_t i, int64_t) {
+            sum[t * inner + i] = Op::combine(sum[t * inner + i], widened<A>(x[t * stride * inner + i]));
+          });
+    }
+    for (int64_t i = 0; i < width; ++i)
+      y[i] = T(sums[i]);
+  };
+  return {[=, lines = linesOf(sizes.window), x = dataOf<T>(request.operands[0]),
+           y = mutableDataOf<T>(request.results[0]), team = request.team] {
+            forOuter(team, sizes, [&](int64_t o, int64_t thread) {
+              dispatch(pool, x + o * sizes.window.elements() * sizes.inner, sums + thread * width, y + o * width, width,
+                       sizes.inner, sizes.window.strides.back(), std::span<const WindowLine>(lines));
+            });
+            return ok();
+          },
+          layout.bytes()};
 }
 
-/// The first element of each window that is beyond all before it, or not a number.
-template <typename T, typename Beyond>
+/// The first element of each window that is beyond all before it, or not a number. `Place`: an index of those that the
+/// window moves over; as wide as T, it makes vectors of one length.
+template <typename T, typename Place, typename Beyond>
 Planned plannedSelect(const BindRequest &request, const PoolSizes &sizes, Beyond beyond) {
   ScratchLayout layout;
-  int64_t width = sizes.window.placeCount() * sizes.inner;
-  int64_t *places = scratchAt<int64_t>(request.scratch, layout.take(width * int64_t(sizeof(int64_t))));
+  int64_t width = sizes.window.placeCount() * sizes.inner, size = sizes.window.elements() * sizes.inner;
+  int64_t threads = threadsOf(request.team);
+  Place *places = scratchAt<Place>(request.scratch, layout.take(threads * width * int64_t(sizeof(Place))));
+  T *bests = scratchAt<T>(request.scratch, layout.take(threads * width * int64_t(sizeof(T))));
+  auto select = [beyond](auto, const T *from, const T *dy, T *dx, T *bests, Place *places, int64_t width, int64_t inner,
+                         int64_t stride, std::span<const WindowLine> lines) {
+    std::fill_n(places, width, Place(-1));
+    std::fill_n(bests, width, T(0));
+    for (const WindowLine &line : lines) {
+      T *best = bests + line.to * inner;
+      Place *place = places + line.to * inner;
+      auto look = [=](int64_t t, int64_t at) {
+        T x = from[at];
+        bool takes = (place[t] < 0) | beyond(x, best[t]) | (x != x);
+        best[t] = takes ? x : best[t];
+        place[t] = takes ? Place(at) : place[t];
+      };
+      if (inner == 1)
+        along(line.begin, line.end, stride, [=](int64_t t, int64_t at) { look(t, line.from + at); });
+      else
+        for (int64_t t = line.begin; t < line.end; ++t)
+          along(0, inner, 1, [=](int64_t i, int64_t) { look(t * inner + i, (line.from + t * stride) * inner + i); });
+    }
+    for (int64_t i = 0; i < width; ++i)
+      if (places[i] >= 0)
+        dx[places[i]] += dy[i];
+  };
   return {[=, lines = linesOf(sizes.window), x = dataOf<T>(request.operands[0]), dy = dataOf<T>(request.operands[1]),
-           dx = mutableDataOf<T>(request.results[0])] {
-            int64_t stride = sizes.window.strides.back(), inner = sizes.inner, size = sizes.window.elements() * inner;
-            for (int64_t o = 0; o < sizes.outer; ++o) {
-              const T *from = x + o * size;
-              std::fill_n(places, width, -1);
-              for (const WindowLine &line : lines)
-                for (int64_t t = line.begin; t < line.end; ++t)
-                  for (int64_t i = 0; i < inner; ++i) {
-                    int64_t &best = places[(line.to + t) * inner + i], at = (line.from + t * stride) * inner + i;
-                    if (best < 0 || beyond(from[at], from[best]) || from[at] != from[at])
-                      best = at;
-                  }
+           dx = mutableDataOf<T>(request.results[0]), team = request.team] {
+            forOuter(team, sizes, [&](int64_t o, int64_t thread) {
               std::fill_n(dx + o * size, size, T(0));
-              for (int64_t i = 0; i < width; ++i)
-                if (places[i] >= 0)
-                  dx[o * size + places[i]] += dy[o * width + i];
-            }
+              dispatch(select, x + o * size, dy + o * width, dx + o * size, bests + thread * width,
+                       places + thread * width, width, sizes.inner, sizes.window.strides.back(),
+                       std::span<const WindowLine>(lines));
+            });
             return ok();
           },
           layout.bytes()};
@@ -132,8 +185,13 @@ Result<Planned> planSelectAndScatter(const BindRequest &request) {
     return check.error();
   return forFloat(request, operand.dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
-    return kind == 0 ? plannedSelect<T>(request, sizes, [](T a, T b) { return a > b; })
-                     : plannedSelect<T>(request, sizes, [](T a, T b) { return a < b; });
+    auto plan = [&](auto place) -> Planned {
+      using Place = decltype(place);
+      return kind == 0 ? plannedSelect<T, Place>(request, sizes, [](T a, T b) { return a > b; })
+                       : plannedSelect<T, Place>(request, sizes, [](T a, T b) { return a < b; });
+    };
+    bool small = sizes.window.elements() * sizes.inner <= std::numeric_limits<int32_t>::max();
+    return sizeof(T) == sizeof(int32_t) && small ? plan(int32_t()) : plan(int64_t());
   });
 }
 

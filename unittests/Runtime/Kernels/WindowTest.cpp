@@ -46,6 +46,35 @@ Shape joined(std::initializer_list<int64_t> first, const Shape &rest) {
   return all;
 }
 
+struct Channels {
+  int64_t samples, groups, in, out; // of a group
+};
+
+void expectAllThree(Random &random, DType dtype, const Steps &steps, const Channels &c) {
+  HostTensor x = random.normals(dtype, joined({c.samples, c.groups * c.in}, steps.size)),
+             k = random.normals(dtype, joined({c.groups * c.out, c.in}, steps.window)),
+             y = random.normals(dtype, joined({c.samples, c.groups * c.out}, steps.places));
+  int64_t s = elementsOf(steps.size), w = elementsOf(steps.window), t = elementsOf(steps.places);
+  std::vector<double> result(y.elements()), operand(x.elements()), kernel(k.elements());
+  steps.meetings([&](int64_t atW, int64_t atT, int64_t atS) {
+    for (int64_t n = 0; n < c.samples; ++n)
+      for (int64_t o = 0; o < c.groups * c.out; ++o)
+        for (int64_t i = 0; i < c.in; ++i) {
+          int64_t xi = ((n * c.groups + o / c.out) * c.in + i) * s + atS, ki = (o * c.in + i) * w + atW,
+                  yi = (n * c.groups * c.out + o) * t + atT;
+          result[yi] += x.values[xi] * k.values[ki];
+          operand[xi] += y.values[yi] * k.values[ki];
+          kernel[ki] += x.values[xi] * y.values[yi];
+        }
+  });
+  // Sums of up to a thousand products of normal numbers.
+  double tolerance = dtype == F32 ? 1e-4 : 10 * toleranceOf(dtype);
+  Json attrs = steps.attributes();
+  expectNear(runKernel("convolution", attrs, {x, k}, {{dtype, y.shape}})[0], result, tolerance);
+  expectNear(runKernel("convolution_transpose", attrs, {y, k}, {{dtype, x.shape}})[0], operand, tolerance);
+  expectNear(runKernel("convolution_kernel", attrs, {x, y}, {{dtype, k.shape}})[0], kernel, tolerance);
+}
+
 TEST(Convolution, MakesEachOfTheThreeFromTheOthers) {
   for (int seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -56,28 +85,35 @@ TEST(Convolution, MakesEachOfTheThreeFromTheOthers) {
     Steps steps(random, random.integer(1, seed % 20 == 0 ? 4 : 3), isLarge ? 14 : 5);
     int64_t samples = random.integer(1, 3), groups = random.integer(1, 3);
     int64_t in = random.integer(1, isLarge ? 20 : 3), out = random.integer(1, isLarge ? 20 : 3);
-    HostTensor x = random.normals(dtype, joined({samples, groups * in}, steps.size)),
-               k = random.normals(dtype, joined({groups * out, in}, steps.window)),
-               y = random.normals(dtype, joined({samples, groups * out}, steps.places));
-    int64_t s = elementsOf(steps.size), w = elementsOf(steps.window), t = elementsOf(steps.places);
-    std::vector<double> result(y.elements()), operand(x.elements()), kernel(k.elements());
-    steps.meetings([&](int64_t atW, int64_t atT, int64_t atS) {
-      for (int64_t n = 0; n < samples; ++n)
-        for (int64_t o = 0; o < groups * out; ++o)
-          for (int64_t c = 0; c < in; ++c) {
-            int64_t xi = ((n * groups + o / out) * in + c) * s + atS, ki = (o * in + c) * w + atW,
-                    yi = (n * groups * out + o) * t + atT;
-            result[yi] += x.values[xi] * k.values[ki];
-            operand[xi] += y.values[yi] * k.values[ki];
-            kernel[ki] += x.values[xi] * y.values[yi];
-          }
-    });
-    // Sums of up to a thousand products of normal numbers.
-    double tolerance = dtype == F32 ? 1e-4 : 10 * toleranceOf(dtype);
-    Json attrs = steps.attributes();
-    expectNear(runKernel("convolution", attrs, {x, k}, {{dtype, y.shape}})[0], result, tolerance);
-    expectNear(runKernel("convolution_transpose", attrs, {y, k}, {{dtype, x.shape}})[0], operand, tolerance);
-    expectNear(runKernel("convolution_kernel", attrs, {x, y}, {{dtype, k.shape}})[0], kernel, tolerance);
+    expectAllThree(random, dtype, steps, {samples, groups, in, out});
+  }
+}
+
+/// Channels that fill oneDNN's blocks and such that do not, each along another dimension cut or not at all.
+TEST(Convolution, LargeOnesAreDoneInPieces) {
+  int64_t seed = 0;
+  for (Channels channels : {Channels{8, 1, 16, 32},
+                            {3, 1, 24, 24},
+                            {1, 1, 64, 96},
+                            {2, 1, 96, 48},
+                            {6, 1, 3, 40},
+                            {2, 1, 12, 48},
+                            {1, 1, 24, 56},
+                            {5, 2, 16, 16},
+                            {3, 6, 8, 20},
+                            {4, 64, 1, 1},
+                            {2, 12, 1, 3}}) {
+    SCOPED_TRACE(++seed);
+    Random random(seed);
+    Steps steps(random, 2, 14);
+    steps.size = {15, 14};
+    steps.window = {3, 2};
+    steps.strides = {seed % 2 + 1, 1};
+    steps.dilations = {1, seed % 3 == 0 ? 2 : 1};
+    steps.low = steps.high = {1, 1};
+    for (size_t d = 0; d < 2; ++d)
+      steps.places[d] = (steps.size[d] + 2 - (steps.window[d] - 1) * steps.dilations[d] - 1) / steps.strides[d] + 1;
+    expectAllThree(random, F32, steps, channels);
   }
 }
 
