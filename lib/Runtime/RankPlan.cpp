@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RankPlan.h"
+#include "EarlyUpdates.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -19,6 +20,7 @@ public:
     if (!flattened)
       return flattened.error();
     flat = std::move(*flattened);
+    moveUpdatesAhead(flat);
     auto planned = planBuffers(program, flat, options.reuseMemory ? Sharing::InPlace : Sharing::Views);
     if (!planned)
       return planned.error();
@@ -102,10 +104,8 @@ private:
     }
     std::vector<bool> isGradient(buffers.buffers.size(), false);
     for (const FlatInstruction &instruction : flat.body) {
-      // Place of the gradient among the operands: the ops' definitions.
-      size_t operand = instruction.source->op == "sgd" ? 2 : instruction.source->op == "adamw" ? 3 : SIZE_MAX;
-      if (operand < instruction.operands.size())
-        isGradient[size_t(buffers.bufferOf[size_t(instruction.operands[operand])])] = true;
+      if (isUpdate(instruction))
+        isGradient[size_t(buffers.bufferOf[size_t(instruction.operands[gradientOperand(instruction)])])] = true;
     }
     std::vector<int64_t> live = liveBytes(working, int64_t(flat.body.size()) + 1, Device::kAlignment);
     int64_t fullest = std::max_element(live.begin(), live.end()) - live.begin();

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of a step after its updates have moved, on steps written by hand.
+#include "../../lib/Runtime/EarlyUpdates.h"
+
+#include <deque>
+#include <gtest/gtest.h>
+
+namespace kerf::runtime::test {
+namespace {
+
+/// Instructions by name; a value is its number.
+struct Step {
+  FlatProgram flat;
+  std::deque<package::Instruction> sources;
+  int values = 0;
+
+  int value() {
+    flat.values.push_back({DType::F32, {2}, false});
+    return values++;
+  }
+  int op(const std::string &op, const std::string &name, std::vector<int> operands) {
+    int result = value();
+    add(op, name, std::move(operands), {result});
+    return result;
+  }
+  void add(const std::string &op, const std::string &name, std::vector<int> operands, std::vector<int> results) {
+    sources.push_back({op, operands, results, nlohmann::ordered_json::object(), name});
+    flat.body.push_back({&sources.back(), operands, results});
+  }
+  /// parameter, velocity, gradient; gives the new parameter.
+  int sgd(const std::string &name, int parameter, int velocity, int gradient) {
+    int newParameter = value(), newVelocity = value();
+    add("sgd", name, {parameter, velocity, gradient, rate}, {newParameter, newVelocity});
+    return newParameter;
+  }
+  std::vector<std::string> orderAfterMoving() {
+    moveUpdatesAhead(flat);
+    std::vector<std::string> names;
+    for (const FlatInstruction &instruction : flat.body)
+      names.push_back(instruction.source->name);
+    return names;
+  }
+
+  int rate = value();
+};
+
+TEST(EarlyUpdates, StandWhereTheGradientIsReady) {
+  Step step;
+  int p = step.value(), v = step.value(), q = step.value(), w = step.value();
+  int x = step.op("negate", "forward", {p});
+  int dp = step.op("negate", "dp", {x}), dq = step.op("negate", "dq", {dp});
+  step.op("negate", "rest", {dq});
+  int loss = step.op("negate", "loss", {x});
+  step.sgd("update p", p, v, dp);
+  step.sgd("update q", q, w, dq);
+  step.flat.results = {loss};
+  EXPECT_EQ(step.orderAfterMoving(),
+            (std::vector<std::string>{"forward", "dp", "update p", "dq", "update q", "rest", "loss"}));
+}
+
+TEST(EarlyUpdates, WaitForTheLastUseOfTheOldValue) {
+  Step step;
+  int p = step.value(), v = step.value(), q = step.value(), w = step.value();
+  int view = step.op("reshape", "view of p", {p});
+  int g = step.op("negate", "g", {view});
+  int pending = step.op("all_reduce", "start", {w}), reduced = step.op("wait", "wait", {pending});
+  int last = step.op("add", "reads p", {view, reduced});
+  step.op("negate", "rest", {last});
+  step.sgd("update p", p, v, g);
+  int newQ = step.sgd("update q", q, w, g);
+  step.op("negate", "reads q's new value", {newQ});
+  step.flat.results = {};
+  EXPECT_EQ(step.orderAfterMoving(), (std::vector<std::string>{"view of p", "g", "start", "wait", "update q", "reads p",
+                                                               "update p", "rest", "reads q's new value"}));
+}
+
+TEST(EarlyUpdates, StayWhereTheOldValueIsAResult) {
+  Step step;
+  int p = step.value(), v = step.value();
+  int g = step.op("negate", "g", {v});
+  step.op("negate", "rest", {g});
+  step.sgd("update", p, v, g);
+  step.flat.results = {p};
+  EXPECT_EQ(step.orderAfterMoving(), (std::vector<std::string>{"g", "rest", "update"}));
+}
+
+} // namespace
+} // namespace kerf::runtime::test
