@@ -97,8 +97,15 @@ template <typename T, typename Op> struct Reduction {
       forPieces(team, width, kColumns, [&](int64_t begin, int64_t end) { runColumns(x, y, acc, begin, end); });
       return;
     }
-    forTasks(team, kept[0].size, [&](int64_t i, int64_t thread) {
-      run(x + i * kept[0].from, y + i * kept[0].to, acc + thread * width, 1);
+    int64_t elements = width;
+    for (size_t d = 1; d < kept.size(); ++d)
+      elements *= kept[d].size;
+    for (const ReduceDim &dim : rest)
+      elements *= dim.to ? 1 : dim.size;
+    int64_t count = rowsOfTask(elements);
+    forTasks(team, (kept[0].size + count - 1) / count, [&](int64_t task, int64_t thread) {
+      for (int64_t i = task * count; i < std::min(kept[0].size, (task + 1) * count); ++i)
+        run(x + i * kept[0].from, y + i * kept[0].to, acc + thread * width, 1);
     });
   }
 };
