@@ -75,7 +75,8 @@ private:
       for (int operand : instruction.operands)
         use(operand, int64_t(i));
       if (package::isCollective(instruction.source->op)) {
-        started[instruction.results[0]] = i;
+        for (int result : instruction.results)
+          started[result] = i;
         plan.waitedAt[i] = end;
       } else if (instruction.source->op == "wait") {
         int64_t &at = plan.waitedAt[started.at(instruction.operands[0])];
@@ -84,10 +85,10 @@ private:
     }
     // Until its wait, a collective reads its operand and writes its result.
     for (size_t i = 0; i < flat.body.size(); ++i)
-      if (plan.waitedAt[i] >= 0) {
-        use(flat.body[i].operands[0], plan.waitedAt[i]);
-        use(flat.body[i].results[0], plan.waitedAt[i]);
-      }
+      if (plan.waitedAt[i] >= 0)
+        for (const std::vector<int> *values : {&flat.body[i].operands, &flat.body[i].results})
+          for (int value : *values)
+            use(value, plan.waitedAt[i]);
     for (int result : flat.results)
       if (result >= 0)
         use(result, end);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each collective is at most two stages over boxes of its operand and result: a stage sends one box to each peer,
 // receives one from each, and either places what it received or combines it in order of position. Stages are planned at
-// bind time.
+// bind time. Of several collectives that are one, all first stages send before any receives, and each second stage
+// sends as soon as its first is done.
 #include "kerf/Runtime/Collectives.h"
 #include "Attributes.h"
 #include "Box.h"
@@ -19,19 +20,29 @@ namespace {
 /// with threads lies between 2 and 16 KiB; the result has the same bits either way.
 constexpr int64_t kSmallReduceBytes = 4096;
 
-/// Hands out pieces of the scratch memory; with a null base it only counts.
+/// Hands out pieces of the scratch memory: first what a stage needs while it receives, which the next one takes over,
+/// then what is being sent. With a null base it only counts.
 class Scratch {
 public:
-  explicit Scratch(void *base) : base(static_cast<std::byte *>(base)) {}
+  Scratch(void *base, int64_t receiving) : base(static_cast<std::byte *>(base)), receiving(receiving) {}
+  void beginStage() { stage = 0; }
   std::byte *take(int64_t size) {
-    std::byte *piece = base ? base + bytes : nullptr;
-    bytes += (size + 63) / 64 * 64;
+    std::byte *piece = base ? base + stage : nullptr;
+    stage += aligned(size);
+    mostOfStage = std::max(mostOfStage, stage);
     return piece;
   }
-  int64_t bytes = 0;
+  std::byte *takeForSend(int64_t size) {
+    std::byte *piece = base ? base + receiving + sending : nullptr;
+    sending += aligned(size);
+    return piece;
+  }
+  int64_t mostOfStage = 0, sending = 0;
 
 private:
+  static int64_t aligned(int64_t size) { return (size + 63) / 64 * 64; }
   std::byte *base;
+  int64_t receiving, stage = 0;
 };
 
 /// A box of the stage's source for one peer; packed first unless it is contiguous.
@@ -75,9 +86,7 @@ struct MoveStage : Stage {
   std::byte *result = nullptr, *received = nullptr;
   std::vector<Incoming> incoming;
 
-  Status run() const {
-    if (Status sent = startSends(); !sent)
-      return sent;
+  Status receive() const {
     for (const Incoming &in : incoming) {
       size_t bytes = size_t(in.unpack.bytes());
       if (bytes == 0)
@@ -104,9 +113,7 @@ struct ReduceStage : Stage {
   BoxCopy packOwn, unpack;
   std::byte *result = nullptr, *own = nullptr, *received = nullptr, *sum = nullptr, *wide = nullptr;
 
-  Status run() const {
-    if (Status sent = startSends(); !sent)
-      return sent;
+  Status receive() const {
     if (elements == 0)
       return ok();
     const std::byte *mine = source + packOwn.fromOffset();
@@ -136,27 +143,49 @@ struct ReduceStage : Stage {
   }
 };
 
-struct Plan {
-  std::vector<ReduceStage> reduces; // before the moves
-  std::vector<MoveStage> moves;
+/// One collective: a reduction first where there is one, then moves where there are any.
+struct Member {
+  std::optional<ReduceStage> reduce;
+  std::optional<MoveStage> move;
   bool zeroFirst = false; // the result has padding that no box covers
   TensorView result;
+};
 
+struct Plan {
+  Communicator *communicator = nullptr;
+  int64_t tag = 0;
+  std::vector<Member> members;
+
+  /// Between two ranks, messages of one tag are received in the order in which they are sent: reductions under the
+  /// first tag; moves under the second, those that follow a reduction behind all others.
   Status run() const {
-    if (zeroFirst)
-      std::memset(result.data, 0, size_t(result.bytes()));
-    for (const ReduceStage &stage : reduces)
-      if (Status status = stage.run(); !status)
-        return status;
-    for (const MoveStage &stage : moves)
-      if (Status status = stage.run(); !status)
-        return status;
-    for (const ReduceStage &stage : reduces)
-      if (Status status = stage.communicator->finishSends(stage.tag); !status)
-        return status;
-    for (const MoveStage &stage : moves)
-      if (Status status = stage.communicator->finishSends(stage.tag); !status)
-        return status;
+    for (const Member &member : members)
+      if (member.zeroFirst)
+        std::memset(member.result.data, 0, size_t(member.result.bytes()));
+    Status status = each(ReducesFirst::Yes, [](const Member &member) { return member.reduce->startSends(); });
+    if (status)
+      status = each(ReducesFirst::No, [](const Member &member) { return member.move->startSends(); });
+    if (status)
+      status = each(ReducesFirst::Yes, [](const Member &member) {
+        Status received = member.reduce->receive();
+        return received && member.move ? member.move->startSends() : received;
+      });
+    for (ReducesFirst reduced : {ReducesFirst::No, ReducesFirst::Yes})
+      if (status)
+        status = each(reduced, [](const Member &member) { return member.move ? member.move->receive() : ok(); });
+    for (int64_t stage : {0, 1})
+      if (status)
+        status = communicator->finishSends(tag + stage);
+    return status;
+  }
+
+private:
+  enum class ReducesFirst { No, Yes };
+  template <typename Do> Status each(ReducesFirst reduces, Do act) const {
+    for (const Member &member : members)
+      if (member.reduce.has_value() == (reduces == ReducesFirst::Yes))
+        if (Status status = act(member); !status)
+          return status;
     return ok();
   }
 };
@@ -175,16 +204,15 @@ Shape at(size_t rank, size_t dim, int64_t begin) {
 
 class Builder {
 public:
-  Builder(const CollectiveRequest &request, std::vector<int64_t> members)
-      : request(request), members(std::move(members)), scratch(request.bind.scratch), operand(request.bind.operands[0]),
-        result(request.bind.results[0]), elementBytes(bytesOf(operand.dtype)) {
-    int64_t self = package::realRank(request.bind.mesh, request.bind.rank);
+  Builder(const CollectiveRequest &request, const BindRequest &bind, std::vector<int64_t> members, Scratch &scratch)
+      : request(request), members(std::move(members)), scratch(scratch), operand(bind.operands[0]),
+        result(bind.results[0]), elementBytes(bytesOf(operand.dtype)) {
+    int64_t self = package::realRank(bind.mesh, bind.rank);
     position = std::find(this->members.begin(), this->members.end(), self) - this->members.begin();
     plan.result = result;
   }
 
-  Plan plan;
-  int64_t scratchBytes() const { return scratch.bytes; }
+  Member plan;
   int64_t ways() const { return int64_t(members.size()); }
 
   /// Cuts `shape` along `dim` into pieces of `chunk`; combines this rank's piece into the result of `resultShape` at
@@ -215,7 +243,7 @@ public:
     stage.received = scratch.take(bytes);
     stage.sum = stage.unpack.contiguous() ? nullptr : scratch.take(bytes);
     stage.wide = stage.reducer.wideBytes() ? scratch.take(stage.elements * stage.reducer.wideBytes()) : nullptr;
-    plan.reduces.push_back(std::move(stage));
+    plan.reduce = std::move(stage);
   }
 
   /// Every member sends the same box; member i's lands at `begin(i)` along `dim`, `count(i)` long.
@@ -230,7 +258,7 @@ public:
       return box;
     };
     BoxCopy pack = packBox(sourceShape, at(sourceShape.size(), dim, sourceBegin), counts(position), elementBytes);
-    std::byte *packed = pack.contiguous() ? nullptr : scratch.take(pack.bytes());
+    std::byte *packed = pack.contiguous() ? nullptr : scratch.takeForSend(pack.bytes());
     int64_t most = 0;
     for (int64_t step = 0; step < ways(); ++step) {
       int64_t to = (position + step) % ways(), from = (position + ways() - step) % ways();
@@ -247,7 +275,7 @@ public:
     }
     stage.received = scratch.take(most);
     stage.result = static_cast<std::byte *>(result.data);
-    plan.moves.push_back(std::move(stage));
+    plan.move = std::move(stage);
   }
 
   void allReduce(ReduceKind kind) {
@@ -266,7 +294,7 @@ public:
       stage.result = static_cast<std::byte *>(result.data);
       stage.received = scratch.take(operand.bytes());
       stage.wide = stage.reducer.wideBytes() ? scratch.take(elements * stage.reducer.wideBytes()) : nullptr;
-      plan.reduces.push_back(std::move(stage));
+      plan.reduce = std::move(stage);
       return;
     }
     int64_t chunk = (elements + ways() - 1) / ways();
@@ -290,7 +318,7 @@ public:
 
   void allToAll(size_t dim, size_t otherDim) {
     MoveStage stage;
-    open(stage, 0, operand.data);
+    open(stage, 1, operand.data);
     int64_t length = operand.shape[dim], cut = result.shape[otherDim];
     auto counts = [&](int64_t from, int64_t to) {
       Shape box = operand.shape;
@@ -318,13 +346,13 @@ public:
     stage.received = scratch.take(most);
     stage.result = static_cast<std::byte *>(result.data);
     plan.zeroFirst = pieceOf(operand.shape[otherDim], cut, position) < cut;
-    plan.moves.push_back(std::move(stage));
+    plan.move = std::move(stage);
   }
 
   /// sourceOf[i]: the position whose tensor position i gets.
   void permute(const std::vector<int64_t> &sourceOf) {
     MoveStage stage;
-    open(stage, 0, operand.data);
+    open(stage, 1, operand.data);
     Shape flat = {operand.elements()};
     BoxCopy whole = packBox(flat, {0}, flat, elementBytes);
     for (int64_t to = 0; to < ways(); ++to)
@@ -332,23 +360,24 @@ public:
         stage.outgoing.push_back({members[size_t(to)], whole, nullptr});
     stage.incoming.push_back({members[size_t(sourceOf[size_t(position)])], whole});
     stage.result = static_cast<std::byte *>(result.data);
-    plan.moves.push_back(std::move(stage));
+    plan.move = std::move(stage);
   }
 
 private:
-  void open(Stage &stage, int64_t tagOffset, const void *source) const {
+  void open(Stage &stage, int64_t tagOffset, const void *source) {
+    scratch.beginStage();
     stage.communicator = request.communicator;
     stage.tag = request.tag + tagOffset;
     stage.source = static_cast<const std::byte *>(source);
   }
   void send(Stage &stage, int64_t peer, BoxCopy pack) {
-    std::byte *packed = pack.contiguous() ? nullptr : scratch.take(pack.bytes());
+    std::byte *packed = pack.contiguous() ? nullptr : scratch.takeForSend(pack.bytes());
     stage.outgoing.push_back({peer, std::move(pack), packed});
   }
 
   const CollectiveRequest &request;
   std::vector<int64_t> members;
-  Scratch scratch;
+  Scratch &scratch;
   const TensorView &operand, &result;
   int64_t elementBytes, position = 0;
 };
@@ -420,13 +449,7 @@ Result<std::vector<int64_t>> permutation(const BindRequest &bind, const std::vec
   return sourceOf;
 }
 
-struct Built {
-  Plan plan;
-  int64_t scratchBytes = 0;
-};
-
-Status buildOp(const CollectiveRequest &request, const std::vector<int64_t> &members, Builder &builder) {
-  const BindRequest &bind = request.bind;
+Status buildOp(const BindRequest &bind, const std::vector<int64_t> &members, Builder &builder) {
   const package::Instruction &instruction = bind.instruction;
   const Shape &from = bind.operands[0].shape, &to = bind.results[0].shape;
   bool sameShape = instruction.op == "all_reduce" || instruction.op == "collective_permute";
@@ -489,8 +512,7 @@ Status buildOp(const CollectiveRequest &request, const std::vector<int64_t> &mem
   return ok();
 }
 
-Result<Built> build(const CollectiveRequest &request) {
-  const BindRequest &bind = request.bind;
+Result<Member> buildMember(const CollectiveRequest &request, const BindRequest &bind, Scratch &scratch) {
   if (bind.operands.size() != 1 || bind.results.size() != 1 || bind.operands[0].dtype != bind.results[0].dtype)
     return bad(bind.instruction, "it takes one operand and gives one result of the same element type");
   auto axes = axesAttribute(bind.instruction, "axes", bind.mesh);
@@ -499,26 +521,63 @@ Result<Built> build(const CollectiveRequest &request) {
   std::vector<int64_t> members = groupOf(bind.mesh, *axes, bind.rank), ranks = members;
   for (int64_t &rank : ranks)
     rank = package::realRank(bind.mesh, rank);
-  Builder builder(request, ranks);
-  if (Status status = buildOp(request, members, builder); !status)
+  Builder builder(request, bind, ranks, scratch);
+  if (Status status = buildOp(bind, members, builder); !status)
     return status.error();
-  return Built{std::move(builder.plan), builder.scratchBytes()};
+  return std::move(builder.plan);
+}
+
+Result<Plan> build(const CollectiveRequest &request, Scratch &scratch) {
+  const BindRequest &all = request.bind;
+  Plan plan;
+  plan.communicator = request.communicator;
+  plan.tag = request.tag;
+  if (request.others.empty()) {
+    auto member = buildMember(request, all, scratch);
+    if (!member)
+      return member.error();
+    plan.members.push_back(std::move(*member));
+    return plan;
+  }
+  for (size_t i = 0; i <= request.others.size(); ++i) {
+    BindRequest one{i == 0 ? all.instruction : *request.others[i - 1], {}, {}, all.mesh, all.rank, all.scratch};
+    one.operands.push_back(all.operands[i]);
+    one.results.push_back(all.results[i]);
+    auto member = buildMember(request, one, scratch);
+    if (!member)
+      return member.error();
+    plan.members.push_back(std::move(*member));
+  }
+  return plan;
+}
+
+/// Of what stages need while they receive, and of all.
+Result<std::pair<int64_t, int64_t>> countScratch(CollectiveRequest request) {
+  request.bind.scratch = nullptr;
+  Scratch scratch(nullptr, 0);
+  if (auto built = build(request, scratch); !built)
+    return built.error();
+  return std::pair(scratch.mostOfStage, scratch.mostOfStage + scratch.sending);
 }
 } // namespace
 
 Result<Kernel> bindCollective(const CollectiveRequest &request) {
-  auto built = build(request);
+  auto bytes = countScratch(request);
+  if (!bytes)
+    return bytes.error();
+  Scratch scratch(request.bind.scratch, bytes->first);
+  auto built = build(request, scratch);
   if (!built)
     return built.error();
-  auto plan = std::make_shared<const Plan>(std::move(built->plan));
+  auto plan = std::make_shared<const Plan>(std::move(*built));
   return Kernel([plan] { return plan->run(); });
 }
 
 Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) {
-  auto built = build(request);
-  if (!built)
-    return built.error();
-  return built->scratchBytes;
+  auto bytes = countScratch(request);
+  if (!bytes)
+    return bytes.error();
+  return bytes->second;
 }
 
 namespace {

@@ -43,7 +43,8 @@ void moveUpdatesAhead(FlatProgram &flat) {
         use(read, i);
     }
     if (package::isCollective(instruction.source->op))
-      pendingOperand[size_t(instruction.results[0])] = instruction.operands[0];
+      for (size_t r = 0; r < instruction.results.size(); ++r)
+        pendingOperand[size_t(instruction.results[r])] = instruction.operands[r];
   }
   for (int result : flat.results)
     if (result >= 0)

@@ -102,7 +102,7 @@ private:
   BindRequest request(size_t index) const { return bindRequest(program, plan, index, communicator.rank(), memories); }
 
   CollectiveRequest collectiveRequest(size_t index) {
-    return {request(index), &communicator, firstCollectiveTag() + 2 * collectivesBound};
+    return {request(index), &communicator, firstCollectiveTag() + 2 * collectivesBound, flat.body[index].others};
   }
   /// Transfers have the tags before.
   int64_t firstCollectiveTag() const { return kFirstCollectiveTag + flat.messages; }
@@ -227,7 +227,8 @@ private:
     start.stream = stream.get();
     start.ready = newEvent();
     start.done = newEvent();
-    pending[flat.body[index].results[0]] = {start.done, timerOf(index), false};
+    for (int result : flat.body[index].results)
+      pending[result] = {start.done, timerOf(index), false};
     actions.push_back(std::move(start));
     return ok();
   }
@@ -263,12 +264,14 @@ private:
                                   [&](const Action &action) { return action.stream == stream.get(); });
       stream->reserve(kCallsToStart * size_t(starts));
     }
-    size_t peers = size_t(communicator.size() - 1),
-           atOnce = streams.size() + 1; // one on each stream, that of kernels included
+    size_t peers = size_t(communicator.size() - 1), most = 1, // of collectives that are one
+        atOnce = streams.size() + 1;                          // one on each stream, that of kernels included
+    for (const FlatInstruction &instruction : flat.body)
+      most = std::max(most, 1 + instruction.others.size());
     auto transfers = std::count_if(flat.body.begin(), flat.body.end(), [](const FlatInstruction &instruction) {
       return instruction.kind == FlatInstruction::Kind::Send || instruction.kind == FlatInstruction::Kind::Receive;
     });
-    communicator.reserve(kMessagesToPeer * peers * atOnce + size_t(transfers));
+    communicator.reserve(kMessagesToPeer * peers * most * atOnce + size_t(transfers));
   }
 
   Event *newEvent() {

@@ -86,9 +86,6 @@ private:
   std::map<int, int> constants; // origin -> the value that all microbatches share
 };
 
-/// The stream of reductions that nothing waits for but the update (kerf-partition names it).
-constexpr std::string_view kGradientStream = "gradients";
-
 /// A transfer, and who on its receiving stage uses it.
 struct Transfer {
   size_t index = 0; // in the entry function's body
@@ -199,7 +196,7 @@ private:
     for (size_t i = 0; i < entry.body.size(); ++i) {
       const Instruction &instruction = entry.body[i];
       if (instruction.task->phase != Phase::Update || instruction.task->stage != stage ||
-          !package::isCollective(instruction.op) || instruction.attrs.value("stream", "") != kGradientStream)
+          !reducesGradients(instruction))
         continue;
       if (auto sum = sums.find(instruction.operands[0]); sum != sums.end()) {
         reductions[sum->second].push_back(i);
@@ -377,6 +374,15 @@ Result<FlatProgram> flatten(const package::Program &program, int64_t stage) {
   if (!schedule)
     return schedule.error();
   return Unroller(program, stage, stepOrder(std::move(*schedule))).run();
+}
+
+bool reducesGradients(const Instruction &instruction) {
+  return package::isCollective(instruction.op) && streamNamed(instruction) == "gradients";
+}
+
+std::string streamNamed(const Instruction &collective) {
+  auto found = collective.attrs.find("stream");
+  return found != collective.attrs.end() && found->is_string() ? found->get<std::string>() : "collective";
 }
 
 bool isKeptConstant(const Instruction &instruction, const package::Value &result) {

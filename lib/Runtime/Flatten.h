@@ -18,6 +18,8 @@ struct FlatInstruction {
   /// Instructions of one origin are the same but for their microbatch.
   int origin = 0;
   int64_t peerStage = -1, message = -1; // of a transfer: who sends or receives, and which of FlatProgram::messages
+  /// Of several collectives that are one: the sources after the first, each with an operand and a result.
+  std::vector<const package::Instruction *> others = {};
 };
 
 /// An argument of the program that the stage has, in a microbatch where it is cut by them.
@@ -39,6 +41,11 @@ struct FlatProgram {
 /// The program must have passed checkProgram; instructions point into it. `accumulate` has one operand (a microbatch's
 /// value) the first time, then two (the sum so far, the value).
 Result<FlatProgram> flatten(const package::Program &program, int64_t stage);
+
+/// A reduction that nothing waits for but the update (kerf-partition names its stream).
+bool reducesGradients(const package::Instruction &instruction);
+/// The stream that a collective names.
+std::string streamNamed(const package::Instruction &collective);
 
 /// Constants of up to this size are computed once, when the program is loaded, for all microbatches.
 inline constexpr int64_t kKeptConstantBytes = 64 * 1024;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RankPlan.h"
+#include "Buckets.h"
 #include "EarlyUpdates.h"
 
 #include <algorithm>
@@ -8,8 +9,6 @@
 namespace kerf::runtime {
 
 namespace {
-constexpr const char *kDefaultStream = "collective";
-
 class RankPlanner {
 public:
   RankPlanner(const package::Program &program, int64_t rank, Device &device)
@@ -20,6 +19,8 @@ public:
     if (!flattened)
       return flattened.error();
     flat = std::move(*flattened);
+    if (options.bucketBytes)
+      fillBuckets(flat, *options.bucketBytes);
     moveUpdatesAhead(flat);
     auto planned = planBuffers(program, flat, options.reuseMemory ? Sharing::InPlace : Sharing::Views);
     if (!planned)
@@ -39,16 +40,16 @@ private:
   /// One more buffer for each instruction that needs scratch: alive while it runs.
   Status planScratch(bool reuse) {
     plan.scratchOf.assign(flat.body.size(), -1);
-    std::vector<int64_t> known(size_t(flat.origins), -1); // the same in each microbatch
+    std::vector<int64_t> known(size_t(flat.origins), -1); // the same in each microbatch, but for buckets
     for (size_t i = 0; i < flat.body.size(); ++i) {
       const package::Instruction &instruction = *flat.body[i].source;
       if (flat.body[i].kind != FlatInstruction::Kind::Op || isView(flat, flat.body[i]))
         continue;
       bool collective = package::isCollective(instruction.op);
       int64_t &bytes = known[size_t(flat.body[i].origin)];
-      if (bytes < 0) {
+      if (const auto &others = flat.body[i].others; bytes < 0 || !others.empty()) {
         BindRequest request = bindRequest(program, plan, i, rank, {});
-        auto asked = collective ? collectiveScratchBytes({request, nullptr, 0}) : device.scratchBytes(request);
+        auto asked = collective ? collectiveScratchBytes({request, nullptr, 0, others}) : device.scratchBytes(request);
         if (!asked)
           return Error{fmt::format("{}: {}", place(instruction), asked.error().message), asked.error().status};
         bytes = *asked;
@@ -154,8 +155,7 @@ std::string streamOf(const RankPlan &plan, size_t instruction) {
   const package::Instruction &source = *plan.flat.body[instruction].source;
   if (!package::isCollective(source.op) || plan.buffers.waitedAt[instruction] == int64_t(instruction) + 1)
     return kComputeStream;
-  auto found = source.attrs.find("stream");
-  return found != source.attrs.end() && found->is_string() ? found->get<std::string>() : kDefaultStream;
+  return streamNamed(source);
 }
 
 std::string place(const package::Instruction &instruction) {

@@ -2,6 +2,7 @@
 #include "RankTimes.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <map>
 
 namespace kerf::runtime {
@@ -11,19 +12,27 @@ bool communicates(const FlatInstruction &instruction) {
   return instruction.kind != FlatInstruction::Kind::Op || package::isCollective(instruction.source->op);
 }
 
+/// Of several collectives that are one, the first's, and how many more.
+std::string nameOf(const FlatInstruction &instruction) {
+  const std::string &name = instruction.source->name;
+  return instruction.others.empty() ? name : fmt::format("{} and {} more", name, instruction.others.size());
+}
+
 CollectiveTime communicationTime(const RankPlan &plan, size_t index, const Timer &timer) {
   const FlatProgram &flat = plan.flat;
   const FlatInstruction &instruction = flat.body[index];
   bool transfers = instruction.kind != FlatInstruction::Kind::Op,
        receives = instruction.kind == FlatInstruction::Kind::Receive;
   const package::Instruction &source = *instruction.source;
-  const package::Value &moved = flat.values[size_t((receives ? instruction.results : instruction.operands)[0])];
+  int64_t bytes = 0;
+  for (int moved : receives ? instruction.results : instruction.operands)
+    bytes += elementsOf(flat.values[size_t(moved)].shape) * bytesOf(flat.values[size_t(moved)].dtype);
   auto cause = source.attrs.find("cause");
   return {transfers ? (receives ? "receive" : "send") : source.op,
-          source.name,
+          nameOf(instruction),
           cause != source.attrs.end() && cause->is_string() ? cause->get<std::string>() : "",
           streamOf(plan, index),
-          elementsOf(moved.shape) * bytesOf(moved.dtype),
+          bytes,
           timer.calls,
           timer.seconds,
           timer.waitSeconds};
@@ -114,7 +123,7 @@ std::vector<Span> spansOf(const RankPlan &plan, const std::vector<Ran> &ran) {
       op = "wait";
       break;
     }
-    spans.push_back({source.name.empty() ? op : source.name, op, streamOf(plan, i), instruction.microbatch,
+    spans.push_back({source.name.empty() ? op : nameOf(instruction), op, streamOf(plan, i), instruction.microbatch,
                      std::chrono::duration<double>(ran[i].start.time_since_epoch()).count(), ran[i].seconds});
   }
   return spans;

@@ -39,6 +39,8 @@ class SlowLink(KerfTest):
             self.assertAlmostEqual(each["hidden_seconds"] + each["exposed_seconds"], each["seconds"])
         reductions = [each for each in measured["collectives"] if each["cause"].startswith("gradient")]
         self.assertIn("gradients", {each["stream"] for each in reductions})
+        self.assertLess(len(reductions), 5)  # in buckets, not each parameter's for itself
+        self.assertTrue(any(re.fullmatch(r"optimizer/\S+ and \d+ more", each["name"]) for each in reductions))
         # Of two ranks each sends half of what it reduces, and then half of what it has summed.
         self.assertGreater(sum(each["seconds"] for each in reductions), sum(each["bytes"] for each in reductions) / BYTES_PER_SECOND)
         report = said["report"]

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <map>
+#include <thread>
 
 namespace kerf::runtime::test {
 namespace {
@@ -143,6 +144,56 @@ TEST(Collectives, MatchTheirDefinitions) {
     }
   }
   EXPECT_EQ(seen.size(), 5u);
+}
+
+/// What `communicator`'s rank gets of several on the same mesh, bound as one.
+std::vector<std::vector<std::byte>> runAsOne(const std::vector<CollectiveCase> &tests, Communicator &communicator) {
+  std::vector<std::vector<std::byte>> operands, results;
+  CollectiveRequest request{{tests[0].instruction, {}, {}, tests[0].mesh, communicator.rank(), nullptr},
+                            &communicator,
+                            kFirstCollectiveTag,
+                            {}};
+  for (const CollectiveCase &test : tests) {
+    operands.push_back(operandOf(test, communicator.rank()));
+    results.emplace_back(size_t(elementsOf(test.result) * bytesOf(test.dtype)), std::byte{0x5a});
+    request.bind.operands.push_back({operands.back().data(), test.dtype, test.operand});
+    request.bind.results.push_back({results.back().data(), test.dtype, test.result});
+    if (&test != &tests.front())
+      request.others.push_back(&test.instruction);
+  }
+  std::vector<std::byte> scratch(size_t(*collectiveScratchBytes(request)));
+  request.bind.scratch = scratch.data();
+  auto kernel = bindCollective(request);
+  EXPECT_TRUE(kernel);
+  for (int time = 0; time < 2; ++time) {
+    Status status = (*kernel)();
+    EXPECT_TRUE(status);
+  }
+  return results;
+}
+
+TEST(Collectives, SeveralAsOneGiveTheBitsOfEach) {
+  constexpr uint32_t kSeed = 5;
+  std::mt19937 random(kSeed);
+  for (int trial = 0; trial < 40; ++trial) {
+    SCOPED_TRACE("seed " + std::to_string(kSeed) + ", trial " + std::to_string(trial));
+    std::vector<CollectiveCase> tests = {randomCase(random, 2 + trial % 4)};
+    while (tests.size() < 2 + size_t(trial % 5))
+      if (CollectiveCase next = randomCase(random, 2 + trial % 4); next.mesh == tests[0].mesh)
+        tests.push_back(std::move(next));
+    auto communicators = createThreadCommunicators(tests[0].mesh.ranks());
+    std::vector<std::vector<std::vector<std::byte>>> results(communicators.size());
+    std::vector<std::thread> threads;
+    for (size_t r = 0; r < communicators.size(); ++r)
+      threads.emplace_back([&, r] { results[r] = runAsOne(tests, *communicators[r]); });
+    for (std::thread &thread : threads)
+      thread.join();
+    for (size_t i = 0; i < tests.size(); ++i) {
+      auto alone = runCaseOnThreads(tests[i]);
+      for (size_t r = 0; r < communicators.size(); ++r)
+        EXPECT_EQ(results[r][i], alone[r]) << tests[i].instruction.op << tests[i].instruction.attrs.dump();
+    }
+  }
 }
 
 TEST(Collectives, AnEmptyTensorPasses) {

@@ -74,7 +74,7 @@ package::Program randomProgram(std::mt19937 &random, int64_t ranks) {
       pending.push_back({main.start("all_reduce", from.value, from.shape,
                                     {{"axes", {0, 1, ranks}}, {"kind", below(2) ? "sum" : "max"}}),
                          from.shape});
-      main.function.body.back().attrs["stream"] = below(2) ? "one" : "two";
+      main.function.body.back().attrs["stream"] = below(2) ? "one" : "gradients";
       break;
     case 5: {
       if (pending.empty())
@@ -122,14 +122,14 @@ package::Program randomProgram(std::mt19937 &random, int64_t ranks) {
 }
 
 /// Bytes of all arguments and results after each of `steps` steps, for each rank.
-std::vector<std::vector<std::byte>> trace(const package::Program &program, bool reuseMemory, int steps) {
+std::vector<std::vector<std::byte>> trace(const package::Program &program, const ExecutorOptions &options, int steps) {
   auto communicators = createThreadCommunicators(program.mesh.ranks());
   std::vector<std::vector<std::byte>> traces(communicators.size());
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::unique_ptr<Executor>> executors;
   for (auto &communicator : communicators) {
     devices.push_back(createCpuDevice());
-    auto executor = Executor::create(program, *devices.back(), *communicator, {reuseMemory});
+    auto executor = Executor::create(program, *devices.back(), *communicator, options);
     EXPECT_TRUE(executor) << executor.error().message;
     executors.push_back(std::move(*executor));
   }
@@ -158,7 +158,7 @@ std::vector<std::vector<std::byte>> trace(const package::Program &program, bool 
   return traces;
 }
 
-TEST(Executor, SharingMemoryChangesNoBit) {
+TEST(Executor, SharingMemoryAndBucketsChangeNoBit) {
   constexpr uint32_t kSeed = 31;
   std::mt19937 random(kSeed);
   for (int trial = 0; trial < 150; ++trial) {
@@ -167,7 +167,8 @@ TEST(Executor, SharingMemoryChangesNoBit) {
     ASSERT_TRUE(status) << "trial " << trial << ": " << status.error().message;
     ASSERT_EQ(package::writeProgram(*package::readProgram(package::writeProgram(program))),
               package::writeProgram(program));
-    auto shared = trace(program, true, 3), apart = trace(program, false, 3);
+    ExecutorOptions buckets{/*reuseMemory=*/true, /*bucketBytes=*/trial % 3 ? 1000 * (trial % 3 - 1) : kBucketBytes};
+    auto shared = trace(program, buckets, 3), apart = trace(program, {false, std::nullopt}, 3);
     for (size_t r = 0; r < shared.size(); ++r)
       ASSERT_TRUE(shared[r] == apart[r]) << "seed " << kSeed << ", trial " << trial << ", rank " << r;
   }
@@ -191,7 +192,7 @@ TEST(Executor, AWaitedValueMayBeUsedWhileOthersAreUnderWay) {
   program.args = {{package::ArgKind::State, "x", DType::F64, {2000}, {2000}, Sharding::replicated(1), -1, false}};
   program.results = {{"y", Sharding::replicated(1), {2000}}};
   ASSERT_TRUE(package::checkProgram(program));
-  for (const auto &bytes : trace(program, true, 2)) {
+  for (const auto &bytes : trace(program, {}, 2)) {
     const double *values = reinterpret_cast<const double *>(bytes.data()) + 2000;
     for (int e = 0; e < 2000; ++e) // sum over r of 0.01 (e + 1) - 0.3 r
       EXPECT_NEAR(values[e], 3 * 0.01 * (e + 1) - 0.9, 1e-12);

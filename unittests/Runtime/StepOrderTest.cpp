@@ -2,7 +2,7 @@
 // Stages that send, receive and wait in the order of their unrolled programs never wait for each other in a circle, for
 // random sizes, schedules and transfers; and an unrolled program uses nothing before it is there.
 #include "../../lib/Runtime/StepOrder.h"
-#include "../../lib/Runtime/Flatten.h"
+#include "../../lib/Runtime/Buckets.h"
 #include "TestPipelines.h"
 
 #include <algorithm>
@@ -128,6 +128,9 @@ TEST(StepOrder, RandomTransfersNeverDeadlock) {
       auto flat = flatten(program, s);
       ASSERT_TRUE(flat) << flat.error().message;
       checkOrder(*flat);
+      FlatProgram filled = *flat;
+      fillBuckets(filled, /*bucketBytes=*/trial % 2 ? 0 : 100);
+      checkOrder(filled);
       stages.push_back(std::move(*flat));
     }
     messages += stages[0].messages;

@@ -12,13 +12,18 @@ namespace kerf::runtime {
 
 /// As for kernels; `bind.scratch` has collectiveScratchBytes. The collective uses the tags `tag` and `tag + 1`.
 /// `bind.rank` is a rank of the whole mesh, microbatches included.
+///
+/// Several collectives may be one: `bind` then has an operand and a result of each, and `others` the instructions after
+/// the first. What can be sent is sent before anything is waited for, so that they pay a link's latency once; the bits
+/// are those of one after the other. All ranks must bind the same ones in the same order.
 struct CollectiveRequest {
   BindRequest bind;
   Communicator *communicator = nullptr; // may be null for collectiveScratchBytes
   int64_t tag = 0;
+  std::vector<const package::Instruction *> others = {};
 };
 
-/// A collective has at most so many messages to each peer under way.
+/// A collective has at most so many messages to each peer under way; several as one so many times more.
 inline constexpr size_t kMessagesToPeer = 2;
 
 Result<Kernel> bindCollective(const CollectiveRequest &request);

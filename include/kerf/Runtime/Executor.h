@@ -26,7 +26,7 @@ struct MemoryReport {
 /// "send", on the other side as "receive".
 struct CollectiveTime {
   std::string op, name, cause, stream;
-  int64_t bytes = 0; // of the operand, in one microbatch
+  int64_t bytes = 0; // of the operands, in one microbatch
   int64_t calls = 0;
   double seconds = 0;     // from its start on its stream to its end: waiting for slower ranks included
   double waitSeconds = 0; // in which the compute stream stood still for it
@@ -60,9 +60,15 @@ struct Span {
   double start = 0, seconds = 0; // by the machine's steady clock
 };
 
+/// A link of 10 GB/s and 50 microseconds passes half of it in its latency.
+inline constexpr int64_t kBucketBytes = 1 << 20;
+
 struct ExecutorOptions {
   /// Off: every value has memory of its own. The oracle of the memory plan's tests.
   bool reuseMemory = true;
+  /// Reductions of gradients, and gathers of what the step leaves behind, are put together until they have so many
+  /// bytes; 0: only what is ready at the same moment. Nothing: every collective alone, the oracle of the buckets' tests.
+  std::optional<int64_t> bucketBytes = kBucketBytes;
 };
 
 /// An argument that a rank has: one tensor, or one for each microbatch of an input that is cut by them.
