@@ -40,6 +40,7 @@ public:
   /// Each gets the next origin.
   void append(FlatInstruction instruction) {
     instruction.origin = origin++;
+    instruction.call = depth > 0 ? calls - 1 : -1;
     flat.origins = std::max(flat.origins, origin);
     flat.body.push_back(std::move(instruction));
   }
@@ -70,11 +71,14 @@ public:
         flat.push_back(numbers[size_t(value)]);
       return flat;
     };
+    if (depth++ == 0)
+      ++calls;
     for (const Instruction &inner : callee.body) {
       std::vector<int> made = append(callee, inner, mapped(inner.operands), microbatch);
       for (size_t i = 0; i < made.size(); ++i)
         numbers[size_t(inner.results[i])] = made[i];
     }
+    --depth;
     return mapped(callee.results);
   }
 
@@ -83,6 +87,7 @@ public:
 private:
   FlatProgram &flat;
   std::map<std::string_view, const package::Function *> functions;
+  int depth = 0, calls = 0;     // of calls
   std::map<int, int> constants; // origin -> the value that all microbatches share
 };
 

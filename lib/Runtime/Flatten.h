@@ -20,6 +20,7 @@ struct FlatInstruction {
   int64_t peerStage = -1, message = -1; // of a transfer: who sends or receives, and which of FlatProgram::messages
   /// Of several collectives that are one: the sources after the first, each with an operand and a result.
   std::vector<const package::Instruction *> others = {};
+  int call = -1; // of the entry function in which it lies, counted as they run: a layer's forward or backward
 };
 
 /// An argument of the program that the stage has, in a microbatch where it is cut by them.

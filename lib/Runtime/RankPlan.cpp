@@ -2,6 +2,7 @@
 #include "RankPlan.h"
 #include "Buckets.h"
 #include "EarlyUpdates.h"
+#include "GatherAhead.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -19,8 +20,10 @@ public:
     if (!flattened)
       return flattened.error();
     flat = std::move(*flattened);
-    if (options.bucketBytes)
+    if (options.bucketBytes) {
       fillBuckets(flat, *options.bucketBytes);
+      gatherAhead(flat);
+    }
     moveUpdatesAhead(flat);
     auto planned = planBuffers(program, flat, options.reuseMemory ? Sharing::InPlace : Sharing::Views);
     if (!planned)

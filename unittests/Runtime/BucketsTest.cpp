@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "../../lib/Runtime/Buckets.h"
+#include "../../lib/Runtime/GatherAhead.h"
 
 #include <deque>
 #include <fmt/format.h>
@@ -28,9 +29,12 @@ struct Body {
   }
   int reduce(int gradient, const std::string &stream = "gradients") { return add("all_reduce", {gradient}, stream); }
 
-  /// "add 0 1 -> 2; ..."
   std::string filled(int64_t bucketBytes) {
     fillBuckets(flat, bucketBytes);
+    return text();
+  }
+  /// "add 0 1 -> 2; ..."
+  std::string text() const {
     std::string text;
     for (const FlatInstruction &instruction : flat.body) {
       EXPECT_EQ(instruction.others.size() + 1,
@@ -107,6 +111,23 @@ TEST(Buckets, SumsOfMicrobatchesArePutOffUntilTheNextBucket) {
   body.add("neg", {last});
   EXPECT_EQ(body.filled(1), "neg 0 -> 2; all_reduce 2 -> 3; neg 0 -> 6; wait 3 -> 4; accumulate 1 4 -> 5; "
                             "all_reduce 6 -> 7; wait 7 -> 8; accumulate 1 8 -> 9; neg 9 -> 10");
+}
+
+TEST(GatherAhead, ALayerAheadAllOfALayerAtOnce) {
+  Body body;
+  std::vector<int> args = {body.value(), body.value(), body.value()};
+  for (size_t a = 0; a < args.size(); ++a)
+    body.flat.args.push_back({a, 0, args[a]});
+  auto use = [&](int operand, int call) {
+    body.add("neg", {body.add("wait", {body.add("all_gather", {operand})})});
+    return body.flat.body.end()[-3].call = call, int(body.flat.values.size()) - 1;
+  };
+  use(args[0], 0);
+  use(args[1], 0);
+  use(use(args[2], 1), 1); // what is made on the way can't be gathered before
+  gatherAhead(body.flat);
+  EXPECT_EQ(body.text(), "all_gather 0 1 -> 3 6; all_gather 2 -> 9; wait 3 -> 4; neg 4 -> 5; wait 6 -> 7; neg 7 -> 8; "
+                         "wait 9 -> 10; neg 10 -> 11; all_gather 11 -> 12; wait 12 -> 13; neg 13 -> 14");
 }
 
 } // namespace

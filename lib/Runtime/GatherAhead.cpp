@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "GatherAhead.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace kerf::runtime {
+
+namespace {
+/// Gathers of one layer, or one that is in none.
+struct Layer {
+  int call = -1;
+  std::vector<size_t> gathers; // in the body
+  size_t firstWait = SIZE_MAX; // for one of them
+};
+
+class Mover {
+public:
+  explicit Mover(FlatProgram &flat) : flat(flat) {
+    for (const FlatArg &arg : flat.args)
+      args.insert(arg.value);
+  }
+
+  void run() {
+    findLayers();
+    std::map<size_t, FlatInstruction> starts; // before the instruction at that place
+    std::vector<bool> moved(flat.body.size(), false);
+    for (size_t l = 0; l < layers.size(); ++l) {
+      size_t place = layers[l].gathers.front();
+      if (l > 0)
+        place = std::min(place, layers[l - 1].firstWait);
+      FlatInstruction &start = starts[place];
+      for (size_t gather : layers[l].gathers) {
+        join(start, std::move(flat.body[gather]));
+        moved[gather] = true;
+      }
+    }
+    std::vector<FlatInstruction> body;
+    for (size_t i = 0; i < flat.body.size(); ++i) {
+      if (auto start = starts.find(i); start != starts.end())
+        body.push_back(std::move(start->second));
+      if (!moved[i])
+        body.push_back(std::move(flat.body[i]));
+    }
+    flat.body = std::move(body);
+  }
+
+private:
+  bool gathersArguments(const FlatInstruction &instruction) const {
+    auto isGather = [](const package::Instruction *source) { return source->op == "all_gather"; };
+    return instruction.kind == FlatInstruction::Kind::Op && isGather(instruction.source) &&
+           std::all_of(instruction.others.begin(), instruction.others.end(), isGather) &&
+           std::all_of(instruction.operands.begin(), instruction.operands.end(),
+                       [&](int operand) { return args.contains(operand); });
+  }
+
+  void findLayers() {
+    std::map<int, size_t> layerOf; // of what a gather makes
+    for (size_t i = 0; i < flat.body.size(); ++i) {
+      const FlatInstruction &instruction = flat.body[i];
+      if (gathersArguments(instruction)) {
+        if (layers.empty() || instruction.call < 0 || layers.back().call != instruction.call)
+          layers.push_back({instruction.call, {}});
+        layers.back().gathers.push_back(i);
+        for (int result : instruction.results)
+          layerOf[result] = layers.size() - 1;
+      }
+      for (int operand : instruction.operands)
+        if (auto found = layerOf.find(operand); found != layerOf.end())
+          layers[found->second].firstWait = std::min(layers[found->second].firstWait, i);
+    }
+  }
+
+  static void join(FlatInstruction &start, FlatInstruction gather) {
+    if (!start.source) {
+      start = std::move(gather);
+      return;
+    }
+    start.others.push_back(gather.source);
+    start.others.insert(start.others.end(), gather.others.begin(), gather.others.end());
+    start.operands.insert(start.operands.end(), gather.operands.begin(), gather.operands.end());
+    start.results.insert(start.results.end(), gather.results.begin(), gather.results.end());
+  }
+
+  FlatProgram &flat;
+  std::set<int> args;
+  std::vector<Layer> layers;
+};
+} // namespace
+
+void gatherAhead(FlatProgram &flat) { Mover(flat).run(); }
+
+} // namespace kerf::runtime
