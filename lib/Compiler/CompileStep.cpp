@@ -3,10 +3,8 @@
 #include "kerf/Compiler/Compiler.h"
 
 #include "Diagnostics.h"
+#include "EmitProgram.h"
 #include "PlanLowering.h"
-#include "kerf/Runtime/Executor.h"
-#include "kerf/Transforms/DeviceAxes.h"
-#include "kerf/Transforms/EmitPackage.h"
 #include "kerf/Transforms/OpKeys.h"
 #include "kerf/Transforms/Passes.h"
 #include "kerf/Transforms/Placement.h"
@@ -25,12 +23,6 @@ namespace kerf {
 
 namespace {
 
-std::map<std::string, int64_t> callCounts(ModuleOp module) {
-  std::map<std::string, int64_t> calls{{KerfDialect::kEntryName.str(), 1}};
-  module.walk([&](CallOp call) { ++calls[call.getCallee().str()]; });
-  return calls;
-}
-
 /// Seconds of each planned op on one rank, before partitioning takes the strategies away.
 void reportOps(ModuleOp module, const CollectiveModel &collectives, Report &report) {
   auto calls = callCounts(module);
@@ -46,50 +38,6 @@ void reportOps(ModuleOp module, const CollectiveModel &collectives, Report &repo
     report.ops.push_back({key.key, strategyText(collectives.mesh(), rule, *strategy), count,
                           static_cast<double>(count) * opSeconds(op, rule, *strategy, *sharding, collectives)});
   }
-}
-
-std::string axesText(const Mesh &mesh, ArrayRef<int64_t> flat) {
-  std::string text;
-  for (const AxisRef &axis : axesFromFlat(flat)) {
-    text += (text.empty() ? "" : ", ") + mesh.axes[axis.axis].name;
-    if (axis.size != mesh.axes[axis.axis].size)
-      text += fmt::format(":({}){}", axis.before, axis.size);
-  }
-  return text;
-}
-
-/// Every collective of the device program, alike ones together, and the whole program's seconds.
-void reportCollectives(ModuleOp module, const CollectiveModel &collectives, Report &report) {
-  auto calls = callCounts(module);
-  report.computeSeconds = report.collectiveSeconds = 0;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    int64_t count = calls[function.getName().str()];
-    for (Operation &op : function.getOps()) {
-      double seconds = static_cast<double>(count) * deviceOpSeconds(&op, collectives);
-      if (op.getNumResults() != 1 || !isa<PendingType>(op.getResult(0).getType())) {
-        report.computeSeconds += seconds;
-        continue;
-      }
-      report.collectiveSeconds += seconds;
-      auto axes = op.getAttrOfType<DenseI64ArrayAttr>("axes");
-      auto cause = op.getAttrOfType<StringAttr>("cause"), stream = op.getAttrOfType<StringAttr>("stream");
-      Shape shape = shapeOf(op.getOperand(0));
-      report.collectives.push_back({op.getName().stripDialect().str(), axesText(collectives.mesh(), axes.asArrayRef()),
-                                    cause.str(), stream.str(), count,
-                                    elementsOf(shape) * bytesPerElement(op.getOperand(0).getType()), seconds});
-    }
-  }
-}
-
-Report::Memory memoryOf(const runtime::MemoryReport &memory) {
-  Report::Memory report;
-  report.parameters = memory.parametersBytes;
-  report.gradients = memory.gradientsBytes;
-  report.states = memory.statesBytes;
-  report.activations = memory.activationsBytes;
-  report.inputs = memory.inputsBytes;
-  report.total = memory.totalBytes();
-  return report;
 }
 
 Status checkBelongs(const TrainingStep &step, const Plan &plan, const std::string &file, const Cluster &cluster) {
@@ -216,27 +164,11 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
     if (Status status = collected.run(passes, *module); !status)
       return status.error();
   }
-  reportCollectives(*module, collectives, report);
-  auto program = emitPackage(*module);
-  if (!program)
-    return program.error();
-  compiled.program = std::move(*program);
   if (execution && mesh.find(KerfDialect::kStageAxis.str()) + mesh.find(KerfDialect::kMicrobatchAxis.str()) > -2)
-    compiled.program.schedule = scheduleOf(execution->completed.plan);
-  if (Status status = package::checkProgram(compiled.program); !status)
-    return Error{fmt::format("the device program is wrong: {}", status.error().message), ExitStatus::InternalCheck};
-  runtime::MemoryReport fullest;
-  for (int64_t stage = 0; stage < package::stagesOf(compiled.program); ++stage) {
-    auto memory = runtime::planMemory(compiled.program, stage);
-    if (!memory)
-      return memory.error();
-    if (memory->totalBytes() > fullest.totalBytes())
-      fullest = *memory;
-  }
-  report.memory = memoryOf(fullest);
-  for (const package::Arg &arg : compiled.program.args)
-    if (arg.trainable)
-      report.trained.push_back({arg.name, arg.exportedShape});
+    setSchedule(*module, scheduleOf(execution->completed.plan));
+  if (Status status = emitProgram(*module, collectives, compiled); !status)
+    return status.error();
+  compiled.device = std::move(module);
   if (plan.predicted) {
     report.stepSeconds = plan.predicted->stepSeconds;
     report.lowerBoundSeconds = plan.predicted->lowerBoundSeconds;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/ModelLayouts.h"
+#include "HandWritten.h"
 #include "LayOut.h"
 #include "kerf/Transforms/ExpertLayout.h"
 #include "kerf/Transforms/Layout.h"
@@ -31,14 +32,14 @@ Result<TrainingJob> ModelLayouts::job(std::optional<int64_t> ranks) {
   job.moments = optimizer.kind == OptimizerKind::AdamW ? 2 : optimizer.momentum > 0 ? 1 : 0;
   job.globalBatch = step.import.globalBatch;
   job.ranks = ranks;
-  job.ops = pins.ops;
-  job.arguments = pins.arguments;
   if (!configured) {
     auto exported = imported(0);
     if (!exported)
       return exported.error();
     job.exportedBatch = batchOf(*(*exported)->module);
   }
+  job.ops = pins.ops;
+  job.arguments = pins.arguments;
   return job;
 }
 
@@ -67,8 +68,10 @@ Result<TrainingStep *> ModelLayouts::imported(int64_t microbatch) {
           fmt::format("'{}' is a whole train step; whole plans are predicted for a loss function, to which Kerf "
                       "adds gradients and optimizer",
                       modelPath)};
-    if (steps.empty())
+    if (steps.empty()) {
       theWarnings = made->warnings;
+      addPins(*made, pins);
+    }
     found = steps.emplace(batch, std::move(*made)).first;
   }
   return &found->second;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanLowering.h"
+#include "HandWritten.h"
 #include "LayOut.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include "kerf/Transforms/OpKeys.h"
@@ -145,8 +146,10 @@ bool isExecutionPlan(const Plan &plan, int64_t batch) {
          !plan.stages.empty();
 }
 
-Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &plan, const std::string &where,
+Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, const std::string &where,
                                const Cluster &cluster) {
+  Plan plan = given;
+  addPins(step, plan);
   ModuleOp module = step.module.get();
   TrainingJob job;
   job.model = "the model";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search over meshes: for each way to factor the ranks into data x model (and what the constraints name), the
 // placement problem is built, solved and lowered; the fastest that really fits wins.
-#include "kerf/Compiler/Compiler.h"
+#include "HandWritten.h"
 
 #include "kerf/Search/Explain.h"
 #include "kerf/Transforms/Placement.h"
@@ -241,7 +241,9 @@ void explainChoice(const Candidate &best, Report &report) {
 
 } // namespace
 
-Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options) {
+Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &given) {
+  PlanOptions options = given;
+  addPins(step, options.constraints);
   if (Status status = checkOneGroup(cluster, "kerf plan"); !status)
     return status.error();
   if (Status status = checkLowerable(options.constraints, options.constraintsFile); !status)
@@ -299,7 +301,7 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
                    [](const Candidate &a, const Candidate &b) { return a.seconds() < b.seconds(); });
   Candidate &best = fitting.front();
   best.plan.predicted->lowerBoundSeconds = bound;
-  Planned planned{best.plan, best.compiled, best.placement.problem};
+  Planned planned{best.plan, std::move(best.compiled), best.placement.problem};
   planned.problem.name =
       fmt::format("mesh {}, costs in 2^{} s", meshText(best.placement.mesh), std::ilogb(best.placement.secondsPerCost));
   planned.problem.memoryLimitBytes = limit;

@@ -26,6 +26,8 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPa
   if (!job)
     return job.error();
   PlanSearchOptions search = options.search;
+  search.constraints.ops = job->ops; // with those of hand-annotated IR
+  search.constraints.arguments = job->arguments;
   int64_t most = used->ranks();
   for (auto [sizes, all] : {std::pair(&search.modelSizes, model->modelSizes(most)),
                             std::pair(&search.expertSizes, model->expertSizes(most)),

@@ -3,6 +3,7 @@
 #include "kerf/Compiler/Compiler.h"
 
 #include "Diagnostics.h"
+#include "HandWritten.h"
 #include "kerf/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Transforms/Passes.h"
@@ -89,9 +90,11 @@ Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string 
   auto model = importModel(context, path, options.import);
   if (!model)
     return model.error();
-  TrainingStep step{std::move(model->module),       std::move(model->weights),
-                    std::move(model->warnings),     "",
-                    std::move(model->missingFiles), {}};
+  TrainingStep step;
+  step.module = std::move(model->module);
+  step.weights = std::move(model->weights);
+  step.warnings = std::move(model->warnings);
+  step.missingFiles = std::move(model->missingFiles);
   OptimizerOptions optimizer = options.optimizer;
   if (options.precision) {
     step.types = typesOf(*options.precision);
@@ -108,13 +111,24 @@ Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string 
   step.module->print(stream);
   step.modelHash = sha256(text);
 
+  auto pins = takeArgumentPins(*step.module);
+  if (!pins)
+    return Error{fmt::format("'{}': {}", path, pins.error().message)};
+  auto takePins = [&]() -> Status {
+    if (Status status = takeOpPins(*step.module, *pins); !status)
+      return Error{fmt::format("'{}': {}", path, status.error().message)};
+    step.ops = std::move(pins->ops);
+    step.arguments = std::move(pins->arguments);
+    return ok();
+  };
   Collected collected(&context);
   PassManager passes(&context);
   if (isWholeStep(*step.module)) {
     if (options.precision)
-      return Error{fmt::format("'{}' is a whole train step, which runs in the types that it is written in: give --dtype "
-                               "f32 or f64",
-                               path)};
+      return Error{
+          fmt::format("'{}' is a whole train step, which runs in the types that it is written in: give --dtype "
+                      "f32 or f64",
+                      path)};
     if (options.optimizer.gradientNorms)
       return Error{
           fmt::format("'{}' is a whole train step, whose gradients have no names: leave --gradient-norms out", path)};
@@ -127,6 +141,8 @@ Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string 
     if (Status status = collected.run(passes, *step.module); !status)
       return status.error();
     step.warnings.insert(step.warnings.end(), collected.warnings.begin(), collected.warnings.end());
+    if (Status status = takePins(); !status)
+      return status.error();
     return step;
   }
   if (options.recognizeComposites)
@@ -144,6 +160,8 @@ Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string 
   if (Status status = collected.run(passes, *step.module); !status)
     return status.error();
   step.warnings.insert(step.warnings.end(), collected.warnings.begin(), collected.warnings.end());
+  if (Status status = takePins(); !status)
+    return status.error();
   return step;
 }
 

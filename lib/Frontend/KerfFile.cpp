@@ -5,6 +5,7 @@
 #include "OnnxFile.h"
 #include "TermBuilder.h"
 #include "TransformerImport.h"
+#include "kerf/Frontend/DeviceFile.h"
 #include "kerf/Support/Glob.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -117,7 +118,9 @@ Status loadWeights(ImportedModel &model, mlir::func::FuncOp function, const std:
       auto it = tensors.find(textAttr(function, i, ir::KerfDialect::kNameAttr));
       if (it == tensors.end() || textAttr(function, i, ir::KerfDialect::kKindAttr) == "input")
         continue;
-      Shape wanted = ir::shapeOf(function.getArgumentTypes()[i]);
+      auto given = function.getArgAttrOfType<mlir::TypeAttr>(i, ir::KerfDialect::kGlobalTypeAttr);
+      auto whole = given ? mlir::dyn_cast<mlir::RankedTensorType>(given.getValue()) : nullptr;
+      Shape wanted = ir::shapeOf(whole ? mlir::Type(whole) : function.getArgumentTypes()[i]);
       if (auto exported = function.getArgAttrOfType<mlir::DenseI64ArrayAttr>(i, ir::KerfDialect::kExportedShapeAttr))
         wanted.assign(exported.asArrayRef().begin(), exported.asArrayRef().end());
       ++found;
@@ -131,6 +134,67 @@ Status loadWeights(ImportedModel &model, mlir::func::FuncOp function, const std:
     if (found == 0)
       return Error{fmt::format("'{}' holds none of the model's tensors", file)};
   }
+  return ok();
+}
+
+/// What a file may hold beside ops that check themselves: functions of one block, over tensors, that call each other
+/// with kerf.call.
+Status checkFunctions(mlir::ModuleOp module) {
+  for (mlir::Operation &op : module.getOps())
+    if (!mlir::isa<mlir::func::FuncOp, ir::MeshOp>(op))
+      return Error{fmt::format("{} stands in the module; it holds functions and one kerf.mesh",
+                               op.getName().getStringRef().str())};
+  for (auto function : module.getOps<mlir::func::FuncOp>()) {
+    std::string name = function.getName().str();
+    if (!function.getBody().hasOneBlock())
+      return Error{fmt::format("@{} has {} blocks; a function has one", name, function.getBody().getBlocks().size())};
+    for (mlir::TypeRange types :
+         {mlir::TypeRange(function.getArgumentTypes()), mlir::TypeRange(function.getResultTypes())})
+      for (mlir::Type type : types)
+        if (auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type); !tensor || !tensor.hasStaticShape()) {
+          std::string text;
+          llvm::raw_string_ostream(text) << type;
+          return Error{fmt::format("@{} takes or gives {}; these are tensors of known sizes", name, text)};
+        }
+    for (mlir::Operation &op : function.front().without_terminator())
+      if (!mlir::isa<ir::KerfDialect>(op.getDialect()))
+        return Error{fmt::format("@{} has {}; ops are kerf's", name, op.getName().getStringRef().str())};
+  }
+  return ok();
+}
+
+/// A module with an entry whose arguments are named.
+Result<mlir::OwningOpRef<mlir::ModuleOp>> parseKerf(mlir::MLIRContext &context, const std::string &path,
+                                                    const std::string &text) {
+  Diagnostics diagnostics(&context);
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, mlir::ParserConfig(&context), path);
+  if (!module)
+    return Error{fmt::format("'{}' is not kerf IR: {}", path, diagnostics.text)};
+  mlir::func::FuncOp function = entryOf(*module);
+  if (!function || function.isExternal())
+    return Error{fmt::format("'{}' has no function @main", path)};
+  if (Status status = checkFunctions(*module); !status)
+    return Error{fmt::format("'{}': {}", path, status.error().message)};
+  if (Status status = checkArguments(function); !status)
+    return Error{fmt::format("'{}': {}", path, status.error().message)};
+  return module;
+}
+
+/// Takes the attribute that names the weights' files off the module, and loads them.
+Status takeWeights(ImportedModel &model, const std::string &path, const std::optional<std::string> &more) {
+  std::vector<std::string> files;
+  if (auto named = (*model.module)->getAttrOfType<mlir::ArrayAttr>(kWeightsAttr))
+    for (mlir::Attribute name : named) {
+      auto file = mlir::dyn_cast<mlir::StringAttr>(name);
+      if (!file)
+        return Error{fmt::format("'{}': kerf.weights is not a list of file names", path)};
+      files.push_back((std::filesystem::path(path).parent_path() / file.str()).string());
+    }
+  (*model.module)->removeAttr(kWeightsAttr);
+  if (more)
+    files.push_back(*more);
+  if (Status status = loadWeights(model, entryOf(*model.module), files); !status)
+    return Error{fmt::format("'{}': {}", path, status.error().message)};
   return ok();
 }
 
@@ -190,17 +254,9 @@ Result<ImportedModel> readKerf(mlir::MLIRContext &context, const std::string &pa
   if (text.find("stablehlo.") != std::string::npos)
     return importStableHlo(context, path, text, options);
   ImportedModel model;
-  {
-    Diagnostics diagnostics(&context);
-    model.module = mlir::parseSourceString<mlir::ModuleOp>(text, mlir::ParserConfig(&context), path);
-    if (!model.module)
-      return Error{fmt::format("'{}' is not kerf IR: {}", path, diagnostics.text)};
-  }
+  KERF_TRY(module, parseKerf(context, path, text));
+  model.module = std::move(module);
   mlir::func::FuncOp function = entryOf(*model.module);
-  if (!function || function.isExternal())
-    return Error{fmt::format("'{}' has no function @main", path)};
-  if (Status status = checkArguments(function); !status)
-    return Error{fmt::format("'{}': {}", path, status.error().message)};
   auto resultName = function.getResultAttrOfType<mlir::StringAttr>(0, ir::KerfDialect::kNameAttr);
   if (!options.loss.empty() && (!resultName || resultName.str() != options.loss))
     return Error{fmt::format("'{}' has the loss '{}' already; --loss is chosen when a model is imported", path,
@@ -210,25 +266,30 @@ Result<ImportedModel> readKerf(mlir::MLIRContext &context, const std::string &pa
   KERF_CHECK(applyGlobs(function, options));
   if (Status status = verifyModule(*model.module); !status)
     return Error{fmt::format("'{}': {}", path, status.error().message)};
-  std::vector<std::string> files;
-  if (auto named = (*model.module)->getAttrOfType<mlir::ArrayAttr>(kWeightsAttr))
-    for (mlir::Attribute name : named) {
-      auto file = mlir::dyn_cast<mlir::StringAttr>(name);
-      if (!file)
-        return Error{fmt::format("'{}': kerf.weights is not a list of file names", path)};
-      files.push_back((std::filesystem::path(path).parent_path() / file.str()).string());
-    }
-  (*model.module)->removeAttr(kWeightsAttr);
-  if (options.weights)
-    files.push_back(*options.weights);
-  if (Status status = loadWeights(model, function, files); !status)
-    return Error{fmt::format("'{}': {}", path, status.error().message)};
+  KERF_CHECK(takeWeights(model, path, options.weights));
   return model;
 }
 
 } // namespace frontend
 
 using namespace frontend;
+
+Result<ImportedModel> readDeviceProgram(mlir::MLIRContext &context, const std::string &path,
+                                        const std::optional<std::string> &weights) {
+  context.loadDialect<mlir::func::FuncDialect, ir::KerfDialect>();
+  KERF_TRY(text, readFile(path));
+  ImportedModel model;
+  KERF_TRY(module, parseKerf(context, path, text));
+  model.module = std::move(module);
+  if (model.module->getOps<ir::MeshOp>().empty())
+    return Error{fmt::format("'{}' has no kerf.mesh: it is no device program; `kerf compile --device-ir` writes one "
+                             "to begin with",
+                             path)};
+  if (Status status = verifyModule(*model.module); !status)
+    return Error{fmt::format("'{}': {}", path, status.error().message)};
+  KERF_CHECK(takeWeights(model, path, weights));
+  return model;
+}
 
 Status writeModel(const ImportedModel &model, const std::string &source, const std::string &path) {
   mlir::OwningOpRef<mlir::ModuleOp> module = model.module.get().clone();

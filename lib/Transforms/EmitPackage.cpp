@@ -204,8 +204,13 @@ Status Emitter::entry(func::FuncOp main, package::Program &program) {
     arg.kind = *kind;
     arg.name = name.str();
     auto global = main.getArgAttrOfType<TypeAttr>(i, KerfDialect::kGlobalTypeAttr);
-    auto type = cast<RankedTensorType>(global ? global.getValue() : argument.getType());
-    arg.dtype = *dtypeOf(type.getElementType());
+    auto type = dyn_cast<RankedTensorType>(global ? global.getValue() : argument.getType());
+    if (!type)
+      return Error{fmt::format("'{}': kerf.global_type is not a tensor", arg.name)};
+    auto dtype = dtypeOf(type.getElementType());
+    if (!dtype)
+      return Error{fmt::format("'{}' has an element type that packages don't hold", arg.name)};
+    arg.dtype = *dtype;
     arg.shape = arg.exportedShape = Shape(type.getShape());
     if (auto exported = main.getArgAttrOfType<DenseI64ArrayAttr>(i, KerfDialect::kExportedShapeAttr))
       arg.exportedShape = Shape(exported.asArrayRef());
@@ -225,7 +230,10 @@ Status Emitter::entry(func::FuncOp main, package::Program &program) {
     auto name = main.getResultAttrOfType<StringAttr>(i, KerfDialect::kNameAttr);
     result.name = name ? name.str() : fmt::format("result{}", i);
     auto global = main.getResultAttrOfType<TypeAttr>(i, KerfDialect::kGlobalTypeAttr);
-    result.shape = Shape(cast<RankedTensorType>(global ? global.getValue() : main.getResultTypes()[i]).getShape());
+    auto type = dyn_cast<RankedTensorType>(global ? global.getValue() : main.getResultTypes()[i]);
+    if (!type)
+      return Error{fmt::format("'{}': kerf.global_type is not a tensor", result.name)};
+    result.shape = Shape(type.getShape());
     auto sharding = shardingOf(main.getResultAttr(i, KerfDialect::kShardingAttr), result.shape, result.name);
     if (!sharding)
       return sharding.error();

@@ -4,6 +4,7 @@
 #include "Reports.h"
 #include "WholePlan.h"
 
+#include "kerf/Dialect/Kerf/KerfDialect.h"
 #include "kerf/Report/StepText.h"
 #include "kerf/Search/ProblemFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -25,7 +26,8 @@ bool endsWith(const std::string &text, std::string_view suffix) {
 
 } // namespace
 
-Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &precision, bool gradientNorms) {
+Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &precision, bool gradientNorms,
+                                bool hybrid) {
   StepOptions options = model.toStepOptions();
   auto mixed = precision.toOptions(model.dtype);
   if (!mixed)
@@ -33,7 +35,16 @@ Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &p
   options.precision = *mixed;
   options.optimizer.gradientNorms = gradientNorms;
   auto context = createContext();
-  auto step = importTrainingStep(*context, model.model, options);
+  if (hybrid && !endsWith(model.model, ".mlir"))
+    return Error{fmt::format("--mode hybrid takes a device program, device.mlir, not '{}'; `kerf compile --device-ir` "
+                             "writes one to begin with",
+                             model.model)};
+  if (std::string option = precision.given(); hybrid && !option.empty())
+    return Error{fmt::format("--mode hybrid runs a program as it is written: {} changes nothing there", option)};
+  if (hybrid && gradientNorms)
+    return Error{"--mode hybrid runs a program as it is written: --gradient-norms asks for more"};
+  auto step = hybrid ? importDevice(*context, model.model, options.import.weights)
+                     : importTrainingStep(*context, model.model, options);
   if (!step)
     return step.error();
   return ImportedStep{std::move(context), std::move(*step)};
@@ -46,11 +57,40 @@ void describeProgram(package::Program &program, const std::string &model, const 
   program.info["plan"].erase("report");
 }
 
+/// The program is its own plan: the mesh is all that is told of it.
+static Result<Planned> compileByHand(const TrainingStep &device, const std::string &model, const std::string &planFile,
+                                     const PlanFlags &flags) {
+  if (!planFile.empty() || !flags.constraints.empty())
+    return Error{fmt::format("--mode hybrid plans nothing: leave {} out",
+                             planFile.empty() ? "--constraints " + flags.constraints : "--plan " + planFile)};
+  PlanFlags where = flags;
+  Plan plan;
+  for (const MeshAxis &axis : ir::meshOf(*device.module).axes) {
+    plan.meshSizes[axis.name] = axis.size;
+    plan.order.push_back(axis.name);
+  }
+  if (!where.ranks && where.cluster.empty()) {
+    plan.meshSizes.erase(ir::KerfDialect::kMicrobatchAxis.str());
+    std::erase(plan.order, ir::KerfDialect::kMicrobatchAxis.str());
+    where.ranks = plan.mesh().ranks();
+  }
+  auto cluster = where.toCluster();
+  if (!cluster)
+    return cluster.error();
+  auto compiled = compileDevice(device, model, *cluster);
+  if (!compiled)
+    return compiled.error();
+  compiled->report.model = model;
+  return Planned{std::move(plan), std::move(*compiled)};
+}
+
 Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile,
                                const PlanFlags &flags, bool clusterGiven) {
   auto options = flags.toPlanOptions();
   if (!options)
     return options.error();
+  if (flags.mode == "hybrid")
+    return compileByHand(step, model, planFile, flags);
   std::optional<Plan> loaded;
   if (!planFile.empty()) {
     auto plan = readPlan(planFile);
@@ -146,6 +186,8 @@ struct PlanCommand {
   const CLI::App *app = nullptr;
 
   int run() {
+    if (plan.mode == "hybrid")
+      return fail({"--mode hybrid plans nothing: `kerf compile` and `kerf train` take the device program as it is"});
     if (search != "runnable") {
       auto cluster = plan.toCluster();
       if (!cluster)
@@ -187,15 +229,26 @@ struct PlanCommand {
   }
 };
 
+/// Weights stay in the model's file, or beside the IR where they are not there.
+Status writeDevice(const Compiled &compiled, const TrainingStep &step, const std::string &model,
+                   const std::string &path) {
+  if (!compiled.device)
+    return Error{"--device-ir: a program of --mode hybrid is its own IR"};
+  ImportedModel device;
+  device.module = compiled.device.get().clone();
+  device.weights = step.weights;
+  return writeModel(device, model, path);
+}
+
 struct CompileCommand {
   ModelFlags model;
   PrecisionFlags precision;
   PlanFlags where;
-  std::string planFile, output;
+  std::string planFile, output, deviceIr;
   bool json = false, gradientNorms = false;
 
   int run() {
-    auto imported = importStep(model, precision, gradientNorms);
+    auto imported = importStep(model, precision, gradientNorms, where.mode == "hybrid");
     if (!imported)
       return fail(imported.error());
     warn(imported->step.warnings);
@@ -207,6 +260,9 @@ struct CompileCommand {
     program.info["report"] = toJson(planned->compiled.report);
     if (Status status = writePackage(planned->compiled, imported->step.weights, output); !status)
       return fail(status.error());
+    if (!deviceIr.empty())
+      if (Status status = writeDevice(planned->compiled, imported->step, model.model, deviceIr); !status)
+        return fail(status.error());
     if (json)
       fmt::print("{}\n", toJson(planned->compiled.report).dump(2));
     else
@@ -271,6 +327,8 @@ void addCompile(CLI::App &app, int &status) {
   command->where.addTo(*sub);
   sub->add_option("--plan", command->planFile, "plan.json; a partial one is completed by a search");
   sub->add_option("-o,--output", command->output, "folder of the package")->required();
+  sub->add_option("--device-ir", command->deviceIr,
+                  "also write the program of the ranks as IR, for people and for --mode hybrid: F.mlir");
   sub->add_flag("--gradient-norms", command->gradientNorms,
                 "compute each gradient's norm, for `kerf run --gradient-norms`");
   sub->add_flag("--json", command->json, "print the report as JSON");

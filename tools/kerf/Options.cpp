@@ -178,10 +178,11 @@ void PlanFlags::addTo(CLI::App &command) {
   command.add_option("--memory", memory, "bytes that a rank may use, if less than its device has")
       ->check(CLI::PositiveNumber);
   command
-      .add_option(
-          "--mode", mode,
-          "auto (search everything), semi (the same, with pins), data (cut the batch only), stand-alone (one rank)")
-      ->check(CLI::IsMember({"auto", "semi", "data", "stand-alone"}))
+      .add_option("--mode", mode,
+                  "auto (search everything), semi (the same, with pins), data (cut the batch only), stand-alone (one "
+                  "rank), hybrid "
+                  "(MODEL is a device program written by hand; nothing is planned)")
+      ->check(CLI::IsMember({"auto", "semi", "data", "stand-alone", "hybrid"}))
       ->capture_default_str();
   command.add_option("--budget", budgetSeconds,
                      "search effort, in seconds of a 2020s core; the answer does not depend on this machine's speed");

@@ -263,7 +263,7 @@ struct TrainCommand {
     auto resumed = openResumed(flags);
     if (!resumed)
       return fail(resumed.error());
-    auto imported = importStep(model, precision, !flags.gradientNorms.empty());
+    auto imported = importStep(model, precision, !flags.gradientNorms.empty(), where.mode == "hybrid");
     if (!imported)
       return fail(imported.error());
     const TrainingStep &step = imported->step;

@@ -32,6 +32,9 @@ struct TrainingStep {
   std::string modelHash;                 // SHA-256 of graph, names and shapes, in hexadecimal
   std::vector<std::string> missingFiles; // of weights, as ImportedModel has them
   std::vector<Report::Type> types;       // of mixed precision
+  /// What kerf IR was annotated with by hand (`kerf.strategy` of ops, `kerf.sharding` of arguments): pins of any plan.
+  std::vector<OpPlan> ops;
+  std::vector<ArgumentPlan> arguments;
 };
 
 /// Imports the model and runs the passes up to one whole training step: composites, reshapes, layers, precision,
@@ -51,6 +54,8 @@ struct PlanOptions {
 struct Compiled {
   package::Program program;
   Report report;
+  /// The program as IR, in the step's context; null of compileDevice.
+  mlir::OwningOpRef<mlir::ModuleOp> device = {};
 };
 
 struct Planned {
@@ -74,6 +79,13 @@ bool isExecutionPlan(const Plan &plan, int64_t batch);
 /// belong together. `cluster` prices reshards and predictions.
 Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile,
                              const Cluster &cluster);
+
+/// A device program that somebody wrote, as it is: ranks of its own mesh, no pass changes it. `file` names it in
+/// messages.
+Result<Compiled> compileDevice(const TrainingStep &device, const std::string &file, const Cluster &cluster);
+/// The device program of a file, to be compiled by compileDevice.
+Result<TrainingStep> importDevice(mlir::MLIRContext &context, const std::string &path,
+                                  const std::optional<std::string> &weights);
 
 /// Writes the package of all ranks: program.json and weights.safetensors in `folder`, each whole or not at all.
 Status writePackage(const Compiled &compiled, const TensorMap &weights, const std::string &folder);

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "EmitProgram.h"
+#include "kerf/Runtime/Executor.h"
+#include "kerf/Transforms/DeviceAxes.h"
+#include "kerf/Transforms/EmitPackage.h"
+#include "kerf/Transforms/Work.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <fmt/format.h>
+#include <map>
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+constexpr const char *kScheduleAttr = "kerf.schedule";
+
+void setSchedule(ModuleOp module, const package::ScheduleChoice &schedule) {
+  Builder builder(module.getContext());
+  module->setAttr(kScheduleAttr, builder.getDictionaryAttr(
+                                     {builder.getNamedAttr("name", builder.getStringAttr(schedule.name)),
+                                      builder.getNamedAttr("variant", builder.getStringAttr(schedule.variant)),
+                                      builder.getNamedAttr("chunks", builder.getI64IntegerAttr(schedule.chunks))}));
+}
+
+namespace {
+
+Result<std::optional<package::ScheduleChoice>> scheduleOf(ModuleOp module) {
+  if (!module->hasAttr(kScheduleAttr))
+    return std::optional<package::ScheduleChoice>();
+  auto attr = module->getAttrOfType<DictionaryAttr>(kScheduleAttr);
+  auto name = attr ? attr.getAs<StringAttr>("name") : nullptr,
+       variant = attr ? attr.getAs<StringAttr>("variant") : nullptr;
+  auto chunks = attr ? attr.getAs<IntegerAttr>("chunks") : nullptr;
+  if (!name || !variant || !chunks)
+    return Error{fmt::format("{} is not {{name = \"...\", variant = \"...\", chunks = N : i64}}", kScheduleAttr)};
+  return std::optional(package::ScheduleChoice{name.str(), variant.str(), chunks.getInt()});
+}
+
+std::string axesText(const Mesh &mesh, ArrayRef<int64_t> flat) {
+  std::string text;
+  for (const AxisRef &axis : axesFromFlat(flat)) {
+    text += (text.empty() ? "" : ", ") + mesh.axes[axis.axis].name;
+    if (axis.size != mesh.axes[axis.axis].size)
+      text += fmt::format(":({}){}", axis.before, axis.size);
+  }
+  return text;
+}
+
+/// Every collective of the device program, alike ones together, and the whole program's seconds.
+void reportCollectives(ModuleOp module, const CollectiveModel &collectives, Report &report) {
+  auto calls = callCounts(module);
+  report.computeSeconds = report.collectiveSeconds = 0;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    int64_t count = calls[function.getName().str()];
+    for (Operation &op : function.getOps()) {
+      double seconds = static_cast<double>(count) * deviceOpSeconds(&op, collectives);
+      if (op.getNumResults() != 1 || !isa<PendingType>(op.getResult(0).getType())) {
+        report.computeSeconds += seconds;
+        continue;
+      }
+      report.collectiveSeconds += seconds;
+      auto axes = op.getAttrOfType<DenseI64ArrayAttr>("axes");
+      auto cause = op.getAttrOfType<StringAttr>("cause"), stream = op.getAttrOfType<StringAttr>("stream");
+      Shape shape = shapeOf(op.getOperand(0));
+      report.collectives.push_back({op.getName().stripDialect().str(), axesText(collectives.mesh(), axes.asArrayRef()),
+                                    cause.str(), stream.str(), count,
+                                    elementsOf(shape) * bytesPerElement(op.getOperand(0).getType()), seconds});
+    }
+  }
+}
+
+Report::Memory memoryOf(const runtime::MemoryReport &memory) {
+  Report::Memory report;
+  report.parameters = memory.parametersBytes;
+  report.gradients = memory.gradientsBytes;
+  report.states = memory.statesBytes;
+  report.activations = memory.activationsBytes;
+  report.inputs = memory.inputsBytes;
+  report.total = memory.totalBytes();
+  return report;
+}
+
+} // namespace
+
+std::map<std::string, int64_t> callCounts(ModuleOp module) {
+  std::map<std::string, int64_t> calls{{KerfDialect::kEntryName.str(), 1}};
+  module.walk([&](CallOp call) { ++calls[call.getCallee().str()]; });
+  return calls;
+}
+
+Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Compiled &compiled) {
+  Report &report = compiled.report;
+  reportCollectives(module, collectives, report);
+  auto schedule = scheduleOf(module);
+  if (!schedule)
+    return schedule.error();
+  auto program = emitPackage(module);
+  if (!program)
+    return program.error();
+  compiled.program = std::move(*program);
+  compiled.program.schedule = *schedule;
+  if (Status status = package::checkProgram(compiled.program); !status)
+    return Error{fmt::format("the device program is wrong: {}", status.error().message), ExitStatus::InternalCheck};
+  runtime::MemoryReport fullest;
+  for (int64_t stage = 0; stage < package::stagesOf(compiled.program); ++stage) {
+    auto memory = runtime::planMemory(compiled.program, stage);
+    if (!memory)
+      return memory.error();
+    if (memory->totalBytes() > fullest.totalBytes())
+      fullest = *memory;
+  }
+  report.memory = memoryOf(fullest);
+  for (const package::Arg &arg : compiled.program.args)
+    if (arg.trainable)
+      report.trained.push_back({arg.name, arg.exportedShape});
+  return ok();
+}
+
+} // namespace kerf

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Strategies that people write into kerf IR: `kerf.strategy = {model = "n"}` of ops, `kerf.sharding` of arguments.
+#pragma once
+
+#include "kerf/Compiler/Compiler.h"
+
+namespace kerf {
+
+struct Annotations {
+  std::vector<OpPlan> ops;
+  std::vector<ArgumentPlan> arguments;
+  std::vector<std::string> annotated; // keys of ops as they are written, without their numbers
+};
+
+/// Of the model as it is written: takes the arguments' off, and notes which ops have some.
+Result<Annotations> takeArgumentPins(mlir::ModuleOp module);
+/// Of the training step that it has become: takes the ops' off. Errors: an annotated op is there no more.
+Status takeOpPins(mlir::ModuleOp module, Annotations &found);
+
+/// Those that none of the plan's own decides.
+void addPins(const TrainingStep &step, Plan &plan);
+
+} // namespace kerf
