@@ -23,14 +23,22 @@ Result<DType> storedType(std::string_view element) {
     return DType::I64;
   if (element == "i32")
     return DType::I32;
+  if (element == "i16")
+    return DType::I16;
   if (element == "i8")
     return DType::I8;
+  if (element == "ui64")
+    return DType::U64;
+  if (element == "ui32")
+    return DType::U32;
+  if (element == "ui16")
+    return DType::U16;
   if (element == "ui8")
     return DType::U8;
   if (element == "i1")
     return DType::Bool;
   return Error{
-      fmt::format("element type {} is not supported; f64, f32, f16, bf16, i64, i32, i8, ui8 and i1 are", element)};
+      fmt::format("element type {} is not supported; f64, f32, f16, bf16, i64 to i8, ui64 to ui8 and i1 are", element)};
 }
 
 //===-- tokens

@@ -68,8 +68,16 @@ template <typename F> auto dispatch(DType dtype, F f) {
     return f(int64_t{});
   case DType::I32:
     return f(int32_t{});
+  case DType::I16:
+    return f(int16_t{});
   case DType::I8:
     return f(int8_t{});
+  case DType::U64:
+    return f(uint64_t{});
+  case DType::U32:
+    return f(uint32_t{});
+  case DType::U16:
+    return f(uint16_t{});
   default:
     return f(uint8_t{});
   }

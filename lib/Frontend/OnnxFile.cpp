@@ -36,6 +36,8 @@ Result<Tensor> fromTypedFields(const onnx::TensorProto &proto, DType dtype, cons
     given = proto.double_data_size();
   else if (dtype == DType::I64)
     given = proto.int64_data_size();
+  else if (dtype == DType::U64 || dtype == DType::U32)
+    given = proto.uint64_data_size();
   else
     given = proto.int32_data_size();
   if (given != elements)
@@ -57,6 +59,12 @@ Result<Tensor> fromTypedFields(const onnx::TensorProto &proto, DType dtype, cons
     copy(proto.int32_data(), uint16_t{});
   else if (dtype == DType::I32)
     copy(proto.int32_data(), int32_t{});
+  else if (dtype == DType::U64)
+    copy(proto.uint64_data(), uint64_t{});
+  else if (dtype == DType::U32)
+    copy(proto.uint64_data(), uint32_t{});
+  else if (dtype == DType::I16 || dtype == DType::U16)
+    copy(proto.int32_data(), uint16_t{});
   else
     copy(proto.int32_data(), uint8_t{}); // I8, U8, Bool: the low byte
   return tensor;
@@ -200,8 +208,16 @@ Result<DType> dtypeFromOnnx(int32_t type) {
     return DType::I64;
   case T::INT32:
     return DType::I32;
+  case T::INT16:
+    return DType::I16;
   case T::INT8:
     return DType::I8;
+  case T::UINT64:
+    return DType::U64;
+  case T::UINT32:
+    return DType::U32;
+  case T::UINT16:
+    return DType::U16;
   case T::UINT8:
     return DType::U8;
   case T::BOOL:
@@ -209,7 +225,7 @@ Result<DType> dtypeFromOnnx(int32_t type) {
   }
   return Error{fmt::format("element type {} of the format ({}) is not one of those that Kerf computes with (float, "
                            "double, float16, bfloat16, "
-                           "int64, int32, int8, uint8, bool)",
+                           "int64, int32, int16, int8, uint64, uint32, uint16, uint8, bool)",
                            type, T::Type_IsValid(type) ? T::Type_Name(T::Type(type)) : std::string("unknown"))};
 }
 

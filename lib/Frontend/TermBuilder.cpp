@@ -18,13 +18,16 @@ DType dtypeOf(mlir::Type t) {
     return DType::BF16;
   if (t.isF16())
     return DType::F16;
-  if (t.isInteger(64))
-    return DType::I64;
-  if (t.isInteger(32))
-    return DType::I32;
   if (t.isInteger(1))
     return DType::Bool;
-  return t.isUnsignedInteger(8) ? DType::U8 : DType::I8;
+  bool isUnsigned = t.isUnsignedInteger();
+  if (t.isInteger(64))
+    return isUnsigned ? DType::U64 : DType::I64;
+  if (t.isInteger(32))
+    return isUnsigned ? DType::U32 : DType::I32;
+  if (t.isInteger(16))
+    return isUnsigned ? DType::U16 : DType::I16;
+  return isUnsigned ? DType::U8 : DType::I8;
 }
 
 mlir::Type elementType(mlir::MLIRContext *context, DType dtype) {
@@ -42,8 +45,16 @@ mlir::Type elementType(mlir::MLIRContext *context, DType dtype) {
     return b.getI64Type();
   case DType::I32:
     return b.getI32Type();
+  case DType::I16:
+    return b.getI16Type();
   case DType::I8:
     return b.getI8Type();
+  case DType::U64:
+    return b.getIntegerType(64, /*isSigned=*/false);
+  case DType::U32:
+    return b.getIntegerType(32, /*isSigned=*/false);
+  case DType::U16:
+    return b.getIntegerType(16, /*isSigned=*/false);
   case DType::U8:
     return b.getIntegerType(8, /*isSigned=*/false);
   case DType::Bool:

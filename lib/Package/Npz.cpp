@@ -31,7 +31,8 @@ struct NpyType {
 };
 constexpr std::array kTypes = {
     NpyType{"f8", DType::F64}, NpyType{"f4", DType::F32}, NpyType{"f2", DType::F16}, NpyType{"i8", DType::I64},
-    NpyType{"i4", DType::I32}, NpyType{"i1", DType::I8},  NpyType{"u1", DType::U8},  NpyType{"b1", DType::Bool},
+    NpyType{"i4", DType::I32}, NpyType{"i2", DType::I16}, NpyType{"i1", DType::I8},  NpyType{"u8", DType::U64},
+    NpyType{"u4", DType::U32}, NpyType{"u2", DType::U16}, NpyType{"u1", DType::U8},  NpyType{"b1", DType::Bool},
 };
 
 /// The text of `key` in the header's Python dict literal, up to the comma or bracket that ends it.

@@ -18,9 +18,11 @@ struct NameOfDType {
   DType dtype;
 };
 constexpr std::array kNames = {
-    NameOfDType{"F64", DType::F64}, NameOfDType{"F32", DType::F32}, NameOfDType{"BF16", DType::BF16},
-    NameOfDType{"F16", DType::F16}, NameOfDType{"I64", DType::I64}, NameOfDType{"I32", DType::I32},
-    NameOfDType{"I8", DType::I8},   NameOfDType{"U8", DType::U8},   NameOfDType{"BOOL", DType::Bool},
+    NameOfDType{"F64", DType::F64},   NameOfDType{"F32", DType::F32}, NameOfDType{"BF16", DType::BF16},
+    NameOfDType{"F16", DType::F16},   NameOfDType{"I64", DType::I64}, NameOfDType{"I32", DType::I32},
+    NameOfDType{"I16", DType::I16},   NameOfDType{"I8", DType::I8},   NameOfDType{"U64", DType::U64},
+    NameOfDType{"U32", DType::U32},   NameOfDType{"U16", DType::U16}, NameOfDType{"U8", DType::U8},
+    NameOfDType{"BOOL", DType::Bool},
 };
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kAlignment = 8; // the header is padded so that the data starts aligned

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <limits>
+#include <utility>
 
 namespace kerf {
 
@@ -20,9 +21,11 @@ struct DTypeRow {
   int64_t bytes;
 };
 constexpr std::array kDTypes = {
-    DTypeRow{DType::F64, "f64", 8}, DTypeRow{DType::F32, "f32", 4}, DTypeRow{DType::BF16, "bf16", 2},
-    DTypeRow{DType::F16, "f16", 2}, DTypeRow{DType::I64, "i64", 8}, DTypeRow{DType::I32, "i32", 4},
-    DTypeRow{DType::I8, "i8", 1},   DTypeRow{DType::U8, "u8", 1},   DTypeRow{DType::Bool, "bool", 1},
+    DTypeRow{DType::F64, "f64", 8},   DTypeRow{DType::F32, "f32", 4}, DTypeRow{DType::BF16, "bf16", 2},
+    DTypeRow{DType::F16, "f16", 2},   DTypeRow{DType::I64, "i64", 8}, DTypeRow{DType::I32, "i32", 4},
+    DTypeRow{DType::I16, "i16", 2},   DTypeRow{DType::I8, "i8", 1},   DTypeRow{DType::U64, "u64", 8},
+    DTypeRow{DType::U32, "u32", 4},   DTypeRow{DType::U16, "u16", 2}, DTypeRow{DType::U8, "u8", 1},
+    DTypeRow{DType::Bool, "bool", 1},
 };
 } // namespace
 
@@ -128,57 +131,46 @@ Tensor convertFloats(const Tensor &tensor, DType dtype) {
   return result;
 }
 
-int64_t loadInteger(const Tensor &tensor, int64_t index) {
-  switch (tensor.dtype) {
+/// f(T{}) with the C++ type of an integer element; that of bool is one byte.
+template <typename F> auto forInteger(DType dtype, F f) {
+  switch (dtype) {
   case DType::I64:
-    return load<int64_t>(tensor.data, index);
+    return f(int64_t{});
   case DType::I32:
-    return load<int32_t>(tensor.data, index);
+    return f(int32_t{});
+  case DType::I16:
+    return f(int16_t{});
   case DType::I8:
-    return load<int8_t>(tensor.data, index);
+    return f(int8_t{});
+  case DType::U64:
+    return f(uint64_t{});
+  case DType::U32:
+    return f(uint32_t{});
+  case DType::U16:
+    return f(uint16_t{});
   default:
-    return load<uint8_t>(tensor.data, index);
+    return f(uint8_t{});
   }
 }
 
 Result<Tensor> convertIntegers(const Tensor &tensor, DType dtype) {
-  int64_t least = 0, most = 0;
-  switch (dtype) {
-  case DType::I64:
-    least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
-    break;
-  case DType::I32:
-    least = std::numeric_limits<int32_t>::min(), most = std::numeric_limits<int32_t>::max();
-    break;
-  case DType::I8:
-    least = -128, most = 127;
-    break;
-  case DType::U8:
-    least = 0, most = 255;
-    break;
-  default:
-    least = 0, most = 1;
-    break;
-  }
-  auto [result, out] = allocateTensor(dtype, tensor.shape);
-  for (int64_t i = 0, elements = elementsOf(tensor.shape); i < elements; ++i) {
-    int64_t value = loadInteger(tensor, i);
-    if (value < least || value > most)
-      return Error{
-          fmt::format("element {} is {}, outside of {}'s range {} to {}", i, value, toString(dtype), least, most)};
-    switch (dtype) {
-    case DType::I64:
-      store<int64_t>(out, i, value);
-      break;
-    case DType::I32:
-      store<int32_t>(out, i, int32_t(value));
-      break;
-    default:
-      store<uint8_t>(out, i, uint8_t(value));
-      break;
-    }
-  }
-  return result;
+  auto [result, memory] = allocateTensor(dtype, tensor.shape);
+  std::byte *out = memory;
+  return forInteger(tensor.dtype, [&, &made = result](auto from) {
+    return forInteger(dtype, [&](auto to) -> Result<Tensor> {
+      using From = decltype(from);
+      using To = decltype(to);
+      To least = std::numeric_limits<To>::min(), most = dtype == DType::Bool ? To(1) : std::numeric_limits<To>::max();
+      for (int64_t i = 0, elements = elementsOf(tensor.shape); i < elements; ++i) {
+        From value = load<From>(tensor.data, i);
+        if (std::cmp_less(value, least) || std::cmp_greater(value, most))
+          return Error{
+              fmt::format("element {} is {}, outside of {}'s range {} to {}", i, value, toString(dtype), least, most)};
+        store<To>(out, i, To(value));
+      }
+      return made;
+    });
+  });
 }
 } // namespace
 

@@ -80,6 +80,14 @@ void Reducer::add(std::byte *accumulator, const std::byte *next, int64_t element
     return addAs<Plain<int64_t>, int64_t>(kind, accumulator, next, elements);
   case DType::I32:
     return addAs<Plain<int32_t>, int32_t>(kind, accumulator, next, elements);
+  case DType::I16:
+    return addAs<Plain<int16_t>, int16_t>(kind, accumulator, next, elements);
+  case DType::U64:
+    return addAs<Plain<uint64_t>, uint64_t>(kind, accumulator, next, elements);
+  case DType::U32:
+    return addAs<Plain<uint32_t>, uint32_t>(kind, accumulator, next, elements);
+  case DType::U16:
+    return addAs<Plain<uint16_t>, uint16_t>(kind, accumulator, next, elements);
   case DType::I8:
     return addAs<Plain<int8_t>, int8_t>(kind, accumulator, next, elements);
   case DType::U8:

@@ -23,16 +23,17 @@ std::optional<DType> dtypeOf(Type type) {
     return DType::BF16;
   if (type.isF16())
     return DType::F16;
-  if (type.isInteger(64))
-    return DType::I64;
-  if (type.isInteger(32))
-    return DType::I32;
-  if (type.isUnsignedInteger(8))
-    return DType::U8;
-  if (type.isInteger(8))
-    return DType::I8;
   if (type.isInteger(1))
     return DType::Bool;
+  bool isUnsigned = type.isUnsignedInteger();
+  if (type.isInteger(64))
+    return isUnsigned ? DType::U64 : DType::I64;
+  if (type.isInteger(32))
+    return isUnsigned ? DType::U32 : DType::I32;
+  if (type.isInteger(16))
+    return isUnsigned ? DType::U16 : DType::I16;
+  if (type.isInteger(8))
+    return isUnsigned ? DType::U8 : DType::I8;
   return std::nullopt;
 }
 

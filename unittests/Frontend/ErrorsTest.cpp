@@ -55,8 +55,7 @@ TEST(Errors, AnotherSuffix) {
 TEST(Errors, AllUnsupportedOperatorsInOneMessage) {
   Graph g;
   g.input("x", {2, 3});
-  std::string a = g.op("Det", {"x"}), b = g.op("Unique", {a}), c = g.op("Unique", {b}),
-              d = g.op("Range", {c, c, c});
+  std::string a = g.op("Det", {"x"}), b = g.op("Unique", {a}), c = g.op("Unique", {b}), d = g.op("Range", {c, c, c});
   g.graph->mutable_node(1)->set_domain("com.example");
   g.sumIsLoss(d);
   expectError(importGraph(g),

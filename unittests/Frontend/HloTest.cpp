@@ -158,7 +158,7 @@ TEST(HloText, WrongConstants) {
   EXPECT_NE(message("dense<\"0x00\">", "tensor<2xf32>").find("needs 8 bytes, its string has 1"), std::string::npos);
   EXPECT_NE(message("dense<\"0x0g\">", "tensor<i8>").find("hexadecimal"), std::string::npos);
   EXPECT_NE(message("dense<maybe>", "tensor<i1>").find("neither true nor false"), std::string::npos);
-  EXPECT_NE(message("dense<1>", "tensor<ui32>").find("ui32"), std::string::npos);
+  EXPECT_NE(message("dense<1>", "tensor<ui4>").find("ui4"), std::string::npos);
   EXPECT_NE(message("dense<1.0>", "tensor<complex<f32>>").find("complex<f32>"), std::string::npos);
   EXPECT_NE(message("dense_resource<__elided__>", "tensor<4xf32>").find("dense_resource"), std::string::npos);
   EXPECT_NE(message("dense<[1.0]>", "tensor<99999999999xf32>").find("fewer elements"), std::string::npos);

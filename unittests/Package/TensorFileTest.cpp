@@ -218,6 +218,15 @@ TEST(Convert, RoundsFloatsAndChecksIntegers) {
   int32_t second = 0;
   std::memcpy(&second, narrow->data + 4, 4);
   EXPECT_EQ(second, -3);
+  auto unsignedOne = convertTensor(wide, DType::U64);
+  ASSERT_FALSE(bool(unsignedOne));
+  EXPECT_NE(unsignedOne.error().message.find("element 1 is -3"), std::string::npos) << unsignedOne.error().message;
+  auto [large, memory] = allocateTensor(DType::U64, {1});
+  uint64_t most = ~uint64_t(0);
+  std::memcpy(memory, &most, 8);
+  auto lost = convertTensor(large, DType::I64);
+  ASSERT_FALSE(bool(lost));
+  EXPECT_NE(lost.error().message.find("element 0 is 18446744073709551615"), std::string::npos) << lost.error().message;
 }
 
 TEST(Half, RoundsToNearestEven) {

@@ -9,8 +9,8 @@
 
 namespace kerf {
 
-enum class DType { F64, F32, BF16, F16, I64, I32, I8, U8, Bool };
-std::string_view toString(DType dtype); // "f64", "f32", "bf16", "f16", "i64", "i32", "i8", "u8", "bool"
+enum class DType { F64, F32, BF16, F16, I64, I32, I16, I8, U64, U32, U16, U8, Bool };
+std::string_view toString(DType dtype); // "f64", "bf16", "i64", "u8", "bool", ...
 std::optional<DType> parseDType(std::string_view text);
 int64_t bytesOf(DType dtype);
 int64_t elementsOf(const Shape &shape);

@@ -94,8 +94,16 @@ template <typename F> Result<Planned> forInteger(const BindRequest &request, DTy
     return f(Type<int64_t>{});
   case DType::I32:
     return f(Type<int32_t>{});
+  case DType::I16:
+    return f(Type<int16_t>{});
   case DType::I8:
     return f(Type<int8_t>{});
+  case DType::U64:
+    return f(Type<uint64_t>{});
+  case DType::U32:
+    return f(Type<uint32_t>{});
+  case DType::U16:
+    return f(Type<uint16_t>{});
   case DType::U8:
     return f(Type<uint8_t>{});
   case DType::Bool:

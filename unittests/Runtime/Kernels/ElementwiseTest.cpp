@@ -150,8 +150,8 @@ TEST(Elementwise, BinaryMatchesTheLibrary) {
 }
 
 TEST(Elementwise, IntegersWrapTruncateAndNeverTrap) {
-  for (DType dtype : {DType::I64, DType::I32, DType::I8}) {
-    double lowest = dtype == DType::I64 ? -0x1p63 : dtype == DType::I32 ? -0x1p31 : -128;
+  for (DType dtype : {DType::I64, DType::I32, DType::I16, DType::I8}) {
+    double lowest = -std::exp2(double(8 * bytesOf(dtype) - 1));
     HostTensor x{dtype, {5}, {7, -7, lowest, 5, lowest}}, y{dtype, {5}, {2, 2, -1, 0, 1}};
     auto run = [&](const char *op) { return runKernel(op, Json::object(), {x, y}, {{dtype, {5}}})[0].values; };
     EXPECT_EQ(run("divide"), (std::vector<double>{3, -3, lowest, -1, lowest}));
@@ -162,6 +162,14 @@ TEST(Elementwise, IntegersWrapTruncateAndNeverTrap) {
               (std::vector<double>{-7, 7, lowest, -5, lowest}));
     EXPECT_EQ(runKernel("not", Json::object(), {y}, {{dtype, {5}}})[0].values,
               (std::vector<double>{-3, -3, 0, -1, -2}));
+  }
+  for (DType dtype : {DType::U32, DType::U16, DType::U8}) {
+    double highest = std::exp2(double(8 * bytesOf(dtype))) - 1;
+    HostTensor x{dtype, {3}, {7, highest, 5}}, y{dtype, {3}, {2, 1, 0}};
+    auto run = [&](const char *op) { return runKernel(op, Json::object(), {x, y}, {{dtype, {3}}})[0].values; };
+    EXPECT_EQ(run("divide"), (std::vector<double>{3, highest, highest})) << toString(dtype);
+    EXPECT_EQ(run("add"), (std::vector<double>{9, 0, 5})) << toString(dtype);
+    EXPECT_EQ(run("maximum"), (std::vector<double>{7, highest, 5})) << toString(dtype);
   }
   HostTensor p{DType::Bool, {4}, {0, 0, 1, 1}}, q{DType::Bool, {4}, {0, 1, 0, 1}};
   auto run = [&](const char *op) { return runKernel(op, Json::object(), {p, q}, {{DType::Bool, {4}}})[0].values; };
@@ -193,6 +201,10 @@ TEST(Elementwise, ConvertTruncatesSaturatesAndRounds) {
             (std::vector<double>{1, -1, 0, 300, -0x1p63, 0x1p63, 0})); // 2^63 - 1 reads as 2^63 in double
   EXPECT_EQ(to(DType::I32), (std::vector<double>{1, -1, 0, 300, -0x1p31, 0x1p31 - 1, 0}));
   EXPECT_EQ(to(DType::I8), (std::vector<double>{1, -1, 0, 127, -128, 127, 0}));
+  EXPECT_EQ(to(DType::I16), (std::vector<double>{1, -1, 0, 300, -0x1p15, 0x1p15 - 1, 0}));
+  EXPECT_EQ(to(DType::U64), (std::vector<double>{1, 0, 0, 300, 0, 0x1p64, 0})); // 2^64 - 1 reads as 2^64 in double
+  EXPECT_EQ(to(DType::U32), (std::vector<double>{1, 0, 0, 300, 0, 0x1p32 - 1, 0}));
+  EXPECT_EQ(to(DType::U16), (std::vector<double>{1, 0, 0, 300, 0, 0x1p16 - 1, 0}));
   EXPECT_EQ(to(DType::U8), (std::vector<double>{1, 0, 0, 255, 0, 255, 0}));
   EXPECT_EQ(to(DType::Bool), (std::vector<double>{1, 1, 0, 1, 1, 1, 1}));
   EXPECT_EQ(to(DType::BF16)[0], 1.8984375);

@@ -60,8 +60,16 @@ void store(DType dtype, double value, std::byte *at) {
     return put(at, int64_t(value));
   case DType::I32:
     return put(at, int32_t(value));
+  case DType::I16:
+    return put(at, int16_t(value));
   case DType::I8:
     return put(at, int8_t(value));
+  case DType::U64:
+    return put(at, uint64_t(value));
+  case DType::U32:
+    return put(at, uint32_t(value));
+  case DType::U16:
+    return put(at, uint16_t(value));
   case DType::U8:
     return put(at, uint8_t(value));
   case DType::Bool:
@@ -83,8 +91,16 @@ double load(DType dtype, const std::byte *at) {
     return double(get<int64_t>(at));
   case DType::I32:
     return get<int32_t>(at);
+  case DType::I16:
+    return get<int16_t>(at);
   case DType::I8:
     return get<int8_t>(at);
+  case DType::U64:
+    return double(get<uint64_t>(at));
+  case DType::U32:
+    return get<uint32_t>(at);
+  case DType::U16:
+    return get<uint16_t>(at);
   case DType::U8:
   case DType::Bool:
     return get<uint8_t>(at);

@@ -142,7 +142,7 @@ def Kerf_Pending : TypeDef<Kerf_Dialect, "Pending"> {
 }
 
 def Kerf_Float : AnyTypeOf<[F64, F32, F16, BF16], "floating-point number">;
-def Kerf_Int : AnyTypeOf<[I64, I32, I8, I1, UI8], "integer or boolean">;
+def Kerf_Int : AnyTypeOf<[I64, I32, I16, I8, UI64, UI32, UI16, UI8, I1], "integer or boolean">;
 def Kerf_FloatTensor : StaticShapeTensorOf<[Kerf_Float]>;
 def Kerf_IntTensor : StaticShapeTensorOf<[Kerf_Int]>;
 def Kerf_IndexTensor : StaticShapeTensorOf<[I64, I32]>;
