@@ -241,14 +241,20 @@ Result<Literal> foldGatherNd(const Literal &x, const Literal &indices, int64_t b
   return fresh->literal;
 }
 
+/// The maximum or minimum of nothing.
+template <typename T> static T neutralOf(Reduction op, DType dtype) {
+  using Limits = std::numeric_limits<T>;
+  if (op == Reduction::Maximum)
+    return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+  return dtype == DType::Bool ? T(1) : Limits::has_infinity ? Limits::infinity() : Limits::max();
+}
+
 Result<Literal> foldReduce(Reduction op, const Literal &x, const std::vector<int64_t> &dims) {
   Result<Literal> current = materialize(x);
   if (!current)
     return current;
   for (size_t i = dims.size(); i-- > 0;) {
     Split3 parts = splitAt(current->shape, dims[i]);
-    if (parts.size == 0 && op != Reduction::Sum)
-      return Error{fmt::format("the maximum or minimum over dimension {} of a constant without elements", dims[i])};
     Shape shape = current->shape;
     shape.erase(shape.begin() + dims[i]);
     Result<FreshLiteral> fresh = allocateLiteral(x.dtype(), shape);
@@ -258,6 +264,8 @@ Result<Literal> foldReduce(Reduction op, const Literal &x, const std::vector<int
       using T = decltype(zero);
       const T *in = current->as<T>();
       T *out = fresh->as<T>();
+      if (parts.size == 0 && op != Reduction::Sum)
+        std::fill_n(out, elementsOf(shape), neutralOf<T>(op, x.dtype()));
       for (int64_t o = 0; o < parts.outer; ++o)
         for (int64_t k = 0; k < parts.size; ++k)
           for (int64_t j = 0; j < parts.inner; ++j) {

@@ -5,6 +5,7 @@
 #include "OnnxNode.h"
 
 #include <fmt/format.h>
+#include <numeric>
 
 namespace kerf::frontend {
 
@@ -13,6 +14,13 @@ inline Status checkFloat(const Term &x) {
   if (isFloat(x.dtype))
     return ok();
   return Error{fmt::format("an operand of {}, a floating type is needed", toString(x.dtype))};
+}
+
+/// An operand that a composite takes as it is: in the IR, floating.
+inline Result<mlir::Value> emitFloat(TermBuilder &b, const Term &x, const Shape &shape) {
+  if (Status status = checkFloat(x); !status)
+    return status.error();
+  return b.emitAs(x, shape);
 }
 
 class Formula {
@@ -33,6 +41,19 @@ public:
   Term unary(Unary op, const Term &x) { return taken(b.unary(op, x)); }
   Term convert(const Term &x, DType to) { return taken(b.convert(x, to)); }
   Term broadcast(const Term &x, const Shape &shape) { return taken(b.broadcast(x, shape)); }
+  Term pad(const Term &x, const Term &value, const Shape &low, const Shape &high) {
+    return taken(b.pad(x, value, low, high));
+  }
+  Term slice(const Term &x, int64_t dim, int64_t from, int64_t to) { return taken(b.slice(x, dim, from, to)); }
+  Term concatenate(const std::vector<Term> &inputs, int64_t dim) { return taken(b.concatenate(inputs, dim)); }
+  /// 0, 1, ... along dimension `dim` of `rank`; the others have size 1.
+  Term counted(int64_t count, int64_t dim, int64_t rank) {
+    Shape shape(size_t(rank), 1);
+    shape[size_t(dim)] = count;
+    std::vector<int64_t> numbers(static_cast<size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return reshape(b.fromLiteral(indexLiteral(numbers)), shape);
+  }
   Term reshape(const Term &x, const Shape &shape) { return taken(b.reshape(x, shape)); }
   Term transpose(const Term &x, const std::vector<int64_t> &order) { return taken(b.transpose(x, order)); }
   Term reduce(Reduction op, const Term &x, const std::vector<int64_t> &dims) { return taken(b.reduce(op, x, dims)); }

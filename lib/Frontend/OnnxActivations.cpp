@@ -143,6 +143,24 @@ Status importHyperbolic(OnnxNode &node) {
   return f.set(node, 0, f.multiply(f.number(0.5), sum));
 }
 
+Status importInverseHyperbolic(OnnxNode &node) {
+  const Term &x = node.input(0);
+  KERF_CHECK(checkFloat(x));
+  Formula f(node.b, x.dtype);
+  Term one = f.number(1);
+  if (node.opType() == "Atanh") {
+    Term ratio = f.divide(f.add(one, x), f.subtract(one, x));
+    return f.set(node, 0, f.multiply(f.number(0.5), f.unary(Unary::Log, ratio)));
+  }
+  Term square = f.multiply(x, x);
+  if (node.opType() == "Acosh")
+    return f.set(node, 0, f.unary(Unary::Log, f.add(x, f.unary(Unary::Sqrt, f.subtract(square, one)))));
+  // Of |x|, whose sum does not cancel; then x's sign.
+  Term sum = f.add(f.unary(Unary::Abs, x), f.unary(Unary::Sqrt, f.add(square, one)));
+  Term above = f.unary(Unary::Log, sum);
+  return f.set(node, 0, f.select(f.compare(Order::Less, x, f.number(0)), f.unary(Unary::Negate, above), above));
+}
+
 Status importTan(OnnxNode &node) {
   const Term &x = node.input(0);
   KERF_CHECK(checkFloat(x));

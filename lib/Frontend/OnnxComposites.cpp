@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that are composites of the dialect: softmax, GELU, norms, attention, cross entropy.
+// Operators that are composites of the dialect: softmax, GELU, norms, cross entropy.
 #include "Formula.h"
 
-#include <cmath>
 #include <fmt/format.h>
 #include <limits>
 
 namespace kerf::frontend {
 
-/// An operand that a composite takes as it is: in the IR, floating.
-static Result<mlir::Value> floating(TermBuilder &b, const Term &x, const Shape &shape) {
-  if (!isFloat(x.dtype))
-    return Error{fmt::format("an operand of {}, a floating type is needed", toString(x.dtype))};
-  return b.emitAs(x, shape);
-}
-
 Status importSoftmax(OnnxNode &node) {
   const Term &x = node.input(0);
   KERF_TRY(axis, normalizeAxis(node.integer("axis", -1), x.rank()));
-  KERF_TRY(operand, floating(node.b, x, x.shape));
+  KERF_TRY(operand, emitFloat(node.b, x, x.shape));
   return node.set(0, node.b.fromValue(ir::SoftmaxOp::create(node.b.builder, node.b.loc, operand.getType(), operand,
                                                             node.b.builder.getI64IntegerAttr(axis))));
 }
@@ -28,7 +20,7 @@ Status importGelu(OnnxNode &node) {
   std::string approximate = node.text("approximate", "none");
   if (approximate != "none" && approximate != "tanh")
     return Error{fmt::format("approximate '{}' is not supported, only 'none' and 'tanh'", approximate)};
-  KERF_TRY(operand, floating(node.b, x, x.shape));
+  KERF_TRY(operand, emitFloat(node.b, x, x.shape));
   mlir::UnitAttr byTanh = approximate == "tanh" ? node.b.builder.getUnitAttr() : mlir::UnitAttr();
   return node.set(0,
                   node.b.fromValue(ir::GeluOp::create(node.b.builder, node.b.loc, operand.getType(), operand, byTanh)));
@@ -52,12 +44,12 @@ Result<NormOperands> normOperands(OnnxNode &node) {
   int64_t width = elementsOf(row);
   rows.push_back(width);
   KERF_TRY(flat, node.b.reshape(x, rows));
-  KERF_TRY(operand, floating(node.b, flat, rows));
+  KERF_TRY(operand, emitFloat(node.b, flat, rows));
   result.operand = operand;
   auto vector = [&](const Term &given) -> Result<mlir::Value> {
     KERF_TRY(whole, node.b.broadcast(given, row));
     KERF_TRY(line, node.b.reshape(whole, {width}));
-    return floating(node.b, line, {width});
+    return emitFloat(node.b, line, {width});
   };
   KERF_TRY(scale, vector(node.input(1)));
   result.scale = scale;
@@ -97,91 +89,6 @@ Status importRmsNormalization(OnnxNode &node) {
   return node.set(0, b.reshape(b.fromValue(op.getResult()), x.shape));
 }
 
-namespace {
-
-/// Query, key or value as [batch, sequence, heads, width].
-Result<Term> attentionOperand(OnnxNode &node, int input, const char *headsAttribute) {
-  const Term &x = node.input(input);
-  if (x.rank() == 4)
-    return node.b.transpose(x, {0, 2, 1, 3});
-  int64_t heads = node.integer(headsAttribute, 0);
-  if (x.rank() != 3 || heads < 1 || x.shape[2] % heads != 0)
-    return Error{fmt::format("operand {} of shape {} with {} heads", input, shapeText(x.shape), heads)};
-  return node.b.reshape(x, {x.shape[0], x.shape[1], heads, x.shape[2] / heads});
-}
-
-struct AttentionMask {
-  mlir::Value mask; // null: none
-  bool causal = false;
-};
-
-Result<AttentionMask> attentionMask(OnnxNode &node, const Shape &scores) {
-  AttentionMask result;
-  result.causal = node.integer("is_causal", 0) != 0;
-  if (!node.hasInput(3))
-    return result;
-  const Term &mask = node.input(3);
-  KERF_TRY(fits, broadcastShapes(mask.shape, scores));
-  if (fits != scores || (mask.dtype != DType::Bool && !isFloat(mask.dtype)))
-    return Error{fmt::format("a mask of {} {} on scores of shape {}", toString(mask.dtype), shapeText(mask.shape),
-                             shapeText(scores))};
-  if (mask.isConstant()) {
-    if (isAll(*mask.literal, mask.dtype == DType::Bool ? 1 : 0))
-      return result;
-    std::optional<CausalMask> found = findCausalMask(*mask.literal);
-    if (found && found->size == scores[2] && found->size == scores[3]) {
-      result.causal = true;
-      return result;
-    }
-  }
-  // Batch and heads stay 1 where the mask is the same for all.
-  Term given = mask;
-  if (mask.isConstant()) {
-    Literal one = compress(*mask.literal);
-    given = node.b.fromLiteral(Literal{one.stored, one.stored.shape}, mask.name);
-  }
-  Shape shape = given.shape;
-  shape.insert(shape.begin(), 4 - shape.size(), 1);
-  shape[2] = scores[2];
-  shape[3] = scores[3];
-  result.mask = node.b.emitAs(given, shape);
-  return result;
-}
-
-} // namespace
-
-Status importAttention(OnnxNode &node) {
-  TermBuilder &b = node.b;
-  if (node.integer("left_window_size", -1) >= 0 || node.integer("right_window_size", -1) >= 0)
-    return Error{"attention within a window (left_window_size, right_window_size) is not supported"};
-  if (node.hasInput(4) || node.hasInput(5) || node.wants(1) || node.wants(2) || node.wants(3) ||
-      node.number("softcap", 0) != 0)
-    return Error{"past keys and values, their outputs, the scores' output and softcap are not supported"};
-  KERF_TRY(query, attentionOperand(node, 0, "q_num_heads"));
-  KERF_TRY(key, attentionOperand(node, 1, "kv_num_heads"));
-  KERF_TRY(value, attentionOperand(node, 2, "kv_num_heads"));
-  const Shape &q = query.shape, &k = key.shape, &v = value.shape;
-  if (k[0] != q[0] || v[0] != q[0] || v[1] != k[1] || v[2] != k[2] || k[3] != q[3] || k[2] == 0 || q[2] % k[2] != 0)
-    return Error{fmt::format("query, key and value of shapes {}, {} and {}", shapeText(node.input(0).shape),
-                             shapeText(node.input(1).shape), shapeText(node.input(2).shape))};
-  KERF_TRY(mask, attentionMask(node, {q[0], q[2], q[1], k[1]}));
-  if (mask.causal && q[1] != k[1])
-    return Error{fmt::format("causal attention of {} queries on {} keys", q[1], k[1])};
-  double scale = node.has("scale") ? node.number("scale", 0) : 1 / std::sqrt(double(q[3]));
-  KERF_TRY(qValue, floating(b, query, q));
-  KERF_TRY(kValue, floating(b, key, k));
-  KERF_TRY(vValue, floating(b, value, v));
-  mlir::UnitAttr causal = mask.causal ? b.builder.getUnitAttr() : mlir::UnitAttr();
-  auto op = ir::AttentionOp::create(
-      b.builder, b.loc,
-      mlir::TypeRange{b.type(query.dtype, {q[0], q[1], q[2], v[3]}), b.type(query.dtype, {q[0], q[2], q[1]})}, qValue,
-      kValue, vValue, mask.mask, b.builder.getF64FloatAttr(scale), causal, nullptr);
-  Term result = b.fromValue(op.getResult());
-  if (node.input(0).rank() == 4)
-    return node.set(0, b.transpose(result, {0, 2, 1, 3}));
-  return node.set(0, b.reshape(result, {q[0], q[1], q[2] * v[3]}));
-}
-
 Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels, std::optional<int64_t> ignored,
                           std::string_view reduction) {
   Shape rows = logits.shape;
@@ -193,7 +100,7 @@ Result<Term> crossEntropy(TermBuilder &b, const Term &logits, const Term &labels
                              toString(labels.dtype), shapeText(labels.shape), shapeText(logits.shape))};
   // Without a label to ignore: one that no label is.
   int64_t ignore = ignored.value_or(std::numeric_limits<int64_t>::min());
-  KERF_TRY(operand, floating(b, logits, logits.shape));
+  KERF_TRY(operand, emitFloat(b, logits, logits.shape));
   mlir::Value classes = b.emit(labels);
   mlir::RankedTensorType type = b.type(logits.dtype, rows);
   auto op = ir::CrossEntropyOp::create(b.builder, b.loc, mlir::TypeRange{type, type}, operand, classes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that make constants, and those that Kerf computes on constants only.
-#include "OnnxNode.h"
+#include "Formula.h"
 
 #include <fmt/format.h>
 
@@ -149,7 +149,35 @@ Status importMod(OnnxNode &node) {
     KERF_TRY(whole, node.b.binary(Binary::Multiply, quotient, node.input(1)));
     return node.set(0, node.b.binary(Binary::Subtract, x, whole));
   }
-  return node.set(0, node.b.binary(Binary::Remainder, x, node.input(1)));
+  KERF_TRY(rest, node.b.binary(Binary::Remainder, x, node.input(1)));
+  if (!isFloat(x.dtype) || node.integer("fmod", 0))
+    return node.set(0, rest);
+  // Of floating numbers without fmod, the divisor's sign, as Python's.
+  Formula f(node.b, x.dtype);
+  const Term &divisor = node.input(1);
+  Term zero = f.number(0),
+       isOther = f.compare(Order::NotEqual, f.compare(Order::Less, rest, zero), f.compare(Order::Less, divisor, zero));
+  Term moves = f.taken(node.b.binary(Binary::And, isOther, f.compare(Order::NotEqual, rest, zero)));
+  return f.set(node, 0, f.select(moves, f.add(rest, divisor), rest));
+}
+
+/// Row-major, one column for each element that is not 0.
+Status importNonZero(OnnxNode &node) {
+  KERF_TRY(isThere, foldConvert(*node.input(0).literal, DType::Bool));
+  KERF_TRY(flags, integersOf(isThere));
+  const Shape &shape = node.input(0).shape;
+  std::vector<int64_t> found;
+  for (int64_t i = 0; i < int64_t(flags.size()); ++i)
+    if (flags[i])
+      found.push_back(i);
+  int64_t rank = int64_t(shape.size()), count = int64_t(found.size()), step = elementsOf(shape);
+  std::vector<int64_t> places;
+  for (int64_t d = 0; d < rank; ++d) {
+    step /= std::max<int64_t>(shape[d], 1);
+    for (int64_t i : found)
+      places.push_back(i / step % shape[d]);
+  }
+  return node.set(0, node.b.reshape(node.b.fromLiteral(indexLiteral(places)), {rank, count}));
 }
 
 Status importEyeLike(OnnxNode &node) {

@@ -334,9 +334,8 @@ Status GraphImport::importNode(int index) {
   int present = int(std::find(inputs.begin(), inputs.end(), nullptr) - inputs.begin());
   if (int(inputs.size()) > op.maxInputs || present < op.minInputs)
     return Error{fmt::format("it has {} operands, {} to {} are needed", present, op.minInputs, op.maxInputs)};
-  bool takesSequence = proto.op_type() == "SequenceAt" || proto.op_type() == "Identity";
   for (const Entry *input : inputs)
-    if (input && input->sequence && !takesSequence)
+    if (input && input->sequence && op.operands != Operands::Sequence)
       return Error{"it reads a sequence of tensors, a tensor is needed"};
   for (const Entry *input : inputs)
     if (op.operands == Operands::Constant && input && !input->terms.front().isConstant())

@@ -3,6 +3,7 @@
 #include "Formula.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <numeric>
 
@@ -40,9 +41,40 @@ Picked topK(TermBuilder &b, const Term &x, int64_t count) {
 
 } // namespace
 
+namespace {
+
+/// Of integers, which the op does not take: each element's place is how many come before it.
+Result<Picked> topKOfIntegers(TermBuilder &b, const Term &x, int64_t count, Order before) {
+  constexpr int64_t kMost = int64_t(1) << 24; // comparisons
+  int64_t size = x.shape.back(), last = x.rank();
+  if (size > 0 && elementsOf(x.shape) > kMost / size)
+    return Error{fmt::format("the largest of {} {} are not supported, of floating numbers they are", shapeText(x.shape),
+                             toString(x.dtype))};
+  Formula f(b, DType::I64);
+  Shape left = x.shape, right = x.shape;
+  left.push_back(1);                // [.., i, 1]
+  right.insert(right.end() - 1, 1); // [.., 1, j]
+  Term mine = f.reshape(x, left), other = f.reshape(x, right);
+  Term i = f.counted(size, last - 1, last + 1), j = f.counted(size, last, last + 1);
+  auto both = [&](const Term &p, const Term &q) { return f.taken(b.binary(Binary::And, p, q)); };
+  Term isEarlier = both(f.compare(Order::Equal, other, mine), f.compare(Order::Less, j, i));
+  Term comesBefore = f.taken(b.binary(Binary::Or, f.compare(before, other, mine), isEarlier));
+  Term place = f.reduce(Reduction::Sum, f.convert(comesBefore, DType::I64), {last}); // of each i
+  // [.., k, i]: whether i is the k-th; then what it is, and where it stands.
+  Term isThere = f.compare(Order::Equal, f.reshape(place, right), f.counted(count, last - 1, last + 1));
+  auto the = [&](const Term &what, DType dtype) {
+    return f.reduce(Reduction::Sum, f.select(isThere, what, b.integer(dtype, 0)), {last});
+  };
+  Picked picked{the(other, x.dtype), the(j, DType::I64)};
+  if (f.fault)
+    return *f.fault;
+  return picked;
+}
+
+} // namespace
+
 Status importTopK(OnnxNode &node) {
   const Term &x = node.input(0);
-  KERF_CHECK(checkFloat(x));
   KERF_TRY(counts, node.constantInput(1));
   KERF_TRY(axis, normalizeAxis(node.integer("axis", -1), x.rank()));
   if (counts.size() != 1 || counts[0] < 1 || counts[0] > x.shape[axis])
@@ -50,33 +82,47 @@ Status importTopK(OnnxNode &node) {
   Formula f(node.b, x.dtype);
   bool largest = node.integer("largest", 1) != 0;
   Term scores = f.transpose(x, axisLast(x.rank(), axis));
+  auto set = [&](const Term &values, const Term &indices) -> Status {
+    KERF_CHECK(f.set(node, 0, f.transpose(values, lastToAxis(x.rank(), axis))));
+    return f.set(node, 1, f.transpose(indices, lastToAxis(x.rank(), axis)));
+  };
+  if (!isFloat(x.dtype)) {
+    KERF_TRY(picked, topKOfIntegers(node.b, scores, counts[0], largest ? Order::Greater : Order::Less));
+    return set(picked.values, picked.indices);
+  }
   if (!largest)
     scores = f.unary(Unary::Negate, scores);
   if (f.fault)
     return *f.fault;
   Picked picked = topK(node.b, scores, counts[0]);
-  Term values = largest ? picked.values : f.unary(Unary::Negate, picked.values);
-  KERF_CHECK(f.set(node, 0, f.transpose(values, lastToAxis(x.rank(), axis))));
-  return f.set(node, 1, f.transpose(picked.indices, lastToAxis(x.rank(), axis)));
+  return set(largest ? picked.values : f.unary(Unary::Negate, picked.values), picked.indices);
 }
 
 Status importArgExtreme(OnnxNode &node) {
   const Term &x = node.input(0);
-  KERF_CHECK(checkFloat(x));
   KERF_TRY(axis, normalizeAxis(node.integer("axis", 0), x.rank()));
-  if (node.integer("select_last_index", 0))
-    return Error{"select_last_index is not supported: of equal elements the first is taken"};
-  if (x.shape[axis] == 0)
+  int64_t size = x.shape[axis];
+  if (size == 0)
     return Error{fmt::format("dimension {} of {} has no element", axis, shapeText(x.shape))};
-  Formula f(node.b, x.dtype);
-  Term scores = f.transpose(node.opType() == "ArgMin" ? f.unary(Unary::Negate, x) : x, axisLast(x.rank(), axis));
-  if (f.fault)
-    return *f.fault;
+  Formula f(node.b, DType::I64);
+  bool isLast = node.integer("select_last_index", 0) != 0, isMin = node.opType() == "ArgMin";
   Shape shape = x.shape;
   shape[axis] = 1;
+  Term place;
+  if (isFloat(x.dtype) && !isLast) {
+    Term scores = f.transpose(isMin ? f.unary(Unary::Negate, x) : x, axisLast(x.rank(), axis));
+    if (f.fault)
+      return *f.fault;
+    place = topK(node.b, scores, 1).indices;
+  } else { // the first or last place whose element is the extreme one; of NaN alone, the last
+    Term most = f.reshape(f.reduce(isMin ? Reduction::Minimum : Reduction::Maximum, x, {axis}), shape);
+    Term isThere = f.compare(Order::Equal, x, most), at = f.counted(size, axis, x.rank());
+    Term none = node.b.integer(DType::I64, isLast ? 0 : size - 1);
+    place = f.reduce(isLast ? Reduction::Maximum : Reduction::Minimum, f.select(isThere, at, none), {axis});
+  }
   if (!node.integer("keepdims", 1))
     shape.erase(shape.begin() + axis);
-  return f.set(node, 0, f.reshape(topK(node.b, scores, 1).indices, shape));
+  return f.set(node, 0, f.reshape(place, shape));
 }
 
 namespace {
@@ -203,11 +249,14 @@ Status importGatherElements(OnnxNode &node) {
 
 Status importOneHot(OnnxNode &node) {
   const Term &indices = node.input(0), &values = node.input(2);
-  KERF_TRY(depths, node.constantInput(1));
-  if (depths.size() != 1 || depths[0] < 1 || values.shape != Shape{2})
-    return Error{fmt::format("depth {} and values of shape {}", shapeText(depths), shapeText(values.shape))};
+  if (!node.input(1).isConstant())
+    return Error{"its depth must be a constant: shapes are static in Kerf"};
+  KERF_TRY(given, numberOf(*node.input(1).literal)); // of any number type
+  constexpr double kMost = double(int64_t(1) << 40);
+  if (!(given >= 1 && given <= kMost) || given != std::floor(given) || values.shape != Shape{2})
+    return Error{fmt::format("depth {} and values of shape {}", given, shapeText(values.shape))};
   KERF_TRY(axis, normalizeAxis(node.integer("axis", -1), indices.rank() + 1));
-  int64_t depth = depths[0];
+  int64_t depth = int64_t(given);
   Formula f(node.b, indices.dtype);
   Shape apart = indices.shape, along(indices.rank() + 1, 1);
   apart.insert(apart.begin() + axis, 1);

@@ -62,6 +62,7 @@ private:
 
 enum class Operands {
   Any,
+  Sequence, // sequences of tensors, too
   Constant, // the operator is computed at import only
 };
 
@@ -95,6 +96,10 @@ Status importSlice(OnnxNode &node);
 Status importSplit(OnnxNode &node);
 Status importSplitToSequence(OnnxNode &node);
 Status importSequenceAt(OnnxNode &node);
+Status importSequenceConstruct(OnnxNode &node);
+Status importSequenceInsert(OnnxNode &node);
+Status importSequenceLength(OnnxNode &node);
+Status importConcatFromSequence(OnnxNode &node);
 Status importPad(OnnxNode &node);
 Status importGather(OnnxNode &node);
 
@@ -107,6 +112,13 @@ Status importCumSum(OnnxNode &node);
 Status importTrilu(OnnxNode &node);
 Status importEyeLike(OnnxNode &node);
 Status importMod(OnnxNode &node);
+Status importNonZero(OnnxNode &node);
+
+Status importAttention(OnnxNode &node); // OnnxAttention.cpp
+Status importRotaryEmbedding(OnnxNode &node);
+
+Status importScatterElements(OnnxNode &node); // OnnxScatter.cpp
+Status importScatterNd(OnnxNode &node);
 
 Status importTopK(OnnxNode &node); // OnnxLookups.cpp
 Status importArgExtreme(OnnxNode &node);
@@ -145,6 +157,7 @@ Status importSoftsign(OnnxNode &node);
 Status importThresholdedRelu(OnnxNode &node);
 Status importShrink(OnnxNode &node);
 Status importHyperbolic(OnnxNode &node);
+Status importInverseHyperbolic(OnnxNode &node);
 Status importTan(OnnxNode &node);
 Status importIsInf(OnnxNode &node);
 
@@ -152,7 +165,6 @@ Status importSoftmax(OnnxNode &node); // OnnxComposites.cpp
 Status importGelu(OnnxNode &node);
 Status importLayerNormalization(OnnxNode &node);
 Status importRmsNormalization(OnnxNode &node);
-Status importAttention(OnnxNode &node);
 Status importCrossEntropyLoss(OnnxNode &node);
 Status importLogSoftmax(OnnxNode &node);
 Status importLikelihoodLoss(OnnxNode &node);

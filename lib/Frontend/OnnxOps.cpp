@@ -34,6 +34,31 @@ Status mean(OnnxNode &node) {
   return f.set(node, 0, f.divide(sum, f.number(double(node.inputCount()))));
 }
 
+Status checkInteger(const Term &x) {
+  if (!isFloat(x.dtype) && x.dtype != DType::Bool)
+    return ok();
+  return Error{fmt::format("an operand of {}, an integer type is needed", toString(x.dtype))};
+}
+
+template <Binary op> Status bitwise(OnnxNode &node) {
+  KERF_CHECK(checkInteger(node.input(0)));
+  return binary<op>(node);
+}
+
+Status bitwiseNot(OnnxNode &node) {
+  KERF_CHECK(checkInteger(node.input(0)));
+  return unary<Unary::Not>(node);
+}
+
+/// The bits of one that the other has not: (x | y) - (x & y).
+Status bitwiseXor(OnnxNode &node) {
+  KERF_CHECK(checkInteger(node.input(0)));
+  Formula f(node.b, node.input(0).dtype);
+  Term either = f.taken(node.b.binary(Binary::Or, node.input(0), node.input(1)));
+  Term both = f.taken(node.b.binary(Binary::And, node.input(0), node.input(1)));
+  return f.set(node, 0, f.subtract(either, both));
+}
+
 Status exclusiveOr(OnnxNode &node) {
   if (node.input(0).dtype != DType::Bool)
     return Error{fmt::format("an operand of {}, bool is needed", toString(node.input(0).dtype))};
@@ -49,14 +74,15 @@ Status identity(OnnxNode &node) {
 }
 
 Status dropout(OnnxNode &node) {
-  if (node.hasInput(2)) {
+  const Term &x = node.input(0);
+  bool dropsNothing = node.hasInput(1) && node.input(1).isConstant() && isAll(*node.input(1).literal, 0);
+  if (node.hasInput(2) && !dropsNothing) {
     const Term &training = node.input(2);
     if (!training.isConstant() || !isAll(*training.literal, 0))
       return Error{"dropout in training mode is not supported: export the model in evaluation mode"};
   }
-  if (node.wants(1))
-    return Error{"the mask of a dropout is not supported"};
-  return node.set(0, node.input(0));
+  KERF_CHECK(node.set(0, x));
+  return node.wants(1) ? node.set(1, node.b.broadcast(node.b.integer(DType::Bool, 1), x.shape)) : ok(); // all are kept
 }
 
 Status where(OnnxNode &node) { return node.set(0, node.b.select(node.input(0), node.input(1), node.input(2))); }
@@ -108,19 +134,27 @@ constexpr int kNewest = 25; // the newest opset whose operators were compared wi
 
 constexpr std::array kOperators = {
     OnnxOperator{"Abs", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Abs>},
+    OnnxOperator{"Acosh", 9, kNewest, 1, 1, Operands::Any, importInverseHyperbolic},
     OnnxOperator{"Add", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Add>},
     OnnxOperator{"And", 7, kNewest, 2, 2, Operands::Any, binary<Binary::And>},
     OnnxOperator{"ArgMax", 11, kNewest, 1, 1, Operands::Any, importArgExtreme},
     OnnxOperator{"ArgMin", 11, kNewest, 1, 1, Operands::Any, importArgExtreme},
-    OnnxOperator{"Attention", 23, kNewest, 3, 6, Operands::Any, importAttention},
+    OnnxOperator{"Asinh", 9, kNewest, 1, 1, Operands::Any, importInverseHyperbolic},
+    OnnxOperator{"Atanh", 9, kNewest, 1, 1, Operands::Any, importInverseHyperbolic},
+    OnnxOperator{"Attention", 23, kNewest, 3, 7, Operands::Any, importAttention},
     OnnxOperator{"AveragePool", 7, kNewest, 1, 1, Operands::Any, importAveragePool},
     OnnxOperator{"BatchNormalization", 9, kNewest, 5, 5, Operands::Any, importBatchNormalization},
+    OnnxOperator{"BitwiseAnd", 18, kNewest, 2, 2, Operands::Any, bitwise<Binary::And>},
+    OnnxOperator{"BitwiseNot", 18, kNewest, 1, 1, Operands::Any, bitwiseNot},
+    OnnxOperator{"BitwiseOr", 18, kNewest, 2, 2, Operands::Any, bitwise<Binary::Or>},
+    OnnxOperator{"BitwiseXor", 18, kNewest, 2, 2, Operands::Any, bitwiseXor},
     OnnxOperator{"Cast", 6, kNewest, 1, 1, Operands::Any, cast},
     OnnxOperator{"CastLike", 15, kNewest, 2, 2, Operands::Any, castLike},
     OnnxOperator{"Ceil", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Ceil>},
     OnnxOperator{"Celu", 12, kNewest, 1, 1, Operands::Any, importCelu},
     OnnxOperator{"Clip", 11, kNewest, 1, 3, Operands::Any, clip},
     OnnxOperator{"Concat", 4, kNewest, 1, 1 << 20, Operands::Any, importConcat},
+    OnnxOperator{"ConcatFromSequence", 11, kNewest, 1, 1, Operands::Sequence, importConcatFromSequence},
     OnnxOperator{"Constant", 1, kNewest, 0, 0, Operands::Any, importConstant},
     OnnxOperator{"ConstantOfShape", 9, kNewest, 1, 1, Operands::Constant, importConstantOfShape},
     OnnxOperator{"Conv", 1, kNewest, 2, 3, Operands::Any, importConv},
@@ -153,7 +187,7 @@ constexpr std::array kOperators = {
     OnnxOperator{"HardSigmoid", 6, kNewest, 1, 1, Operands::Any, importHardSigmoid},
     OnnxOperator{"HardSwish", 14, kNewest, 1, 1, Operands::Any, importHardSwish},
     OnnxOperator{"Hardmax", 13, kNewest, 1, 1, Operands::Any, importHardmax},
-    OnnxOperator{"Identity", 1, kNewest, 1, 1, Operands::Any, identity},
+    OnnxOperator{"Identity", 1, kNewest, 1, 1, Operands::Sequence, identity},
     OnnxOperator{"InstanceNormalization", 6, kNewest, 3, 3, Operands::Any, importInstanceNormalization},
     OnnxOperator{"IsInf", 10, kNewest, 1, 1, Operands::Any, importIsInf},
     OnnxOperator{"IsNaN", 9, kNewest, 1, 1, Operands::Any, isNan},
@@ -176,6 +210,7 @@ constexpr std::array kOperators = {
     OnnxOperator{"Mul", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Multiply>},
     OnnxOperator{"Neg", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Negate>},
     OnnxOperator{"NegativeLogLikelihoodLoss", 12, kNewest, 2, 3, Operands::Any, importLikelihoodLoss},
+    OnnxOperator{"NonZero", 9, kNewest, 1, 1, Operands::Constant, importNonZero},
     OnnxOperator{"Not", 1, kNewest, 1, 1, Operands::Any, unary<Unary::Not>},
     OnnxOperator{"OneHot", 9, kNewest, 3, 3, Operands::Any, importOneHot},
     OnnxOperator{"Or", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Or>},
@@ -192,14 +227,21 @@ constexpr std::array kOperators = {
     OnnxOperator{"ReduceMax", 1, kNewest, 1, 2, Operands::Any, importReduce},
     OnnxOperator{"ReduceMean", 1, kNewest, 1, 2, Operands::Any, importReduce},
     OnnxOperator{"ReduceMin", 1, kNewest, 1, 2, Operands::Any, importReduce},
+    OnnxOperator{"ReduceProd", 1, kNewest, 1, 2, Operands::Any, importReduce},
     OnnxOperator{"ReduceSum", 1, kNewest, 1, 2, Operands::Any, importReduce},
     OnnxOperator{"ReduceSumSquare", 1, kNewest, 1, 2, Operands::Any, importReduce},
     OnnxOperator{"Relu", 6, kNewest, 1, 1, Operands::Any, relu},
     OnnxOperator{"Reshape", 5, kNewest, 2, 2, Operands::Any, importReshape},
     OnnxOperator{"Resize", 10, kNewest, 1, 4, Operands::Any, importResize},
+    OnnxOperator{"RotaryEmbedding", 23, kNewest, 3, 4, Operands::Any, importRotaryEmbedding},
     OnnxOperator{"Round", 11, kNewest, 1, 1, Operands::Any, unary<Unary::Round>},
+    OnnxOperator{"ScatterElements", 11, kNewest, 3, 3, Operands::Any, importScatterElements},
+    OnnxOperator{"ScatterND", 11, kNewest, 3, 3, Operands::Any, importScatterNd},
     OnnxOperator{"Selu", 6, kNewest, 1, 1, Operands::Any, importSelu},
-    OnnxOperator{"SequenceAt", 11, kNewest, 2, 2, Operands::Any, importSequenceAt},
+    OnnxOperator{"SequenceAt", 11, kNewest, 2, 2, Operands::Sequence, importSequenceAt},
+    OnnxOperator{"SequenceConstruct", 11, kNewest, 1, 1 << 20, Operands::Any, importSequenceConstruct},
+    OnnxOperator{"SequenceInsert", 11, kNewest, 2, 3, Operands::Sequence, importSequenceInsert},
+    OnnxOperator{"SequenceLength", 11, kNewest, 1, 1, Operands::Sequence, importSequenceLength},
     OnnxOperator{"Shape", 1, kNewest, 1, 1, Operands::Any, importShape},
     OnnxOperator{"Shrink", 9, kNewest, 1, 1, Operands::Any, importShrink},
     OnnxOperator{"Sigmoid", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Logistic>},

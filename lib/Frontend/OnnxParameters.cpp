@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <set>
 
 namespace kerf::frontend {
 
@@ -69,6 +70,22 @@ std::string_view allButLast(std::string_view path) {
   return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
 }
 
+/// Initializers that say what a node does (the scales of a Resize, the values of a OneHot): no parameters, whatever
+/// their shape.
+std::set<std::string> settings(const OnnxFile &file) {
+  struct Operand {
+    std::string_view op;
+    int first; // it and those behind it
+  };
+  constexpr Operand kSettings[] = {{"OneHot", 1}, {"Pad", 1}, {"Resize", 1}, {"Upsample", 1}};
+  std::set<std::string> names;
+  for (const onnx::NodeProto &node : file.model->graph().node())
+    for (const Operand &operand : kSettings)
+      for (int i = operand.first; node.op_type() == operand.op && i < node.input_size(); ++i)
+        names.insert(node.input(i));
+  return names;
+}
+
 } // namespace
 
 std::string moduleOf(const onnx::NodeProto &node) {
@@ -91,6 +108,7 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
                               [](const Initializer &i) { return !i.kind.empty(); });
   std::vector<bool> trainableUsed(options.trainable.size()), frozenUsed(options.frozen.size());
   std::vector<InitializerRole> roles;
+  std::set<std::string> areSettings = settings(file);
   for (const Initializer &initializer : file.initializers) {
     const std::string &name = initializer.name;
     bool floating = isFloat(initializer.tensor.dtype);
@@ -98,7 +116,7 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
     if (!hasKinds)
       parameter = !isMadeUp(name) && !isNormStatistic(name) && initializer.foldedFrom.empty() &&
                   !initializer.tensor.shape.empty();
-    parameter &= floating;
+    parameter &= floating && !areSettings.count(name);
     InitializerRole role = parameter ? InitializerRole::TrainedParameter
                            : initializer.kind == "BUFFER" || (!hasKinds && isNormStatistic(name))
                                ? InitializerRole::Buffer

@@ -81,6 +81,26 @@ Status importGemm(OnnxNode &node) {
   return node.set(0, b.binary(Binary::Add, result, bias));
 }
 
+/// The product over `dims`, which are gone from the result: halves are multiplied until one is left.
+static Term productOver(Formula &f, Term x, const std::vector<int64_t> &dims) {
+  for (size_t i = dims.size(); i-- > 0 && !f.fault;) {
+    int64_t dim = dims[i];
+    Shape shape = x.shape;
+    shape.erase(shape.begin() + dim);
+    if (x.shape[dim] == 0) {
+      x = f.broadcast(f.b.integer(x.dtype, 1), shape);
+      continue;
+    }
+    for (int64_t size = x.shape[dim]; size > 1 && !f.fault; size = x.shape[dim]) {
+      int64_t half = size / 2;
+      Term folded = f.multiply(f.slice(x, dim, 0, half), f.slice(x, dim, half, 2 * half));
+      x = size % 2 ? f.concatenate({folded, f.slice(x, dim, size - 1, size)}, dim) : folded;
+    }
+    x = f.reshape(x, shape);
+  }
+  return x;
+}
+
 Status importReduce(OnnxNode &node) {
   const Term &x = node.input(0);
   const std::string &op = node.opType();
@@ -114,7 +134,7 @@ Status importReduce(OnnxNode &node) {
     each = f.unary(Unary::Exponential, f.subtract(x, largest));
   }
   Reduction kind = op == "ReduceMax" ? Reduction::Maximum : op == "ReduceMin" ? Reduction::Minimum : Reduction::Sum;
-  Term result = f.reduce(kind, each, dims);
+  Term result = op == "ReduceProd" ? productOver(f, each, dims) : f.reduce(kind, each, dims);
   if (op == "ReduceMean")
     result = f.divide(result, isFloat(x.dtype) ? f.number(count) : node.b.integer(x.dtype, int64_t(count)));
   if (op == "ReduceL2")

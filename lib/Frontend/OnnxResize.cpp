@@ -37,7 +37,7 @@ Result<double> coordinate(const Axis &axis, const Mode &mode, int64_t i) {
   if (how == "pytorch_half_pixel")
     return resized > 1 ? (at + 0.5) / axis.scale - 0.5 : 0;
   if (how == "align_corners")
-    return resized > 1 ? at * (size - 1) / (resized - 1) : 0;
+    return resized > 1 ? at * (size - 1) / (axis.scale * size - 1) : 0; // the resized length before it is rounded
   if (how == "asymmetric")
     return at / axis.scale;
   if (how == "tf_crop_and_resize")

@@ -281,6 +281,54 @@ Status importSequenceAt(OnnxNode &node) {
   return node.set(0, sequence.terms[index]);
 }
 
+Status importSequenceConstruct(OnnxNode &node) {
+  std::vector<Term> terms;
+  for (int i = 0; i < node.inputCount(); ++i)
+    terms.push_back(node.input(i));
+  return node.setSequence(0, terms);
+}
+
+static Status checkSequence(OnnxNode &node) {
+  return node.entry(0).sequence ? ok() : Status(Error{"its first operand is no sequence of tensors"});
+}
+
+Status importSequenceInsert(OnnxNode &node) {
+  KERF_CHECK(checkSequence(node));
+  std::vector<Term> terms = node.entry(0).terms;
+  int64_t count = int64_t(terms.size()), at = count;
+  if (node.hasInput(2)) {
+    KERF_TRY(given, node.constantInput(2));
+    if (given.size() != 1 || given[0] < -count || given[0] > count)
+      return Error{fmt::format("position {} of a sequence of {} tensors", shapeText(given), count)};
+    at = given[0] < 0 ? given[0] + count : given[0];
+  }
+  terms.insert(terms.begin() + at, node.input(1));
+  return node.setSequence(0, terms);
+}
+
+Status importSequenceLength(OnnxNode &node) {
+  KERF_CHECK(checkSequence(node));
+  return node.set(0, node.b.integer(DType::I64, int64_t(node.entry(0).terms.size())));
+}
+
+Status importConcatFromSequence(OnnxNode &node) {
+  KERF_CHECK(checkSequence(node));
+  std::vector<Term> terms = node.entry(0).terms;
+  bool isNew = node.integer("new_axis", 0) != 0; // along a dimension of its own
+  if (terms.empty())
+    return Error{"a sequence without tensors has no concatenation"};
+  KERF_TRY(axis, normalizeAxis(node.integer("axis", 0), terms[0].rank() + (isNew ? 1 : 0)));
+  for (Term &term : terms) {
+    if (!isNew)
+      continue;
+    Shape shape = term.shape;
+    shape.insert(shape.begin() + std::min<int64_t>(axis, term.rank()), 1);
+    KERF_TRY(apart, node.b.reshape(term, shape));
+    term = apart;
+  }
+  return node.set(0, node.b.concatenate(terms, axis));
+}
+
 /// Places -before to behind - 1 of one dimension, those outside taken from inside: the edge, its mirror image, or from
 /// the other end.
 static Result<Term> extend(OnnxNode &node, const Term &x, int64_t dim, int64_t before, int64_t behind,
@@ -372,6 +420,11 @@ Status importGather(OnnxNode &node) {
     KERF_TRY(slice, gatherAsSlice(node, x, *indices.literal, axis));
     if (slice)
       return node.set(0, *slice);
+    // Whole rows are looked up by an op that counts from the front alone.
+    KERF_TRY(isNegative, node.b.compare(Order::Less, indices, node.b.integer(indices.dtype, 0)));
+    KERF_TRY(fromEnd, node.b.binary(Binary::Add, indices, node.b.integer(indices.dtype, x.shape[axis])));
+    KERF_TRY(fromFront, node.b.select(isNegative, fromEnd, indices));
+    return node.set(0, node.b.gather(x, fromFront, axis));
   }
   return node.set(0, node.b.gather(x, indices, axis));
 }

@@ -247,11 +247,78 @@ Result<Term> countsOf(OnnxNode &node, const PoolSteps &pool, DType dtype) {
   return all;
 }
 
+/// Row-major [places, window]: for each element of each window its place in the padded image, and in the image.
+struct WindowPlaces {
+  std::vector<int64_t> padded, inside;
+};
+
+WindowPlaces windowPlaces(const Steps &steps, bool isColumnMajor) {
+  size_t count = steps.count();
+  Shape whole, padded, own(count, 1), place(count, 0), at(count, 0);
+  for (size_t d = 0; d < count; ++d) {
+    whole.push_back(steps.places(d));
+    padded.push_back(steps.low[d] + steps.size[d] + steps.high[d]);
+  }
+  for (size_t d = 1; d < count; ++d) { // steps between neighbours in the image
+    if (isColumnMajor)
+      own[d] = own[d - 1] * steps.size[d - 1];
+    else
+      own[count - 1 - d] = own[count - d] * steps.size[count - d];
+  }
+  auto next = [count](Shape &index, const Shape &sizes) {
+    for (size_t d = count; d-- > 0; index[d] = 0)
+      if (++index[d] < sizes[d])
+        return;
+  };
+  WindowPlaces result;
+  for (int64_t p = 0, places = elementsOf(whole); p < places; ++p, next(place, whole))
+    for (int64_t w = 0, window = elementsOf(steps.window); w < window; ++w, next(at, steps.window)) {
+      int64_t outer = 0, inner = 0;
+      for (size_t d = 0; d < count; ++d) {
+        int64_t from = place[d] * steps.strides[d] + at[d] * steps.dilations[d];
+        outer = outer * padded[d] + from;
+        inner += (from - steps.low[d]) * own[d];
+      }
+      result.padded.push_back(outer);
+      result.inside.push_back(inner);
+    }
+  return result;
+}
+
+/// Where in the whole operand each window's largest element lies; of equal ones the first.
+Term placesOfLargest(Formula &f, const Term &x, const Steps &steps, bool isColumnMajor) {
+  WindowPlaces at = windowPlaces(steps, isColumnMajor);
+  int64_t images = x.shape[0] * x.shape[1], image = elementsOf(steps.size), window = elementsOf(steps.window);
+  int64_t places = int64_t(at.padded.size()) / window;
+  Shape low{0, 0}, high{0, 0}, shape{x.shape[0], x.shape[1]};
+  low.insert(low.end(), steps.low.begin(), steps.low.end());
+  high.insert(high.end(), steps.high.begin(), steps.high.end());
+  for (size_t d = 0; d < steps.count(); ++d)
+    shape.push_back(steps.places(d));
+  Term padded = f.pad(x, f.number(-std::numeric_limits<double>::infinity()), low, high);
+  Term flat = f.reshape(padded, {images, elementsOf(padded.shape) / std::max<int64_t>(images, 1)});
+  Term each = f.taken(f.b.gather(flat, f.b.fromLiteral(indexLiteral(at.padded)), 1));
+  mlir::Value scores = f.b.emit(f.reshape(each, {images, places, window}));
+  Shape single{images, places, 1};
+  auto top = ir::TopKOp::create(f.b.builder, f.b.loc, f.b.type(x.dtype, single), f.b.type(DType::I64, single), scores);
+  Term isIt = f.compare(Order::Equal, f.b.fromValue(top.getIndices()), f.counted(window, 2, 3));
+  Term inside = f.reshape(f.b.fromLiteral(indexLiteral(at.inside)), {1, places, window});
+  Term place = f.reduce(Reduction::Sum, f.select(isIt, inside, f.b.integer(DType::I64, 0)), {2});
+  Term before = f.multiply(f.counted(images, 0, 2), f.b.integer(DType::I64, image));
+  return f.reshape(f.add(place, before), shape);
+}
+
 } // namespace
 
 Status importMaxPool(OnnxNode &node) {
+  const Term &x = node.input(0);
   KERF_TRY(pool, poolSteps(node));
-  return node.set(0, reduceWindow(node.b, node.input(0), pool.steps, ir::ReduceKindIR::max));
+  KERF_CHECK(node.set(0, reduceWindow(node.b, x, pool.steps, ir::ReduceKindIR::max)));
+  if (!node.wants(1))
+    return ok();
+  KERF_CHECK(checkFloat(x));
+  Formula f(node.b, x.dtype);
+  return f.set(node, 1, placesOfLargest(f, x, pool.steps, node.integer("storage_order", 0) != 0));
 }
 
 Status importAveragePool(OnnxNode &node) {

@@ -143,6 +143,62 @@ TEST(Constants, SplitToSequenceAndBack) {
   expectFolded<int64_t>(g, g.op("SequenceAt", {parts, g.constant<int64_t>({}, {1})}), {2}, {3, 4});
 }
 
+TEST(Constants, SequencesGrowAndJoin) {
+  Graph g;
+  std::string parts = g.op("SequenceConstruct", {g.integers({1, 2}), g.integers({3, 4})});
+  parts = g.op("SequenceInsert", {parts, g.integers({5, 6}), g.constant<int64_t>({}, {-1})});
+  expectFolded<int64_t>(g, g.op("ConcatFromSequence", {parts}, {{"axis", 1}, {"new_axis", 1}}), {2, 3},
+                        {1, 5, 3, 2, 6, 4});
+}
+
+TEST(Constants, ScattersCombineInTheirOrder) {
+  auto scatter = [](const char *reduction, const std::vector<int64_t> &expected) {
+    Graph g;
+    std::string data = g.constant<int64_t>({2, 3}, {1, 2, 3, 4, 5, 6});
+    onnx::NodeProto *node =
+        g.node("ScatterElements",
+               {data, g.constant<int64_t>({2, 2}, {2, -1, 0, 0}), g.constant<int64_t>({2, 2}, {7, 8, -9, 10})}, {"y"});
+    Graph::setInt(node, "axis", 1);
+    if (*reduction)
+      Graph::setText(node, "reduction", reduction);
+    expectFolded<int64_t>(g, "y", {2, 3}, expected);
+  };
+  scatter("", {1, 2, 8, 10, 5, 6}); // of a place that is named twice the last stays
+  scatter("add", {1, 2, 18, 5, 5, 6});
+  scatter("mul", {1, 2, 168, -360, 5, 6});
+  scatter("max", {1, 2, 8, 10, 5, 6});
+  scatter("min", {1, 2, 3, -9, 5, 6});
+}
+
+TEST(Constants, ScatterOfSlices) {
+  Graph g;
+  std::string data = g.constant<int64_t>({3, 2}, {1, 2, 3, 4, 5, 6});
+  std::string at = g.constant<int64_t>({2, 1}, {-1, 0});
+  expectFolded<int64_t>(g, g.op("ScatterND", {data, at, g.constant<int64_t>({2, 2}, {7, 8, 9, 10})}), {3, 2},
+                        {9, 10, 3, 4, 7, 8});
+}
+
+TEST(Constants, ProductsAndPlacesOfNonZeros) {
+  Graph g;
+  std::string data = g.constant<int64_t>({2, 3}, {1, 2, 3, 4, 5, 6});
+  expectFolded<int64_t>(g, g.op("ReduceProd", {data, g.integers({1})}, {{"keepdims", 0}}), {2}, {6, 120});
+  Graph found;
+  data = found.constant<int64_t>({2, 3}, {0, 2, 0, 4, 0, 6});
+  expectFolded<int64_t>(found, found.op("NonZero", {data}), {2, 3}, {0, 1, 1, 1, 0, 2});
+}
+
+TEST(Constants, BitsOfIntegers) {
+  Graph g(20);
+  std::string x = g.op("BitwiseXor", {g.integers({12, -1, 5}), g.integers({10, 6, 5})});
+  expectFolded<int64_t>(g, g.op("BitwiseNot", {x}), {3}, {-7, 6, -1});
+}
+
+TEST(Constants, RemaindersOfFloatsHaveTheDivisorsSign) {
+  Graph g;
+  std::string x = g.constant<float>({4}, {5, -5, 5, -5}), y = g.constant<float>({4}, {3, 3, -3, -3});
+  expectFolded<float>(g, g.op("Mod", {x, y}), {4}, {2, 1, -1, -2});
+}
+
 TEST(Constants, CastTruncatesAndBoolIsNotZero) {
   Graph g;
   expectFolded<int64_t>(

@@ -180,6 +180,18 @@ TEST(Graph, GatherAtConstantPositionsIsASlice) {
   EXPECT_EQ(result.ops<ir::SliceOp>()[0].getLimit().vec(), (std::vector<int64_t>{7, 8}));
 }
 
+TEST(Graph, ConstantPositionsCountFromTheFront) {
+  Graph g;
+  g.input("x", {7, 4});
+  g.sumIsLoss(g.op("Gather", {"x", g.integers({-1, 2, -7})}));
+  Imported result = importGraph(g);
+  ASSERT_TRUE(bool(result.model)) << errorOf(result);
+  auto at = result.ops<ir::EmbeddingOp>().at(0).getIndices().getDefiningOp<ir::ConstantOp>();
+  ASSERT_TRUE(at);
+  auto values = mlir::cast<mlir::DenseElementsAttr>(at.getValue()).getValues<int64_t>();
+  EXPECT_EQ(std::vector<int64_t>(values.begin(), values.end()), (std::vector<int64_t>{6, 2, 0}));
+}
+
 TEST(Graph, GatherOfInputsIsAnEmbedding) {
   Graph g;
   g.input("ids", {2, 3}, onnx::TensorProto::INT64);
@@ -211,6 +223,53 @@ TEST(Graph, AttentionWithCausalMaskNeedsNoMask) {
   EXPECT_FALSE(op.getMask());
   EXPECT_EQ(ir::shapeOf(op.getQuery()), (Shape{2, 6, 4, 8}));
   EXPECT_NEAR(op.getScale().convertToDouble(), 1 / std::sqrt(8.0), 1e-15);
+}
+
+TEST(Graph, AttentionBehindACacheIsItsFormula) {
+  Graph g(23);
+  for (const char *name : {"q", "k", "v"})
+    g.input(name, {2, 4, 3, 8});
+  for (const char *name : {"past_k", "past_v"})
+    g.input(name, {2, 4, 5, 8});
+  onnx::NodeProto *node = g.node("Attention", {"q", "k", "v", "", "past_k", "past_v"}, {"y", "present_k", "present_v"});
+  Graph::setInt(node, "is_causal", 1);
+  g.sumIsLoss("y");
+  Imported result = importGraph(g);
+  ASSERT_TRUE(bool(result.model)) << errorOf(result);
+  EXPECT_TRUE(result.ops<ir::AttentionOp>().empty());
+  EXPECT_EQ(ir::shapeOf(result.ops<ir::SoftmaxOp>().at(0).getResult()), (Shape{2, 4, 3, 8}));
+  EXPECT_TRUE(result.ops<ir::SelectOp>().empty()) << "every query sees a key, and the mask is a constant";
+}
+
+TEST(Graph, SettingsOfANodeAreNoParameters) {
+  Graph g;
+  g.input("x", {1, 1, 2, 2});
+  std::string y = g.op("Mul", {"x", g.parameter("w", {1})});
+  std::string scales = g.constant<float>({4}, {1, 1, 2, 2}, "upsample.scales");
+  g.sumIsLoss(g.op("Resize", {y, "", scales}));
+  Imported result = importGraph(g);
+  ASSERT_TRUE(bool(result.model)) << errorOf(result);
+  EXPECT_EQ(result.arguments("parameter"), (std::vector<std::string>{"w*"}));
+}
+
+TEST(Graph, ScattersAtComputedPlacesAreSums) {
+  auto scatter = [](const char *reduction) {
+    Graph g;
+    g.input("x", {4, 3});
+    g.input("at", {2, 1}, onnx::TensorProto::INT64);
+    onnx::NodeProto *node = g.node("ScatterND", {"x", "at", g.parameter("w", {2, 3})}, {"y"});
+    Graph::setText(node, "reduction", reduction);
+    g.sumIsLoss("y");
+    return importGraph(g);
+  };
+  for (const char *reduction : {"none", "add"}) {
+    Imported result = scatter(reduction);
+    ASSERT_TRUE(bool(result.model)) << errorOf(result);
+    EXPECT_FALSE(result.ops<ir::ScatterAddOp>().empty());
+  }
+  Imported largest = scatter("max");
+  ASSERT_FALSE(bool(largest.model));
+  EXPECT_NE(errorOf(largest).find("'max' at computed places"), std::string::npos) << errorOf(largest);
 }
 
 TEST(Graph, EverythingIsDoubleInDouble) {
