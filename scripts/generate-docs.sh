@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Writes the pages that come from TableGen: operators.md and passes.md, into the folder given. With --check, compares instead, and
-# fails when a page there is out of date.
+# Writes the pages that come from TableGen (and, for the table of ONNX operators, from what their tests gave): operators.md and passes.md, into
+# the folder given. With --check, compares instead, and fails when a page there is out of date.
 set -euo pipefail
 check=no
 if [ "${1:-}" = --check ]; then
@@ -31,7 +31,13 @@ page() { # source, generator and its options
 
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
-page include/kerf/Dialect/Kerf/KerfOps.td -gen-dialect-doc -dialect=kerf >"$made/operators.md"
+page include/kerf/Dialect/Kerf/KerfOps.td -gen-dialect-doc -dialect=kerf >"$made/dialect"
+{
+  head -1 "$made/dialect"
+  echo
+  python3 "$root/scripts/onnx-operators.py" "$made/dialect"
+  tail -n +3 "$made/dialect"
+} >"$made/operators.md"
 {
   echo "<!-- Generated from include/kerf/Transforms/Passes.td by \`make docs\`: change that file. -->"
   echo
