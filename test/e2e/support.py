@@ -56,6 +56,15 @@ def optimizer_flags(golden, optimizer):
     return step, ["--lr", str(settings["lr"])]
 
 
+def random_cluster(rnd):
+    """Compute and links from free to dear."""
+    level = lambda name, size: {"name": name, "size": size, "bandwidth": 10 ** rnd.uniform(5, 15), "latency": 10 ** rnd.uniform(-12, -4)}
+    return {"name": "random",
+            "device": {"kind": "cpu", "name": "random", "memory_bytes": 10 ** 11, "cores": 1,
+                       "peak_flops": {"f64": 10 ** rnd.uniform(6, 12)}, "memory_bandwidth": 10 ** rnd.uniform(6, 12)},
+            "levels": [level("inner", rnd.choice([1, 2, 4])), level("outer", 8)]}
+
+
 def kerf(*args, timeout=120, cwd=None):
     return subprocess.run([KERF, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, timeout=timeout, cwd=cwd)
@@ -152,6 +161,7 @@ def read_safetensors(path):
 # ---- .onnx by hand: protobuf's wire format, as onnx.proto numbers the fields -----------------------------------------------------------
 
 def varint(value):
+    value %= 1 << 64  # negative ones as two's complement
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

@@ -8,20 +8,12 @@ import random
 import sys
 import unittest
 
-from support import KerfTest, file_of, golden_of, losses_of, optimizer_flags
+from support import KerfTest, file_of, golden_of, losses_of, optimizer_flags, random_cluster
 
 SEED = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 20260
 CASES = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 16
 STEPS = 4
 TOLERANCE = 1e-9  # of float64 losses after 4 steps: the reference's own tables are rounded to float32
-
-
-def random_cluster(rnd):
-    level = lambda name, size: {"name": name, "size": size, "bandwidth": 10 ** rnd.uniform(5, 15), "latency": 10 ** rnd.uniform(-12, -4)}
-    return {"name": "random",
-            "device": {"kind": "cpu", "name": "random", "memory_bytes": 10 ** 11, "cores": 1,
-                       "peak_flops": {"f64": 10 ** rnd.uniform(6, 12)}, "memory_bandwidth": 10 ** rnd.uniform(6, 12)},
-            "levels": [level("inner", rnd.choice([1, 2, 4])), level("outer", 8)]}
 
 
 class RandomPlans(KerfTest):
