@@ -4,8 +4,8 @@
 
 `overlap.py [KERF [BYTES_PER_SECOND,SECONDS ...]]` (default build/bin/kerf, 1e8,0 and 1e8,1e-3): a GPT of 8 layers trains on 2 data-parallel ranks of one
 thread with `--emulate-link`. The same plan is simulated on this machine's profile with that link, and with cores as fast as they were during the run: what
-else the machine does slows kernels, and more can be hidden beside slow ones. What the link takes is the same in both; hidden is all of it but the seconds
-in which kernels stood still for it, on the rank that waits least in the traced step (the other one waits for that rank, too). Medians of several runs.
+else the machine does slows kernels, and more can be hidden beside slow ones. Hidden are the seconds of reductions but those in which kernels stood still for
+them, on the rank that waits least in the traced step (the other one waits for that rank, too). Medians of several runs.
 """
 import copy
 import json
@@ -46,15 +46,19 @@ def slowed(cluster, factor):
 
 
 def traced(path):
-    """Seconds of kernels, and of waits for reductions of gradients, on the rank that waits least."""
+    """Seconds of waits for reductions of gradients, of these reductions and of kernels, on the rank that waits least."""
     with open(path) as file:
-        events = [each for each in json.load(file)["traceEvents"] if each["ph"] == "X" and each["tid"] == 0]
-    collective = lambda event: event["args"]["op"] in ("wait", "all_reduce")
+        events = [each for each in json.load(file)["traceEvents"] if each["ph"] == "X"]
     ranks = []
     for rank in (0, 1):
-        mine = [event for event in events if event["pid"] == rank]
-        waits = sum(event["dur"] for event in mine if collective(event) and event["name"].startswith("optimizer/"))
-        ranks.append((waits / 1e6, sum(event["dur"] for event in mine if not collective(event)) / 1e6))
+        waits = busy = kernels = 0
+        for event in events:
+            ours, on_compute, op = event["name"].startswith("optimizer/"), event["tid"] == 0, event["args"]["op"]
+            seconds = event["dur"] / 1e6 if event["pid"] == rank else 0
+            kernels += seconds if on_compute and op not in ("wait", "all_reduce") else 0
+            busy += seconds if ours and op == "all_reduce" else 0
+            waits += seconds if ours and on_compute and op in ("wait", "all_reduce") else 0
+        ranks.append((waits, busy, kernels))
     return min(ranks)
 
 
@@ -88,14 +92,13 @@ def main():
                 rows = []
                 for _ in range(ROUNDS):
                     kerf("train", *model, "--data", path("data.npz"), "--steps", STEPS, "--seed", 1, "--emulate-link", link, "--trace", path("trace.json"))
-                    waited, ran = traced(path("trace.json"))
+                    waited, busy, ran = traced(path("trace.json"))
                     said = simulate(slowed(cluster, ran / predicted))["breakdown"]
-                    total = said["collectives"]["data"]
                     # One stage has no bubble: what is called so is the wait for the last reductions.
-                    can = total - said["exposed"].get("data", 0) - said["bubble"]
-                    rows.append(((total - waited) / can, ran, total, can, total - waited))
+                    can = said["collectives"]["data"] - said["exposed"].get("data", 0) - said["bubble"]
+                    rows.append(((busy - waited) / can, ran, busy, can, busy - waited))
                 share, *seconds = sorted(rows)[ROUNDS // 2]
-                print("link {:<9} {} microbatches: kernels {:6.1f} ms, link busy {:6.1f} ms, can hide {:6.1f} ms, hidden {:6.1f} ms: {:5.1f} %".format(
+                print("link {:<9} {} microbatches: kernels {:6.1f} ms, reductions {:6.1f} ms, can hide {:6.1f} ms, hidden {:6.1f} ms: {:5.1f} %".format(
                     link, microbatches, *(each * 1e3 for each in seconds), 100 * share), flush=True)
 
 
