@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 namespace kerf::runtime {
 
@@ -43,14 +44,18 @@ private:
   /// One more buffer for each instruction that needs scratch: alive while it runs.
   Status planScratch(bool reuse) {
     plan.scratchOf.assign(flat.body.size(), -1);
-    std::vector<int64_t> known(size_t(flat.origins), -1); // the same in each microbatch, but for buckets
+    std::vector<int64_t> known(size_t(flat.origins), -1); // the same in each microbatch
+    std::map<std::pair<int, std::vector<const package::Instruction *>>, int64_t> knownBuckets; // of its first's origin
     for (size_t i = 0; i < flat.body.size(); ++i) {
       const package::Instruction &instruction = *flat.body[i].source;
       if (flat.body[i].kind != FlatInstruction::Kind::Op || isView(flat, flat.body[i]))
         continue;
       bool collective = package::isCollective(instruction.op);
-      int64_t &bytes = known[size_t(flat.body[i].origin)];
-      if (const auto &others = flat.body[i].others; bytes < 0 || !others.empty()) {
+      const auto &others = flat.body[i].others;
+      int origin = flat.body[i].origin;
+      int64_t &bytes =
+          others.empty() ? known[size_t(origin)] : knownBuckets.try_emplace({origin, others}, -1).first->second;
+      if (bytes < 0) {
         BindRequest request = bindRequest(program, plan, i, rank, {});
         auto asked = collective ? collectiveScratchBytes({request, nullptr, 0, others}) : device.scratchBytes(request);
         if (!asked)
