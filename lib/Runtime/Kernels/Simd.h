@@ -134,6 +134,33 @@ template <typename T> [[gnu::always_inline]] inline T fastTanh(T x) {
   return x < 0 ? -y : y;
 }
 
+/// The error function, of float within 2.1e-7 of its size; of double the library's.
+template <typename T> [[gnu::always_inline]] inline T fastErf(T x) {
+  if constexpr (sizeof(T) == 8) {
+    return std::erf(x);
+  } else {
+    // Below 1 the series 2 / sqrt(pi) * sum of (-1)^n x^(2n+1) / (n! (2n+1)), above Abramowitz and Stegun, 7.1.26.
+    constexpr auto kSeries = [] {
+      std::array<T, 11> terms{};
+      double factor = 1.1283791670955126; // 2 / sqrt(pi)
+      for (int n = 0; n < int(terms.size()); ++n) {
+        terms[n] = T(factor / (2 * n + 1));
+        factor /= -(n + 1);
+      }
+      return terms;
+    }();
+    T a = x < 0 ? -x : x, square = a * a, series = 0;
+#pragma GCC unroll 11
+    for (int n = int(kSeries.size()) - 1; n >= 0; --n)
+      series = series * square + kSeries[n];
+    T t = T(1) / (T(1) + T(0.3275911) * a);
+    T rest = t * (T(0.254829592) +
+                  t * (T(-0.284496736) + t * (T(1.421413741) + t * (T(-1.453152027) + t * T(1.061405429)))));
+    T y = a < 1 ? a * series : T(1) - rest * fastExp(-square);
+    return x < 0 ? -y : y;
+  }
+}
+
 template <typename T> [[gnu::always_inline]] inline T fastLogistic(T x) { return T(1) / (T(1) + fastExp(T(-x))); }
 
 } // namespace kerf::runtime::kernels

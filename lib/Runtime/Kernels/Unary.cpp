@@ -56,7 +56,7 @@ template <typename T> Result<Planned> planFloatUnary(const BindRequest &request)
   if (op == "logistic")
     return mapped<T, T>(request, [](T x) { return fastLogistic(x); });
   if (op == "erf")
-    return mapped<T, T>(request, [](T x) { return std::erf(x); });
+    return mapped<T, T>(request, [](T x) { return fastErf(x); });
   if (op == "sine")
     return mapped<T, T>(request, [](T x) { return std::sin(x); });
   if (op == "floor")
@@ -138,10 +138,12 @@ template <typename T> [[gnu::always_inline]] inline T geluSlopeByTanh(T x) {
   T slope = T(1) - t * t;
   return T(0.5) * (T(1) + t) + (slope == 0 ? T(0) : T(0.5) * x * slope * inner);
 }
-template <typename T> T geluByErf(T x) { return T(0.5) * x * (T(1) + std::erf(x * T(kInverseSqrt2))); }
-template <typename T> T geluSlopeByErf(T x) {
+template <typename T> [[gnu::always_inline]] inline T geluByErf(T x) {
+  return T(0.5) * x * (T(1) + fastErf(x * T(kInverseSqrt2)));
+}
+template <typename T> [[gnu::always_inline]] inline T geluSlopeByErf(T x) {
   T density = T(kInverseSqrt2Pi) * fastExp(T(-0.5) * x * x);
-  return T(0.5) * (T(1) + std::erf(x * T(kInverseSqrt2))) + (density == 0 ? T(0) : x * density);
+  return T(0.5) * (T(1) + fastErf(x * T(kInverseSqrt2))) + (density == 0 ? T(0) : x * density);
 }
 } // namespace
 

@@ -69,7 +69,8 @@ void expectRowsAlone(const std::string &op, const Json &attrs, const std::vector
         result.shape[0] = end - begin;
     std::vector<HostTensor> alone = runKernel(op, attrs, some, someResults);
     for (size_t r = 0; r < rowwise; ++r)
-      EXPECT_EQ(alone[r].values, rowsOf(whole[r], begin, end).values) << "result " << r << ", rows " << begin;
+      expectNear(alone[r], rowsOf(whole[r], begin, end).values, 1e-6, // the end of a vector loop may round otherwise
+                 "result " + std::to_string(r) + ", rows " + std::to_string(begin));
   }
 }
 
