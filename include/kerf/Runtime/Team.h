@@ -13,6 +13,7 @@ namespace kerf::runtime {
 /// must not depend on which thread runs it, nor on how many there are: then no result does.
 class Team {
 public:
+  /// Throws where the machine refuses so many.
   explicit Team(int64_t threads);
   ~Team();
   Team(const Team &) = delete;
@@ -32,6 +33,7 @@ private:
   using Call = void (*)(const void *task, int64_t number, int64_t thread);
   void run(int64_t tasks, Call call, const void *task);
   void work(int64_t thread);
+  void stop();
   bool takeOne(int64_t thread);
 
   Call call = nullptr; // with `task`, of the run that tasks are left of

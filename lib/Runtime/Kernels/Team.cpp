@@ -2,6 +2,10 @@
 // Whoever finds tasks left takes the last of them. A thread that wakes late finds none, and nobody waits for it.
 #include "kerf/Runtime/Team.h"
 
+#include <fmt/format.h>
+#include <stdexcept>
+#include <system_error>
+
 namespace kerf::runtime {
 
 namespace {
@@ -26,11 +30,20 @@ void waitWhile(const std::atomic<uint32_t> &counter, uint32_t value) {
 } // namespace
 
 Team::Team(int64_t threads) {
-  for (int64_t thread = 1; thread < threads; ++thread)
-    workers.emplace_back([this, thread] { work(thread); });
+  try {
+    for (int64_t thread = 1; thread < threads; ++thread)
+      workers.emplace_back([this, thread] { work(thread); });
+  } catch (const std::system_error &error) {
+    int64_t started = this->threads();
+    stop();
+    throw std::runtime_error(
+        fmt::format("only {} of a rank's {} threads can be started: {}; give fewer", started, threads, error.what()));
+  }
 }
 
-Team::~Team() {
+Team::~Team() { stop(); }
+
+void Team::stop() {
   stopping = true;
   left = 1; // wakes those that sleep; there is no task
   left.notify_all();
