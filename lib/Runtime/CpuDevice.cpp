@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <mutex>
 #include <optional>
+#include <sys/mman.h>
 #include <thread>
 
 namespace kerf::runtime {
@@ -183,14 +184,22 @@ public:
   std::string_view kind() const override { return "cpu"; }
 
   Result<std::shared_ptr<std::byte>> allocate(int64_t bytes) override {
+    // Large memory comes from the system, zeroed, and its pages as they are first written: while weights are read, the
+    // arena of a step takes none.
+    constexpr int64_t kLarge = int64_t(1) << 20;
     size_t rounded = size_t(std::max<int64_t>((bytes + kAlignment - 1) / kAlignment, 1) * kAlignment);
-    auto *memory = static_cast<std::byte *>(std::aligned_alloc(size_t(kAlignment), rounded));
-    if (!memory)
+    bool large = bytes >= kLarge;
+    void *memory = large ? mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                         : std::aligned_alloc(size_t(kAlignment), rounded);
+    if (!memory || memory == MAP_FAILED)
       return Error{
           fmt::format("cannot allocate {} bytes for one rank: use more ranks, or a plan that needs less", rounded),
           ExitStatus::Infeasible};
-    std::memset(memory, 0, rounded); // also maps the pages now rather than in the first step
-    return std::shared_ptr<std::byte>(memory, [](std::byte *bytes) { std::free(bytes); });
+    if (large)
+      return std::shared_ptr<std::byte>(static_cast<std::byte *>(memory),
+                                        [rounded](std::byte *bytes) { munmap(bytes, rounded); });
+    std::memset(memory, 0, rounded);
+    return std::shared_ptr<std::byte>(static_cast<std::byte *>(memory), [](std::byte *bytes) { std::free(bytes); });
   }
   void copyIn(std::byte *device, const std::byte *host, int64_t bytes) override {
     std::memcpy(device, host, size_t(bytes));
