@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same input gives the same bytes: plans, packages, IR, trained weights."""
 import os
+import struct
 import unittest
 
-from support import CLUSTERS, FOLDERS, KerfTest, file_of, losses_of, main, read_safetensors
+from support import CLUSTERS, FOLDERS, KerfTest, file_of, losses_of, main, read_safetensors, write_npz
 
 
 def content(folder):
@@ -47,6 +48,21 @@ class Reproducible(KerfTest):
             self.succeed("train", file_of("llama"), "--data", file_of("llama", "batches.npz"), "--ranks", 3, "--steps", 3, "--optimizer", "adamw",
                          "--save", self.path(run))
         self.assertEqual(self.read("a"), self.read("b"))
+
+    def test_threads_of_a_rank(self):
+        """As many of them as you like: the trained weights are the same bytes."""
+        models = [(name, file_of(name), file_of(name, "batches.npz"), 3) for name in ("gpt2", "llama")]
+        wide = self.write("config.json", {"model_type": "gpt2", "n_layer": 2, "n_head": 4, "n_embd": 160, "n_positions": 96, "vocab_size": 1511,
+                                          "activation_function": "gelu"})
+        tokens = struct.pack(f"<{2 * 96}q", *(7 * i * i % 1511 for i in range(2 * 96)))
+        batch = write_npz(self.path("batch.npz"), {name: ("<i8", [1, 2, 96], tokens) for name in ("input_ids", "labels")})
+        for name, model, data, ranks in [*models, ("a wide one", wide, batch, 1)]:
+            more = ["--global-batch", 2, "--sequence", 96, "--seed", 1] if model == wide else []
+            for threads in (1, 2, 5):
+                self.succeed("train", model, "--data", data, "--ranks", ranks, "--threads", threads, "--steps", 3, "--optimizer", "adamw",
+                             "--save", self.path(str(threads)), *more)
+            self.assertEqual(self.read("1"), self.read("2"), name)
+            self.assertEqual(self.read("1"), self.read("5"), name)
 
     def test_saved_weights_have_the_exported_names_and_go_back_in(self):
         """Ten steps at once are five and five (SGD without momentum has no other state)."""
