@@ -8,7 +8,6 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
-#include <unordered_map>
 
 using namespace kerf;
 
@@ -28,6 +27,7 @@ constexpr double kThreadLinkEfficiency = 1.0;
 // all-reduces of groups of 1, 2 and 4 devices a node, all devices busy, reach 8.1, 10.8 and 11.9 GB/s over the network.
 constexpr double kPartGroupCards = 4.0 / 3;
 
+/// Members in ascending order.
 struct Groups {
   std::vector<std::vector<int64_t>> members;
 };
@@ -39,18 +39,44 @@ Groups allGroups(const Mesh &mesh, std::span<const AxisRef> axes) {
     if (seen[rank])
       continue;
     groups.members.push_back(groupOf(mesh, axes, rank));
+    std::sort(groups.members.back().begin(), groups.members.back().end());
     for (int64_t member : groups.members.back())
       seen[member] = 1;
   }
   return groups;
 }
 
-/// Members of one group in each unit of `devices` devices.
-std::map<int64_t, int64_t> countPerUnit(const std::vector<int64_t> &group, int64_t devices) {
-  std::map<int64_t, int64_t> counts;
-  for (int64_t rank : group)
-    ++counts[rank / devices];
-  return counts;
+/// A unit of some devices that members of a group lie in.
+struct Presence {
+  int64_t unit = 0, members = 0;
+  double nodes = 0;                     // of the unit, that have members
+  int64_t parts = 0, membersWithin = 0; // units and members that the group has in the larger unit around this one
+};
+
+/// Where the group lies in units of `below` devices, inside units of `within`.
+void appendPresences(const std::vector<int64_t> &group, int64_t node, int64_t below, int64_t within,
+                     std::vector<Presence> &into) {
+  const size_t begin = into.size();
+  const int64_t nodeDevices = std::min(node, below);
+  int64_t lastNode = -1;
+  for (int64_t rank : group) {
+    if (into.size() == begin || into.back().unit != rank / below)
+      into.push_back({rank / below});
+    ++into.back().members;
+    if (rank / nodeDevices != lastNode)
+      into.back().nodes += 1;
+    lastNode = rank / nodeDevices;
+  }
+  for (size_t first = begin, last; first < into.size(); first = last) {
+    int64_t members = 0;
+    for (last = first; last < into.size() && into[last].unit * below / within == into[first].unit * below / within;
+         ++last)
+      members += into[last].members;
+    for (size_t i = first; i < last; ++i) {
+      into[i].parts = static_cast<int64_t>(last - first);
+      into[i].membersWithin = members;
+    }
+  }
 }
 
 /// Shares of a link's figure that are reached: by a group that has it alone, and by many.
@@ -66,32 +92,29 @@ GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_
   worst.innermost = below == 1;
   worst.latency = level.latency;
   double mostLeaving = 1;
-  // Who shares a unit's way out: groups (one flow each in a ring) and ranks (all-to-all, permute).
-  std::unordered_map<int64_t, int64_t> groupsLeaving, ranksLeaving;
-  std::vector<std::map<int64_t, int64_t>> membersBelow, partsWithin;
-  std::vector<std::map<int64_t, double>> nodesBelow;
+  std::vector<Presence> presences;
+  std::vector<size_t> ends; // of each group in them
   for (const std::vector<int64_t> &group : groups.members) {
-    membersBelow.push_back(countPerUnit(group, below));
-    nodesBelow.emplace_back();
-    for (const auto &[unit, members] : countPerUnit(group, std::min(node, below)))
-      nodesBelow.back()[unit * std::min(node, below) / below] += 1;
-    partsWithin.emplace_back();
-    for (const auto &[unit, members] : membersBelow.back())
-      ++partsWithin.back()[unit * below / within];
-    for (const auto &[unit, members] : membersBelow.back())
-      if (partsWithin.back()[unit * below / within] > 1)
-        ++groupsLeaving[unit], ranksLeaving[unit] += members;
+    appendPresences(group, node, below, within, presences);
+    ends.push_back(presences.size());
   }
+  int64_t units = 0;
+  for (const Presence &its : presences)
+    units = std::max(units, its.unit + 1);
+  // Who shares a unit's way out: groups (one flow each in a ring) and ranks (all-to-all, permute).
+  std::vector<int64_t> groupsLeaving(units, 0), ranksLeaving(units, 0);
+  for (const Presence &its : presences)
+    if (its.parts > 1)
+      ++groupsLeaving[its.unit], ranksLeaving[its.unit] += its.members;
   bool first = true;
-  for (size_t g = 0; g < groups.members.size(); ++g) {
+  for (size_t g = 0; g < ends.size(); ++g) {
     auto size = static_cast<double>(groups.members[g].size());
-    std::map<int64_t, int64_t> membersWithin = countPerUnit(groups.members[g], within);
-    for (const auto &[unit, members] : membersBelow[g]) {
-      int64_t outer = unit * below / within, parts = partsWithin[g][outer];
+    for (size_t i = g == 0 ? 0 : ends[g - 1]; i < ends[g]; ++i) {
+      const auto &[unit, members, nodes, parts, membersWithin] = presences[i];
       if (parts <= 1)
         continue;
       // Rings leave a unit through one of its nodes: there are as many as the group has members there.
-      auto count = std::ceil(static_cast<double>(members) / nodesBelow[g][unit]);
+      auto count = std::ceil(static_cast<double>(members) / nodes);
       double ring = std::min(count * level.bandwidth, level.nodeBandwidth / static_cast<double>(groupsLeaving[unit]));
       if (below == node && members > 1 && members < below && shares.many != shares.one)
         ring = std::min(ring, kPartGroupCards * std::min(level.bandwidth, level.nodeBandwidth /
@@ -99,7 +122,7 @@ GroupShape::Crossing crossingAt(const Groups &groups, const Level &level, int64_
       ring *= groupsLeaving[unit] > 1 ? shares.many : shares.one;
       double member = std::min(level.bandwidth, level.nodeBandwidth / static_cast<double>(ranksLeaving[unit]));
       member *= ranksLeaving[unit] > 1 ? shares.many : shares.one;
-      double outside = static_cast<double>(membersWithin[outer] - members) / size;
+      double outside = static_cast<double>(membersWithin - members) / size;
       worst.parts = std::max(worst.parts, parts);
       mostLeaving = std::max(mostLeaving, static_cast<double>(groupsLeaving[unit]));
       worst.ringBandwidth = first ? ring : std::min(worst.ringBandwidth, ring);

@@ -289,7 +289,7 @@ Result<double> Bounds::ofExecution(const Choice &choice) {
 }
 
 /// Stage by stage.
-Result<double> Bounds::ofCut(const Choice &choice) {
+Result<double> Bounds::ofCut(const Choice &choice, double enough) {
   LayoutKey key = keyOf(choice);
   auto work = workOf(key);
   if (!work)
@@ -307,10 +307,10 @@ Result<double> Bounds::ofCut(const Choice &choice) {
     stages.push_back({&passesOn(key, **work, pipeline.collectives(s)), &device, recomputeLimit(device)});
   }
   return cutSeconds({**work, heldOfLayout(key, **work), parameters.stateBytes, stages}, theSpace->layersOfParts(choice),
-                    theSpace->schedule(choice));
+                    theSpace->schedule(choice), enough);
 }
 
-Result<double> Bounds::of(const Choice &choice) {
+Result<double> Bounds::of(const Choice &choice, double enough) {
   switch (choice.level) {
   case Choice::Level::Mesh:
     return ofMesh(choice);
@@ -319,7 +319,7 @@ Result<double> Bounds::of(const Choice &choice) {
   case Choice::Level::Execution:
     return ofExecution(choice);
   case Choice::Level::Cut:
-    return ofCut(choice);
+    return ofCut(choice, enough);
   case Choice::Level::Ready:
     break; // bounded where they are made
   }

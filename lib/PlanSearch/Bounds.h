@@ -5,6 +5,7 @@
 
 #include "Prices.h"
 #include "Space.h"
+#include <limits>
 
 namespace kerf::plansearch {
 
@@ -23,8 +24,9 @@ public:
   static Result<Bounds> make(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                              const PlanSearchOptions &options, MemoryLimit memoryLimit);
 
-  /// Infinite where no such plan fits. Not for choices that are ready.
-  Result<double> of(const Choice &choice);
+  /// Infinite where no such plan fits. A bound of `enough` or more need not be the best known. Not for choices that are
+  /// ready.
+  Result<double> of(const Choice &choice, double enough = std::numeric_limits<double>::infinity());
 
   const Space &space() const { return *theSpace; }
   Result<const ModelWork *> workOf(const LayoutKey &key);
@@ -41,7 +43,7 @@ private:
   Result<double> ofMesh(const Choice &choice);
   Result<double> ofLayout(const Choice &choice);
   Result<double> ofExecution(const Choice &choice);
-  Result<double> ofCut(const Choice &choice);
+  Result<double> ofCut(const Choice &choice, double enough);
   const LinkHeld &heldOfLayout(const LayoutKey &key, const ModelWork &work);
   double recomputeLimit(const Device &device) const;
   struct Group; // of ranks that are alike, as the mesh uses them

@@ -100,7 +100,7 @@ private:
 
 Status Searching::open(std::vector<Choice> choices, double atLeast) {
   for (Choice &choice : choices) {
-    auto bound = bounds->of(choice);
+    auto bound = bounds->of(choice, threshold());
     if (!bound)
       return bound.error();
     ++found.statistics.choices;

@@ -309,10 +309,16 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
 
 } // namespace
 
-double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule) {
+double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule,
+                  double enough) {
   auto microbatches = static_cast<double>(schedule.microbatches);
   bool split = schedule.kind == ScheduleKind::ZeroBubble, alone = schedule.chunks == 1 && !split;
   Cut cut = cutOf(prices, layersOfParts, schedule);
+  double busiest = 0;
+  for (const CutStage &stage : cut.stages)
+    busiest = std::max(busiest, microbatches * (stage.all.forward + stage.all.backward()));
+  if (busiest >= enough)
+    return busiest;
   if (split && schedule.variant != ZeroBubbleVariant::H1)
     return searchedSeconds(prices, cut, schedule);
   std::vector<StageSeconds> stages(schedule.stages);

@@ -63,8 +63,9 @@ struct CutPrices {
 /// infinite: they do not fit. Of stages that are alike.
 double forcedSeconds(const CutPrices &prices, const ScheduleOptions &schedule);
 /// A bound of the pipeline's seconds (no optimizer) with so many layers in each part: stages that hold too much
-/// recompute. Infinite: some stage holds too much with any.
-double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule);
+/// recompute. Infinite: some stage holds too much with any. Ends with a lesser bound once that is `enough`.
+double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule,
+                  double enough);
 
 /// Of all parameters of the chain, one after the other.
 struct ParameterSeconds {
