@@ -37,7 +37,7 @@ struct PlanSearchOptions {
   std::optional<Other> other;
   /// Choices bounded; a plan that is made and simulated counts as 100 and its schedule's tasks. The default is ten to
   /// twenty seconds.
-  int64_t workBudget = 6'000'000;
+  int64_t workBudget = 4'000'000;
   std::optional<double> seconds;
   std::function<bool()> stop = {}; // asked often: true ends the search with the best plan so far
   bool leastMemory = true;         // where nothing fits: find out what conflicts and how much memory would do
