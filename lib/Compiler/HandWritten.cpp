@@ -7,7 +7,6 @@
 #include "kerf/Support/Glob.h"
 #include "kerf/Transforms/OpKeys.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -122,10 +121,7 @@ Result<TrainingStep> importDevice(MLIRContext &context, const std::string &path,
   step.module = std::move(model->module);
   step.weights = std::move(model->weights);
   step.warnings = std::move(model->warnings);
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  step.module->print(stream);
-  step.modelHash = sha256(text);
+  step.modelHash = sha256(*step.module);
   return step;
 }
 

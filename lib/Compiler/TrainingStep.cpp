@@ -29,6 +29,13 @@ std::string sha256(std::string_view bytes) {
   return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }
 
+std::string sha256(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream);
+  return sha256(text);
+}
+
 int64_t batchOf(ModuleOp module) {
   auto main = SymbolTable(module).lookup<func::FuncOp>(ir::KerfDialect::kEntryName);
   for (BlockArgument argument : main.getArguments()) {
@@ -105,11 +112,8 @@ Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string 
       step.weights[ir::KerfDialect::kLossScaleName.str()] = scalarOf(static_cast<float>(options.precision->lossScale));
   }
 
-  std::string text;
-  llvm::raw_string_ostream stream(text);
   step.module->getOperation()->removeAttr("kerf.weights"); // where the weights lie is not part of the model
-  step.module->print(stream);
-  step.modelHash = sha256(text);
+  step.modelHash = sha256(*step.module);
 
   auto pins = takeArgumentPins(*step.module);
   if (!pins)

@@ -95,5 +95,7 @@ int64_t batchOf(mlir::ModuleOp module);
 
 /// SHA-256 in hexadecimal.
 std::string sha256(std::string_view bytes);
+/// Of the module's text.
+std::string sha256(mlir::ModuleOp module);
 
 } // namespace kerf
