@@ -92,7 +92,6 @@ std::map<std::string, int64_t> callCounts(ModuleOp module) {
 
 Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Compiled &compiled) {
   Report &report = compiled.report;
-  reportCollectives(module, collectives, report);
   auto schedule = scheduleOf(module);
   if (!schedule)
     return schedule.error();
@@ -111,6 +110,7 @@ Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Compiled
     if (memory->totalBytes() > fullest.totalBytes())
       fullest = *memory;
   }
+  reportCollectives(module, collectives, report); // binding has checked their axes
   report.memory = memoryOf(fullest);
   for (const package::Arg &arg : compiled.program.args)
     if (arg.trainable)
