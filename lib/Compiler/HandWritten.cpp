@@ -117,12 +117,7 @@ Result<TrainingStep> importDevice(MLIRContext &context, const std::string &path,
   auto model = readDeviceProgram(context, path, weights);
   if (!model)
     return model.error();
-  TrainingStep step;
-  step.module = std::move(model->module);
-  step.weights = std::move(model->weights);
-  step.warnings = std::move(model->warnings);
-  step.modelHash = sha256(*step.module);
-  return step;
+  return stepOf(std::move(*model));
 }
 
 Result<Compiled> compileDevice(const TrainingStep &device, const std::string &file, const Cluster &cluster) {

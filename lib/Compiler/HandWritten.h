@@ -17,6 +17,9 @@ Result<Annotations> takeArgumentPins(mlir::ModuleOp module);
 /// Of the training step that it has become: takes the ops' off. Errors: an annotated op is there no more.
 Status takeOpPins(mlir::ModuleOp module, Annotations &found);
 
+/// A step of what was read, with its hash: no pass has run.
+TrainingStep stepOf(ImportedModel model);
+
 /// Those that none of the plan's own decides.
 void addPins(const TrainingStep &step, Plan &plan);
 

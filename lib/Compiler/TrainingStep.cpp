@@ -91,17 +91,36 @@ Tensor scalarOf(float value) {
   return tensor;
 }
 
+/// What a step that came with gradients and an optimizer of its own cannot be asked for.
+Status checkWholeStep(const std::string &path, const StepOptions &options) {
+  if (options.precision)
+    return Error{fmt::format("'{}' is a whole train step, which runs in the types that it is written in: give --dtype "
+                             "f32 or f64",
+                             path)};
+  if (options.optimizer.gradientNorms)
+    return Error{
+        fmt::format("'{}' is a whole train step, whose gradients have no names: leave --gradient-norms out", path)};
+  return ok();
+}
+
 } // namespace
+
+TrainingStep stepOf(ImportedModel model) {
+  TrainingStep step;
+  step.module = std::move(model.module);
+  step.weights = std::move(model.weights);
+  step.warnings = std::move(model.warnings);
+  step.missingFiles = std::move(model.missingFiles);
+  step.module->getOperation()->removeAttr("kerf.weights"); // where the weights lie is not part of the model
+  step.modelHash = sha256(*step.module);
+  return step;
+}
 
 Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string &path, const StepOptions &options) {
   auto model = importModel(context, path, options.import);
   if (!model)
     return model.error();
-  TrainingStep step;
-  step.module = std::move(model->module);
-  step.weights = std::move(model->weights);
-  step.warnings = std::move(model->warnings);
-  step.missingFiles = std::move(model->missingFiles);
+  TrainingStep step = stepOf(std::move(*model));
   OptimizerOptions optimizer = options.optimizer;
   if (options.precision) {
     step.types = typesOf(*options.precision);
@@ -112,60 +131,39 @@ Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string 
       step.weights[ir::KerfDialect::kLossScaleName.str()] = scalarOf(static_cast<float>(options.precision->lossScale));
   }
 
-  step.module->getOperation()->removeAttr("kerf.weights"); // where the weights lie is not part of the model
-  step.modelHash = sha256(*step.module);
-
   auto pins = takeArgumentPins(*step.module);
   if (!pins)
     return Error{fmt::format("'{}': {}", path, pins.error().message)};
-  auto takePins = [&]() -> Status {
-    if (Status status = takeOpPins(*step.module, *pins); !status)
-      return Error{fmt::format("'{}': {}", path, status.error().message)};
-    step.ops = std::move(pins->ops);
-    step.arguments = std::move(pins->arguments);
-    return ok();
-  };
+  bool whole = isWholeStep(*step.module);
+  if (Status status = whole ? checkWholeStep(path, options) : ok(); !status)
+    return status.error();
+  if (whole && isChosen(options.optimizer))
+    step.warnings.push_back(
+        "the program is a whole train step with an optimizer of its own: --optimizer and its options are not used");
   Collected collected(&context);
   PassManager passes(&context);
-  if (isWholeStep(*step.module)) {
-    if (options.precision)
-      return Error{
-          fmt::format("'{}' is a whole train step, which runs in the types that it is written in: give --dtype "
-                      "f32 or f64",
-                      path)};
-    if (options.optimizer.gradientNorms)
-      return Error{
-          fmt::format("'{}' is a whole train step, whose gradients have no names: leave --gradient-norms out", path)};
-    if (isChosen(options.optimizer))
-      step.warnings.push_back(
-          "the program is a whole train step with an optimizer of its own: --optimizer and its options are not used");
-    passes.addPass(createCanonicalizerPass());
-    passes.addPass(createCSEPass());
-    passes.addPass(createOutlineLayers());
-    if (Status status = collected.run(passes, *step.module); !status)
-      return status.error();
-    step.warnings.insert(step.warnings.end(), collected.warnings.begin(), collected.warnings.end());
-    if (Status status = takePins(); !status)
-      return status.error();
-    return step;
-  }
-  if (options.recognizeComposites)
+  if (!whole && options.recognizeComposites)
     passes.addPass(createRecognizeComposites());
-  passes.addPass(createFoldReshapes());
+  if (!whole)
+    passes.addPass(createFoldReshapes());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createOutlineLayers());
-  if (options.precision)
-    passes.addPass(createMixedPrecision(*options.precision));
-  passes.addPass(createDifferentiate());
-  passes.addPass(createAddOptimizer(optimizer));
-  passes.addPass(createCanonicalizerPass());
-  passes.addPass(createCSEPass());
+  if (!whole) {
+    if (options.precision)
+      passes.addPass(createMixedPrecision(*options.precision));
+    passes.addPass(createDifferentiate());
+    passes.addPass(createAddOptimizer(optimizer));
+    passes.addPass(createCanonicalizerPass());
+    passes.addPass(createCSEPass());
+  }
   if (Status status = collected.run(passes, *step.module); !status)
     return status.error();
   step.warnings.insert(step.warnings.end(), collected.warnings.begin(), collected.warnings.end());
-  if (Status status = takePins(); !status)
-    return status.error();
+  if (Status status = takeOpPins(*step.module, *pins); !status)
+    return Error{fmt::format("'{}': {}", path, status.error().message)};
+  step.ops = std::move(pins->ops);
+  step.arguments = std::move(pins->arguments);
   return step;
 }
 

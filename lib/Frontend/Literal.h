@@ -5,6 +5,7 @@
 //   shape [8, 1, 4, 4], stored [1, 1, 4, 4]: element (b, 0, i, j) is stored element (0, 0, i, j) for every b.
 #pragma once
 
+#include "kerf/Package/IntegerType.h"
 #include "kerf/Package/TensorFile.h"
 
 namespace kerf::frontend {
@@ -59,28 +60,9 @@ Result<int64_t> normalizeAxis(int64_t axis, int64_t rank);
 
 /// f(T{}) with the C++ type that holds an element; Bool and U8 are uint8_t.
 template <typename F> auto dispatch(DType dtype, F f) {
-  switch (dtype) {
-  case DType::F64:
+  if (dtype == DType::F64)
     return f(double{});
-  case DType::F32:
-    return f(float{});
-  case DType::I64:
-    return f(int64_t{});
-  case DType::I32:
-    return f(int32_t{});
-  case DType::I16:
-    return f(int16_t{});
-  case DType::I8:
-    return f(int8_t{});
-  case DType::U64:
-    return f(uint64_t{});
-  case DType::U32:
-    return f(uint32_t{});
-  case DType::U16:
-    return f(uint16_t{});
-  default:
-    return f(uint8_t{});
-  }
+  return dtype == DType::F32 ? f(float{}) : forInteger(dtype, f);
 }
 
 } // namespace kerf::frontend

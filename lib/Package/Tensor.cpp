@@ -2,6 +2,7 @@
 // Element types, tensors that own their bytes, and conversion between types.
 #include "Readers.h"
 #include "kerf/Package/Half.h"
+#include "kerf/Package/IntegerType.h"
 #include "kerf/Package/TensorFile.h"
 
 #include <array>
@@ -129,28 +130,6 @@ Tensor convertFloats(const Tensor &tensor, DType dtype) {
     }
   });
   return result;
-}
-
-/// f(T{}) with the C++ type of an integer element; that of bool is one byte.
-template <typename F> auto forInteger(DType dtype, F f) {
-  switch (dtype) {
-  case DType::I64:
-    return f(int64_t{});
-  case DType::I32:
-    return f(int32_t{});
-  case DType::I16:
-    return f(int16_t{});
-  case DType::I8:
-    return f(int8_t{});
-  case DType::U64:
-    return f(uint64_t{});
-  case DType::U32:
-    return f(uint32_t{});
-  case DType::U16:
-    return f(uint16_t{});
-  default:
-    return f(uint8_t{});
-  }
 }
 
 Result<Tensor> convertIntegers(const Tensor &tensor, DType dtype) {

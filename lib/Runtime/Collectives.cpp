@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each collective is at most two stages over boxes of its operand and result: a stage sends one box to each peer,
-// receives one from each, and either places what it received or combines it in order of position. Stages are planned at
-// bind time. Of several collectives that are one, all first stages send before any receives, and each second stage
-// sends as soon as its first is done.
+// Plans collectives from instructions: each is at most two stages over boxes of its operand and result
+// (CollectiveStages.h). Of several that are one, all first stages send before any receives, and each second stage sends
+// as soon as its first is done.
 #include "kerf/Runtime/Collectives.h"
 #include "Attributes.h"
-#include "Box.h"
-#include "Reduce.h"
+#include "CollectiveStages.h"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 #include <map>
 
@@ -43,151 +40,6 @@ private:
   static int64_t aligned(int64_t size) { return (size + 63) / 64 * 64; }
   std::byte *base;
   int64_t receiving, stage = 0;
-};
-
-/// A box of the stage's source for one peer; packed first unless it is contiguous.
-struct Outgoing {
-  int64_t peer = 0;
-  BoxCopy pack;
-  std::byte *packed = nullptr;
-};
-
-struct Stage {
-  Communicator *communicator = nullptr;
-  int64_t tag = 0;
-  const std::byte *source = nullptr;
-  std::vector<Outgoing> outgoing;
-
-  Status startSends() const {
-    const Outgoing *last = nullptr;
-    for (const Outgoing &out : outgoing) {
-      if (out.pack.bytes() == 0)
-        continue;
-      const std::byte *bytes = source + out.pack.fromOffset();
-      if (!out.pack.contiguous()) {
-        if (!last || last->packed != out.packed) // an all_gather sends one packed box to all
-          out.pack.run(source, out.packed);
-        bytes = out.packed;
-        last = &out;
-      }
-      if (Status sent = communicator->startSend({bytes, size_t(out.pack.bytes())}, out.peer, tag); !sent)
-        return sent;
-    }
-    return ok();
-  }
-};
-
-/// Places what comes from each peer.
-struct MoveStage : Stage {
-  struct Incoming {
-    int64_t peer = 0;
-    BoxCopy unpack; // for the own piece: straight from the source
-  };
-  std::byte *result = nullptr, *received = nullptr;
-  std::vector<Incoming> incoming;
-
-  Status receive() const {
-    for (const Incoming &in : incoming) {
-      size_t bytes = size_t(in.unpack.bytes());
-      if (bytes == 0)
-        continue;
-      if (in.peer == communicator->rank()) {
-        in.unpack.run(source, result);
-        continue;
-      }
-      std::byte *to = in.unpack.contiguous() ? result + in.unpack.toOffset() : received;
-      if (Status status = communicator->receive({to, bytes}, in.peer, tag); !status)
-        return status;
-      if (!in.unpack.contiguous())
-        in.unpack.run(received, result);
-    }
-    return ok();
-  }
-};
-
-/// Combines the boxes of all members, in order of position, into one box of the result.
-struct ReduceStage : Stage {
-  std::vector<int64_t> members;
-  Reducer reducer;
-  int64_t elements = 0;
-  BoxCopy packOwn, unpack;
-  std::byte *result = nullptr, *own = nullptr, *received = nullptr, *sum = nullptr, *wide = nullptr;
-
-  Status receive() const {
-    if (elements == 0)
-      return ok();
-    const std::byte *mine = source + packOwn.fromOffset();
-    if (!packOwn.contiguous()) {
-      packOwn.run(source, own);
-      mine = own;
-    }
-    std::byte *narrow = unpack.contiguous() ? result + unpack.toOffset() : sum;
-    std::byte *accumulator = wide ? wide : narrow;
-    for (size_t position = 0; position < members.size(); ++position) {
-      const std::byte *next = mine;
-      if (members[position] != communicator->rank()) {
-        if (Status status = communicator->receive({received, size_t(packOwn.bytes())}, members[position], tag); !status)
-          return status;
-        next = received;
-      }
-      if (position == 0)
-        reducer.start(accumulator, next, elements);
-      else
-        reducer.add(accumulator, next, elements);
-    }
-    if (wide)
-      reducer.narrow(narrow, wide, elements);
-    if (!unpack.contiguous())
-      unpack.run(narrow, result);
-    return ok();
-  }
-};
-
-/// One collective: a reduction first where there is one, then moves where there are any.
-struct Member {
-  std::optional<ReduceStage> reduce;
-  std::optional<MoveStage> move;
-  bool zeroFirst = false; // the result has padding that no box covers
-  TensorView result;
-};
-
-struct Plan {
-  Communicator *communicator = nullptr;
-  int64_t tag = 0;
-  std::vector<Member> members;
-
-  /// Between two ranks, messages of one tag are received in the order in which they are sent: reductions under the
-  /// first tag; moves under the second, those that follow a reduction behind all others.
-  Status run() const {
-    for (const Member &member : members)
-      if (member.zeroFirst)
-        std::memset(member.result.data, 0, size_t(member.result.bytes()));
-    Status status = each(ReducesFirst::Yes, [](const Member &member) { return member.reduce->startSends(); });
-    if (status)
-      status = each(ReducesFirst::No, [](const Member &member) { return member.move->startSends(); });
-    if (status)
-      status = each(ReducesFirst::Yes, [](const Member &member) {
-        Status received = member.reduce->receive();
-        return received && member.move ? member.move->startSends() : received;
-      });
-    for (ReducesFirst reduced : {ReducesFirst::No, ReducesFirst::Yes})
-      if (status)
-        status = each(reduced, [](const Member &member) { return member.move ? member.move->receive() : ok(); });
-    for (int64_t stage : {0, 1})
-      if (status)
-        status = communicator->finishSends(tag + stage);
-    return status;
-  }
-
-private:
-  enum class ReducesFirst { No, Yes };
-  template <typename Do> Status each(ReducesFirst reduces, Do act) const {
-    for (const Member &member : members)
-      if (member.reduce.has_value() == (reduces == ReducesFirst::Yes))
-        if (Status status = act(member); !status)
-          return status;
-    return ok();
-  }
 };
 
 /// How much of `size` lies in piece `index` of extent `chunk`.
@@ -527,9 +379,9 @@ Result<Member> buildMember(const CollectiveRequest &request, const BindRequest &
   return std::move(builder.plan);
 }
 
-Result<Plan> build(const CollectiveRequest &request, Scratch &scratch) {
+Result<CollectivePlan> build(const CollectiveRequest &request, Scratch &scratch) {
   const BindRequest &all = request.bind;
-  Plan plan;
+  CollectivePlan plan;
   plan.communicator = request.communicator;
   plan.tag = request.tag;
   if (request.others.empty()) {
@@ -569,7 +421,7 @@ Result<Kernel> bindCollective(const CollectiveRequest &request) {
   auto built = build(request, scratch);
   if (!built)
     return built.error();
-  auto plan = std::make_shared<const Plan>(std::move(*built));
+  auto plan = std::make_shared<const CollectivePlan>(std::move(*built));
   return Kernel([plan] { return plan->run(); });
 }
 
@@ -578,55 +430,6 @@ Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) {
   if (!bytes)
     return bytes.error();
   return bytes->second;
-}
-
-namespace {
-constexpr int64_t kSizeTag = 0, kTextTag = 1;
-
-/// Everyone's text to everyone.
-Status exchangeTexts(Communicator &communicator, const std::string &mine, const uint64_t &mineSize,
-                     std::vector<std::string> &texts) {
-  for (int64_t peer = 0; peer < communicator.size(); ++peer) {
-    if (peer == communicator.rank())
-      continue;
-    if (Status sent = communicator.startSend(std::as_bytes(std::span(&mineSize, 1)), peer, kSizeTag); !sent)
-      return sent;
-    if (Status sent = mineSize ? communicator.startSend(std::as_bytes(std::span(mine)), peer, kTextTag) : ok(); !sent)
-      return sent;
-  }
-  for (int64_t peer = 0; peer < communicator.size(); ++peer) {
-    std::string &text = texts.emplace_back(mine);
-    if (peer == communicator.rank())
-      continue;
-    uint64_t size = 0;
-    if (Status received = communicator.receive(std::as_writable_bytes(std::span(&size, 1)), peer, kSizeTag); !received)
-      return received;
-    text.resize(size);
-    if (Status received = size ? communicator.receive(std::as_writable_bytes(std::span(text)), peer, kTextTag) : ok();
-        !received)
-      return received;
-  }
-  return ok();
-}
-} // namespace
-
-Status agree(Communicator &communicator, const Status &status) {
-  std::string mine = status ? "" : char('0' + int(status.error().status)) + status.error().message;
-  uint64_t mineSize = mine.size();
-  std::vector<std::string> texts;
-  Status exchanged = exchangeTexts(communicator, mine, mineSize, texts);
-  for (int64_t tag : {kSizeTag, kTextTag})
-    if (Status sent = communicator.finishSends(tag); !sent && exchanged)
-      exchanged = sent;
-  if (!exchanged)
-    return exchanged;
-  auto first = std::find_if(texts.begin(), texts.end(), [](const std::string &text) { return !text.empty(); });
-  if (first == texts.end())
-    return ok();
-  Error error{first->substr(1), ExitStatus(first->front() - '0')};
-  if (std::any_of(texts.begin(), texts.end(), [&](const std::string &text) { return text != *first; }))
-    error.message = fmt::format("rank {}: {}", first - texts.begin(), error.message);
-  return error;
 }
 
 } // namespace kerf::runtime
