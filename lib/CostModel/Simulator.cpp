@@ -420,8 +420,15 @@ double kerf::leastStepSeconds(const StepWork &work, const StepPlan &plan, const 
     Ending ending = endingOf(timeline, s);
     update = std::max(update, ending.optimizer + total(ending.gather));
     its.after = total(ending.reduction) + ending.tied;
-    if (!split)
-      its.after += timeline.cost(s, {TaskKind::Backward, count - 1, 0}).tail;
+    // The last task's own, and those of all chunks, which begin with the first of the last microbatch's tasks.
+    TaskKind reducing = split ? TaskKind::WeightGradient : TaskKind::Backward;
+    double beside = 0, following = 0;
+    for (int64_t c = 0; c < schedule.chunks; ++c) {
+      double alike = c + 1 < schedule.chunks ? static_cast<double>(std::min(count, stages)) : 1;
+      beside += timeline.cost(s, {reducing, count - 1, c}).beside;
+      following += (alike - 1) * one(reducing, 0, c) + one(reducing, count - 1, c);
+    }
+    its.after += std::max(timeline.cost(s, {reducing, count - 1, 0}).tail, beside - following);
   }
   return leastPipelineSeconds(all, schedule, plan.overlap.stage) + update * kLessRounding;
 }

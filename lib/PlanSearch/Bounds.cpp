@@ -231,7 +231,7 @@ Bounds::Parameters &Bounds::parametersOf(LayoutKey key, const ModelWork &work, c
   auto [entry, isNew] = parameters.try_emplace({key, &collectives, optimizerSharding});
   if (isNew)
     entry->second = {stateBytesOf(work, collectives.mesh(), stateBytes, optimizerSharding),
-                     parameterSeconds(work, collectives, stateBytes, optimizerSharding)};
+                     parameterSeconds(work, collectives, stateBytes, optimizerSharding, gradientOverlap)};
   return entry->second;
 }
 
@@ -273,7 +273,9 @@ Result<double> Bounds::ofExecution(const Choice &choice) {
     // The sums of a stage are complete with the last microbatch's backward; those of its last chunk before the last
     // group of microbatches goes back through the chunks before it.
     double beside = choice.chunks > 1 ? std::ceil(microbatches / std::max(1.0, std::floor(microbatches / stages))) : 1;
-    reduction = parameters.seconds.reduction - (gradientOverlap ? beside * (pass.backward + forced) : 0);
+    double each = choice.schedule == ScheduleKind::ZeroBubble ? pass.weightGradient : pass.backward + forced;
+    bool after = reductionsOf(most, gradientOverlap) == Reductions::After;
+    reduction = parameters.seconds.reduction - (after ? 0 : beside * each);
     reduction = std::max(0.0, reduction);
   }
   // The average stage has its share of both.
@@ -298,16 +300,21 @@ Result<double> Bounds::ofCut(const Choice &choice, double enough) {
     return 0.0;
   const PipelineModel &pipeline = pipelineOf(choice);
   const Plan &given = options.constraints;
-  const Parameters &parameters = parametersOf(
-      key, **work, pipeline.collectives(0),
-      given.optimizerSharding.empty() ? choice.optimizerSharding : static_cast<int>(given.optimizerSharding.front()));
+  int sharding =
+      given.optimizerSharding.empty() ? choice.optimizerSharding : static_cast<int>(given.optimizerSharding.front());
+  auto parametersAt = [&](int64_t stage) -> const Parameters & {
+    return parametersOf(key, **work, pipeline.collectives(stage), sharding);
+  };
+  bool reduces = given.optimizerSharding.size() <= 1 && layerGathers;
   std::vector<StagePrices> stages;
   for (int64_t s = 0; s < (pipeline.stages() ? choice.frame.stage : 1); ++s) {
     const Device &device = pipeline.device(s);
-    stages.push_back({&passesOn(key, **work, pipeline.collectives(s)), &device, recomputeLimit(device)});
+    stages.push_back({&passesOn(key, **work, pipeline.collectives(s)), &device, recomputeLimit(device),
+                      reduces ? &parametersAt(s).seconds.reductions : nullptr});
   }
-  return cutSeconds({**work, heldOfLayout(key, **work), parameters.stateBytes, stages}, theSpace->layersOfParts(choice),
-                    theSpace->schedule(choice), enough);
+  return cutSeconds(
+      {**work, heldOfLayout(key, **work), parametersAt(0).stateBytes, stages, reductionsOf(sharding, gradientOverlap)},
+      theSpace->layersOfParts(choice), theSpace->schedule(choice), enough);
 }
 
 Result<double> Bounds::of(const Choice &choice, double enough) {

@@ -50,6 +50,7 @@ PassSeconds passSeconds(const ModelWork &model, const Device &device, const Coll
     seconds.links.push_back(one);
     seconds.forward += static_cast<double>(times(link)) * one.forward;
     seconds.backward += static_cast<double>(times(link)) * one.backward();
+    seconds.weightGradient += static_cast<double>(times(link)) * one.weightGradient;
     if (link.layers)
       cheapest = std::min(cheapest, one.forward + one.backward());
   }
@@ -91,11 +92,19 @@ int64_t leastInFlight(const ScheduleOptions &schedule, int64_t stage, int64_t ch
   return 1;
 }
 
+/// Tasks of a chunk from where the reductions of its stage can begin, with the last microbatch on the last chunk. Those
+/// of the chunks before it follow for the last group of microbatches.
+double tasksBesideReductions(const ScheduleOptions &schedule, int64_t chunk) {
+  return chunk + 1 < schedule.chunks ? static_cast<double>(std::min(schedule.microbatches, schedule.stages)) : 1;
+}
+
 /// A stage of a cut, as far as its links say; nothing recomputed.
 struct CutStage {
   PassSeconds::Link first, all; // its first part, all its parts
   double states = 0;
-  int64_t most = 0; // layers of its largest part
+  double reductions = 0, firstReductions = 0; // of gradients: all parts, its first
+  double beside = 0;                          // seconds of tasks that all reductions may hide behind
+  int64_t most = 0;                           // layers of its largest part
 };
 
 struct PartLink {
@@ -113,6 +122,7 @@ struct Cut {
 /// What a stage pays on a step of a way, and what it holds then.
 struct StageOption {
   double again = 0, firstAgain = 0; // of a microbatch: all its parts, its first
+  double besideAgain = 0;           // of tasks that reductions may hide behind
   double one = 0;                   // held of a microbatch, on its first part
   double held = 0;                  // least, of all microbatches in flight
   double extra = 0;                 // beside that
@@ -146,11 +156,38 @@ StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, c
       }
     }
     option.again += again;
+    option.besideAgain += tasksBesideReductions(schedule, c) * again;
     option.firstAgain = c == 0 ? again : option.firstAgain;
     option.one = c == 0 ? held : option.one;
     option.held += static_cast<double>(leastInFlight(schedule, stage, c)) * held;
   }
   return option;
+}
+
+/// Of the task beside which the gradients of the stage's first part are reduced.
+double reducingSeconds(const ScheduleOptions &schedule, const CutStage &its, const StageOption &option) {
+  bool split = schedule.kind == ScheduleKind::ZeroBubble;
+  return split ? its.first.weightGradient : its.first.backward() + option.firstAgain;
+}
+
+/// Of reductions, what runs on after the stage's last task.
+double reductionsAfter(const CutPrices &prices, const ScheduleOptions &schedule, const CutStage &its,
+                       const StageOption &option) {
+  if (prices.reductions == Reductions::After)
+    return its.reductions;
+  double last = reducingSeconds(schedule, its, option),
+         all = its.beside + (schedule.kind == ScheduleKind::ZeroBubble ? 0 : option.besideAgain);
+  return std::max({0.0, its.firstReductions - last, its.reductions - all});
+}
+
+/// Of a stage's compute stream: tasks of all microbatches, that wait for the reductions of the one before.
+double busySeconds(const CutPrices &prices, const ScheduleOptions &schedule, const CutStage &its,
+                   const StageOption &option) {
+  auto microbatches = static_cast<double>(schedule.microbatches);
+  double seconds = microbatches * (its.all.forward + its.all.backward() + option.again);
+  if (prices.reductions == Reductions::EveryMicrobatch)
+    seconds += (microbatches - 1) * std::max(0.0, its.firstReductions - reducingSeconds(schedule, its, option));
+  return seconds;
 }
 
 /// Stages that hold and pay what the one before them does, where the order is searched.
@@ -168,7 +205,6 @@ std::vector<bool> likeBefore(const CutPrices &prices, const Cut &cut) {
 /// Of a zero-bubble schedule that is searched, all stages recomputing alike: before its first backward a stage can do
 /// as many forwards as the schedule's limit and its memory hold.
 double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions schedule) {
-  auto microbatches = static_cast<double>(schedule.microbatches);
   bool pinned = std::isinf(prices.at(0).memoryLimit);
   // What stands between runs of layers is left out of `cut`, so that the shares are not the schedule's.
   const std::vector<ChainLink> &chain = prices.model.chain;
@@ -190,7 +226,7 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
       options[s] = like[s] ? options[s - 1] : optionOf(prices, schedule, cut, static_cast<int64_t>(s), way, step, most);
       sum += options[s].one;
       const CutStage &its = cut.stages[s];
-      stages[s].busy = microbatches * (its.all.forward + its.all.backward() + options[s].again);
+      stages[s].busy = busySeconds(prices, schedule, its, options[s]);
       busiest = std::max(busiest, stages[s].busy);
     }
     if (busiest >= least)
@@ -201,9 +237,9 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
       schedule.activations.push_back(mean > 0 ? option.one / mean * kLess : 0);
     for (size_t s = 0; s < stages.size(); ++s) {
       const CutStage &its = cut.stages[s];
-      const auto &[seconds, device, limit] = prices.at(static_cast<int64_t>(s));
-      double each = deviceBytes(options[s].one, *device) - deviceBytes(0, *device),
-             room = limit - deviceBytes(its.states, *device);
+      const Device &device = *prices.at(static_cast<int64_t>(s)).device;
+      double each = deviceBytes(options[s].one, device) - deviceBytes(0, device),
+             room = prices.at(static_cast<int64_t>(s)).memoryLimit - deviceBytes(its.states, device);
       double before =
           limited ? mostForwardsFirst(schedule, static_cast<int64_t>(s)) : std::numeric_limits<double>::infinity();
       if (!pinned && each > 0)
@@ -213,6 +249,7 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
       stages[s].forward = its.first.forward;
       stages[s].backward = its.first.inputGradient + options[s].firstAgain;
       stages[s].warmup = std::isinf(before) ? before : before * its.first.forward;
+      stages[s].after = reductionsAfter(prices, schedule, its, options[s]);
     }
     least = std::min(least, leastPipelineSeconds(stages, schedule, true));
     return true;
@@ -278,7 +315,9 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
   for (int64_t p = 0; p < parts; ++p) {
     int64_t end = begin + layersOfParts[p], at = 0;
     CutStage &stage = cut.stages[p % schedule.stages];
+    const StagePrices &on = prices.at(p % schedule.stages);
     PassSeconds::Link part;
+    double reductions = 0;
     for (size_t l = 0; l < chain.size(); ++l) {
       // What stands between two runs goes with either: left out.
       int64_t layers = chain[l].layers, last = l + 1 == chain.size();
@@ -288,11 +327,12 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
       if (number == 0)
         continue;
       auto count = static_cast<double>(number);
-      const PassSeconds::Link &link = prices.at(p % schedule.stages).seconds->links[l];
+      const PassSeconds::Link &link = on.seconds->links[l];
       part.forward += count * link.forward;
       part.inputGradient += count * link.inputGradient;
       part.weightGradient += count * link.weightGradient;
       stage.states += count * prices.states[l];
+      reductions += on.reductions ? count * (*on.reductions)[l] : 0;
       cut.links.push_back({l, number});
     }
     cut.ends.push_back(cut.links.size());
@@ -301,8 +341,13 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
     stage.all.forward += part.forward;
     stage.all.inputGradient += part.inputGradient;
     stage.all.weightGradient += part.weightGradient;
-    if (p < schedule.stages)
+    stage.reductions += reductions;
+    stage.beside += tasksBesideReductions(schedule, p / schedule.stages) *
+                    (schedule.kind == ScheduleKind::ZeroBubble ? part.weightGradient : part.backward());
+    if (p < schedule.stages) {
       stage.first = part;
+      stage.firstReductions = reductions;
+    }
   }
   return cut;
 }
@@ -339,11 +384,12 @@ double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfP
       }
       recomputes |= step > 0;
       StageSeconds &stage = stages[s];
-      stage.busy = microbatches * (its.all.forward + its.all.backward() + option.again);
+      stage.busy = busySeconds(prices, schedule, its, option);
       stage.forward = its.first.forward;
       stage.backward = (split ? its.first.inputGradient : its.first.backward()) + option.firstAgain;
       double before = mostForwardsFirst(schedule, s);
       stage.warmup = std::isinf(before) ? before : before * its.first.forward;
+      stage.after = reductionsAfter(prices, schedule, its, option);
     }
     if (fits)
       least = std::min(least, leastPipelineSeconds(stages, schedule, true));
@@ -392,23 +438,45 @@ double speedOf(const PassSeconds &passes, const PassSeconds &than) {
   return most;
 }
 
+Reductions reductionsOf(int optimizerSharding, bool gradientOverlap) {
+  return optimizerSharding >= 2 ? Reductions::EveryMicrobatch
+         : gradientOverlap      ? Reductions::Beside
+                                : Reductions::After;
+}
+
 ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel &collectives, const StateBytes &bytes,
-                                  int optimizerSharding) {
-  ParameterSeconds seconds;
+                                  int optimizerSharding, bool gradientOverlap) {
+  // Merged by the ranks that share them: never dearer than one by one.
+  std::vector<std::map<std::vector<AxisRef>, double>> elementsOf; // by link, of one layer
+  std::map<std::vector<AxisRef>, double> all;
   for (const ChainLink &link : model.chain) {
-    std::map<std::vector<AxisRef>, double> elements; // merged: never dearer than one by one
+    auto &elements = elementsOf.emplace_back();
     for (const ParameterGroup &group : link.segment.parameters)
       elements[onMesh(group.reduceAxes, collectives.mesh())] += group.elements;
-    auto count = static_cast<double>(times(link));
-    for (const auto &[axes, number] : elements) {
+    for (const auto &[axes, number] : elements)
+      all[axes] += static_cast<double>(times(link)) * number;
+  }
+  Collective kind = optimizerSharding ? Collective::ReduceScatter : Collective::AllReduce;
+  Reductions reductions = reductionsOf(optimizerSharding, gradientOverlap);
+  double width = reductions == Reductions::EveryMicrobatch ? bytes.weight : bytes.gradient;
+  // Of a layer: by itself where it is beside backwards; else with the rest of its part, at the rate of the whole
+  // model's, since none is better.
+  auto reduction = [&](const std::vector<AxisRef> &axes, double number) {
+    double together = reductions == Reductions::After ? all[axes] : number;
+    return together > 0 ? collectives.seconds(kind, axes, together * width) * (number / together) : 0;
+  };
+  ParameterSeconds seconds;
+  for (size_t l = 0; l < model.chain.size(); ++l) {
+    auto count = static_cast<double>(times(model.chain[l]));
+    double &ofLayer = seconds.reductions.emplace_back();
+    for (const auto &[axes, number] : elementsOf[l]) {
       if (optimizerSharding >= 3)
         seconds.everyMicrobatch += 2 * count * collectives.seconds(Collective::AllGather, axes, number * bytes.weight);
-      if (optimizerSharding >= 2)
-        seconds.everyMicrobatch += count * collectives.seconds(Collective::ReduceScatter, axes, number * bytes.weight);
-      else
-        seconds.reduction += collectives.seconds(optimizerSharding ? Collective::ReduceScatter : Collective::AllReduce,
-                                                 axes, count * number * bytes.gradient);
+      ofLayer += reduction(axes, number);
     }
+    seconds.reduction += count * ofLayer;
+    if (reductions == Reductions::EveryMicrobatch)
+      seconds.everyMicrobatch += count * ofLayer;
   }
   return seconds;
 }

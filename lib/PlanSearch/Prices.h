@@ -19,6 +19,7 @@ struct PassSeconds {
   };
   std::vector<Link> links;          // of the chain: one layer of each run
   double forward = 0, backward = 0; // of all layers; no recomputation
+  double weightGradient = 0;        // of that
   double layer = 0;                 // of the cheapest layer, both passes
   double whole() const { return forward + backward; }
 };
@@ -48,8 +49,14 @@ double wholeOf(const ModelWork &model, const std::vector<double> &ofLinks);
 struct StagePrices {
   const PassSeconds *seconds = nullptr;
   const Device *device = nullptr;
-  double memoryLimit = 0; // infinite: recomputation is not for the search to decide
+  double memoryLimit = 0;                          // infinite: recomputation is not for the search to decide
+  const std::vector<double> *reductions = nullptr; // ParameterSeconds::reductions
 };
+
+/// When gradients are reduced over the ranks that share parameters: after the last microbatch, beside its backward, or
+/// beside every microbatch's.
+enum class Reductions { After, Beside, EveryMicrobatch };
+Reductions reductionsOf(int optimizerSharding, bool gradientOverlap);
 
 /// What bounds a cut.
 struct CutPrices {
@@ -57,6 +64,7 @@ struct CutPrices {
   const LinkHeld &held;
   const std::vector<double> &states;
   std::span<const StagePrices> stages; // one entry: all alike
+  Reductions reductions = Reductions::Beside;
   const StagePrices &at(int64_t stage) const { return stages.size() == 1 ? stages[0] : stages[stage]; }
 };
 /// Seconds of recomputation for one microbatch, of all stages together, that memory forces however the layers are cut;
@@ -69,10 +77,11 @@ double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfP
 
 /// Of all parameters of the chain, one after the other.
 struct ParameterSeconds {
-  double everyMicrobatch = 0; // gathers and reductions of shards
-  double reduction = 0;       // once a step, of whole gradients
+  double everyMicrobatch = 0;     // gathers and reductions of shards
+  double reduction = 0;           // of gradients, each time that they are reduced: all of them
+  std::vector<double> reductions; // by link, of one layer of it
 };
 ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel &collectives, const StateBytes &bytes,
-                                  int optimizerSharding);
+                                  int optimizerSharding, bool gradientOverlap);
 
 } // namespace kerf::plansearch
