@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 
 namespace kerf::plansearch {
@@ -173,14 +174,32 @@ Result<double> Bounds::ofMesh(const Choice &choice) {
   return bestSeconds(**work, first) * samples / ranks;
 }
 
-/// All stages are busy all the time: each does at most so much as its speed is of what one of the first group does.
-double Bounds::mixedSeconds(const Choice &choice, const std::function<const PassSeconds &(const Group &)> &passesOf) {
+/// Each stage does at most so much of the layers as its speed is of what one of the first group does.
+double Bounds::mixedSeconds(const Choice &choice, const ModelWork &work,
+                            const std::function<const PassSeconds &(const Group &)> &passesOf) {
   std::vector<Group> groups = groupsOf(choice);
   const PassSeconds &first = passesOf(groups.front());
-  double stages = 0;
+  std::vector<double> speeds; // of stages
   for (const Group &group : groups)
-    stages += static_cast<double>(group.stages) * (group.number == 0 ? 1 : speedOf(passesOf(group), first));
-  return static_cast<double>(theSpace->microbatches(choice)) * first.whole() / stages;
+    speeds.insert(speeds.end(), group.stages, group.number == 0 ? 1 : speedOf(work, passesOf(group), first));
+  double whole = 0; // in the first group's seconds; what stands before the layers is on it, what follows on the last
+  for (size_t l = 0; l < work.chain.size(); ++l)
+    if (int64_t layers = work.chain[l].layers)
+      whole += static_cast<double>(layers) * first.links[l].whole();
+    else if (l == 0)
+      whole += first.links[l].whole();
+    else if (l + 1 == work.chain.size())
+      whole += passesOf(groups.back()).links[l].whole() * speeds.back();
+  auto microbatches = static_cast<double>(theSpace->microbatches(choice));
+  double bound = microbatches * whole / std::accumulate(speeds.begin(), speeds.end(), 0.0);
+  if (choice.level == Choice::Level::Execution && choice.chunks == 1 && choice.schedule != ScheduleKind::ZeroBubble) {
+    // T >= w_0 + ... + w_{s-1} + m w_s, of which the proportions make at least the sum of speed_s w_s.
+    double proportions = 0;
+    for (auto speed = speeds.rbegin(); speed != speeds.rend(); ++speed)
+      proportions += std::max(0.0, (*speed - proportions) / microbatches);
+    bound = std::max(bound, whole / proportions);
+  }
+  return bound;
 }
 
 /// Kernels alone, stages evenly filled.
@@ -194,7 +213,8 @@ Result<double> Bounds::ofLayout(const Choice &choice) {
   const std::vector<PassSeconds> &passes = kernels.at(key);
   const PassSeconds &pass = passes.front();
   if (!theSpace->groupsOf(choice.frame).empty())
-    return mixedSeconds(choice, [&](const Group &group) -> const PassSeconds & { return passes[group.number]; });
+    return mixedSeconds(choice, **work,
+                        [&](const Group &group) -> const PassSeconds & { return passes[group.number]; });
   // What any schedule and sharding holds.
   ScheduleOptions least = theSpace->schedule(choice);
   least.kind = ScheduleKind::ZeroBubble;
@@ -259,7 +279,7 @@ Result<double> Bounds::ofExecution(const Choice &choice) {
   if (wholeOf(**work, parameters.stateBytes) > room)
     return kInfinity;
   if (pipeline.stages())
-    return mixedSeconds(choice, [&](const Group &group) -> const PassSeconds & {
+    return mixedSeconds(choice, **work, [&](const Group &group) -> const PassSeconds & {
       return passesOn(key, **work, pipeline.collectives(group.firstStage));
     });
   StagePrices stage{&pass, &device, pinned.size() > 1 ? kInfinity : recomputeLimit(device)};

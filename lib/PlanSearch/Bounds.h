@@ -48,7 +48,8 @@ private:
   double recomputeLimit(const Device &device) const;
   struct Group; // of ranks that are alike, as the mesh uses them
   std::vector<Group> groupsOf(const Choice &choice);
-  double mixedSeconds(const Choice &choice, const std::function<const PassSeconds &(const Group &)> &passesOf);
+  double mixedSeconds(const Choice &choice, const ModelWork &work,
+                      const std::function<const PassSeconds &(const Group &)> &passesOf);
   const Cluster &clusterOf(int64_t ranks);
   const PipelineModel &pipelineOf(const Choice &choice);
   const PassSeconds &passesOn(const LayoutKey &key, const ModelWork &work, const CollectiveModel &collectives);

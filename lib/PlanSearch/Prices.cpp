@@ -425,15 +425,12 @@ double bestSpeed(const ModelWork &model, const Device &device, const Device &tha
   return most;
 }
 
-double speedOf(const PassSeconds &passes, const PassSeconds &than) {
+double speedOf(const ModelWork &model, const PassSeconds &passes, const PassSeconds &than) {
   double most = 0;
   for (size_t l = 0; l < passes.links.size(); ++l) {
-    const PassSeconds::Link &its = passes.links[l], &others = than.links[l];
-    for (auto [seconds, other] :
-         {std::pair(its.forward, others.forward), std::pair(its.inputGradient, others.inputGradient),
-          std::pair(its.weightGradient, others.weightGradient)})
-      if (other > 0)
-        most = std::max(most, seconds > 0 ? other / seconds : std::numeric_limits<double>::infinity());
+    double its = passes.links[l].whole(), other = than.links[l].whole();
+    if (model.chain[l].layers && other > 0)
+      most = std::max(most, its > 0 ? other / its : std::numeric_limits<double>::infinity());
   }
   return most;
 }

@@ -16,6 +16,7 @@ struct PassSeconds {
     double forward = 0, inputGradient = 0, weightGradient = 0;
     std::array<double, 3> again = {}; // forward that is run again, by Recompute
     double backward() const { return inputGradient + weightGradient; }
+    double whole() const { return forward + backward(); }
   };
   std::vector<Link> links;          // of the chain: one layer of each run
   double forward = 0, backward = 0; // of all layers; no recomputation
@@ -33,8 +34,8 @@ double bestSeconds(const ModelWork &model, const Device &device);
 // Of a mixed cluster: the most that a rank of one group does in the time in which one of another does 1.
 /// Of kernels at their best rates.
 double bestSpeed(const ModelWork &model, const Device &device, const Device &than);
-/// Of passes.
-double speedOf(const PassSeconds &passes, const PassSeconds &than);
+/// Of layers, both passes.
+double speedOf(const ModelWork &model, const PassSeconds &passes, const PassSeconds &than);
 
 /// By link of the chain, of one layer of it.
 using LinkHeld = std::vector<std::array<HeldBytes, 3>>; // by Recompute
