@@ -67,8 +67,9 @@ public:
     }
     numberTasks();
     for (int64_t s = 0; s < plan.schedule.stages; ++s) {
-      toNext.push_back(messageSeconds(s, (s + 1) % plan.schedule.stages));
-      toPrevious.push_back(messageSeconds(s, (s + plan.schedule.stages - 1) % plan.schedule.stages));
+      toNext.push_back(messageSeconds(pipeline, s, (s + 1) % plan.schedule.stages, work.message));
+      toPrevious.push_back(
+          messageSeconds(pipeline, s, (s + plan.schedule.stages - 1) % plan.schedule.stages, work.message));
     }
   }
 
@@ -144,14 +145,6 @@ private:
     costs.resize(known.size());
   }
 
-  /// With what the receiver still gathers.
-  double messageSeconds(int64_t from, int64_t to) const {
-    double seconds = 0;
-    for (const PassCollective &collective : work.afterReceive)
-      seconds += pipeline.collectives(to).seconds(collective.kind, collective.axes, collective.bytes);
-    return pipeline.sendSeconds(from, to, work.stageAxes, work.sendBytes) + seconds;
-  }
-
   std::map<StageKind, int> kinds;
   std::deque<StepPlan> plans; // pricers refer to them
   std::vector<TaskPricer> pricers;
@@ -189,7 +182,7 @@ Ending endingOf(Timeline &timeline, int64_t stage) {
   }
   if (work.tiedElements > 0 && plan.schedule.stages > 1 && (stage == 0 || stage == plan.schedule.stages - 1))
     // A sum of two: each sends the other its gradients.
-    ending.tied = timeline.pipeline.sendSeconds(0, plan.schedule.stages - 1, work.stageAxes,
+    ending.tied = timeline.pipeline.sendSeconds(0, plan.schedule.stages - 1, work.message.axes,
                                                 work.tiedElements * plan.bytes.gradient);
   return ending;
 }
@@ -327,6 +320,13 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
   result.tokensPerSecond = work.tokens / result.stepSeconds;
   result.modelFlopsUtilization = work.modelFlops / result.stepSeconds / pipeline.peakFlopsOfAll(work.dtype);
   return result;
+}
+
+double kerf::messageSeconds(const PipelineModel &pipeline, int64_t from, int64_t to, const StageMessage &message) {
+  double seconds = 0;
+  for (const PassCollective &collective : message.afterReceive)
+    seconds += pipeline.collectives(to).seconds(collective.kind, collective.axes, collective.bytes);
+  return pipeline.sendSeconds(from, to, message.axes, message.bytes) + seconds;
 }
 
 double kerf::leastPipelineSeconds(const std::vector<StageSeconds> &all, const ScheduleOptions &schedule,

@@ -148,9 +148,9 @@ private:
   }
 
   void message(int64_t to, const char *cause, const char *pass, int64_t calls) {
-    add(Collective::Send, work.stageAxes, cause, pass, calls, work.sendBytes,
-        pipeline.sendSeconds(stage, to, work.stageAxes, work.sendBytes));
-    for (const PassCollective &after : work.afterReceive)
+    add(Collective::Send, work.message.axes, cause, pass, calls, work.message.bytes,
+        pipeline.sendSeconds(stage, to, work.message.axes, work.message.bytes));
+    for (const PassCollective &after : work.message.afterReceive)
       add(after.kind, after.axes, after.name + " by the receiver", pass, calls, after.bytes,
           pipeline.collectives(to).seconds(after.kind, after.axes, after.bytes));
   }
@@ -160,8 +160,8 @@ private:
     if (work.tiedElements <= 0 || stages == 1 || (stage != 0 && stage != stages - 1))
       return;
     double bytes = work.tiedElements * plan.bytes.gradient;
-    add(Collective::Send, work.stageAxes, "gradients of tied embeddings, exchanged with the other end", "optimizer", 1,
-        bytes, pipeline.sendSeconds(0, stages - 1, work.stageAxes, bytes));
+    add(Collective::Send, work.message.axes, "gradients of tied embeddings, exchanged with the other end", "optimizer",
+        1, bytes, pipeline.sendSeconds(0, stages - 1, work.message.axes, bytes));
   }
 
   const StepWork &work;

@@ -37,6 +37,7 @@ Bounds::Bounds(const Cluster &cluster, const TrainingJob &job, const LayoutSourc
     };
     tensorOverlap = has("tensor");
     gradientOverlap = has("gradients");
+    sendsOverlap = has("stage");
   }
   layerGathers = given.parameterGathers != "deepspeed-2021";
 }
@@ -99,6 +100,19 @@ const PassSeconds &Bounds::passesOn(const LayoutKey &key, const ModelWork &work,
   if (isNew)
     entry->second = passSeconds(work, collectives.cluster().device, &collectives, tensorOverlap);
   return entry->second;
+}
+
+/// Messages from a stage to its neighbours, where it has them.
+Bounds::Sends Bounds::sendsOf(const Choice &choice, const ModelWork &work, const PipelineModel &pipeline,
+                              int64_t stage) {
+  if (choice.frame.stage == 1)
+    return {};
+  StageMessage message = messageOf(work, pipeline.mesh(), options.constraints.stageSends != "whole");
+  bool alike = !pipeline.stages();
+  auto seconds = [&](int64_t to) {
+    return alike || (to >= 0 && to < choice.frame.stage) ? messageSeconds(pipeline, stage, to, message) : 0.0;
+  };
+  return {seconds(stage + 1), seconds(stage - 1)};
 }
 
 /// Stages of the mesh that lie in one group.
@@ -301,10 +315,14 @@ Result<double> Bounds::ofExecution(const Choice &choice) {
   // The average stage has its share of both.
   bound = std::max(bound, (microbatches * (pass.whole() + forced) + reduction) / stages);
   if (choice.chunks == 1 && choice.schedule != ScheduleKind::ZeroBubble) {
-    // Stage s waits for those before it, T >= w_0 + ... + w_{s-1} + m w_s + r_s, whatever the cut. These p lines in the
-    // proportions (1 - 1/m)^(p-1-s) / m: T (1 - (1 - 1/m)^p) >= W + sum of r in them, of which the first is the least.
-    double left = 1 - 1 / microbatches;
-    bound = std::max(bound, (pass.whole() + forced + std::pow(left, stages - 1) / microbatches * reduction) /
+    // Stage s waits for those before it, T >= w_0 + ... + w_{s-1} + s a + m w_s + r_s, whatever the cut; a is a message
+    // there and back. These p lines in the proportions (1 - 1/m)^(p-1-s) / m: T (1 - (1 - 1/m)^p) >= W + sums of r and
+    // of s a in them, the first of which weighs r the least.
+    double left = 1 - 1 / microbatches, between = 0;
+    Sends sends = sendsOf(choice, **work, pipeline, 0);
+    for (double s = 1; s < stages; ++s)
+      between += std::pow(left, stages - 1 - s) / microbatches * s * (sends.on + sends.back);
+    bound = std::max(bound, (pass.whole() + forced + between + std::pow(left, stages - 1) / microbatches * reduction) /
                                 (1 - std::pow(left, stages)));
   }
   return bound;
@@ -329,12 +347,13 @@ Result<double> Bounds::ofCut(const Choice &choice, double enough) {
   std::vector<StagePrices> stages;
   for (int64_t s = 0; s < (pipeline.stages() ? choice.frame.stage : 1); ++s) {
     const Device &device = pipeline.device(s);
+    Sends sends = sendsOf(choice, **work, pipeline, s);
     stages.push_back({&passesOn(key, **work, pipeline.collectives(s)), &device, recomputeLimit(device),
-                      reduces ? &parametersAt(s).seconds.reductions : nullptr});
+                      reduces ? &parametersAt(s).seconds.reductions : nullptr, sends.on, sends.back});
   }
-  return cutSeconds(
-      {**work, heldOfLayout(key, **work), parametersAt(0).stateBytes, stages, reductionsOf(sharding, gradientOverlap)},
-      theSpace->layersOfParts(choice), theSpace->schedule(choice), enough);
+  return cutSeconds({**work, heldOfLayout(key, **work), parametersAt(0).stateBytes, stages,
+                     reductionsOf(sharding, gradientOverlap), sendsOverlap},
+                    theSpace->layersOfParts(choice), theSpace->schedule(choice), enough);
 }
 
 Result<double> Bounds::of(const Choice &choice, double enough) {

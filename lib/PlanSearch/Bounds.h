@@ -52,6 +52,10 @@ private:
                       const std::function<const PassSeconds &(const Group &)> &passesOf);
   const Cluster &clusterOf(int64_t ranks);
   const PipelineModel &pipelineOf(const Choice &choice);
+  struct Sends {
+    double on = 0, back = 0;
+  };
+  Sends sendsOf(const Choice &choice, const ModelWork &work, const PipelineModel &pipeline, int64_t stage);
   const PassSeconds &passesOn(const LayoutKey &key, const ModelWork &work, const CollectiveModel &collectives);
   struct Parameters {
     std::vector<double> stateBytes; // by link
@@ -66,7 +70,7 @@ private:
   MemoryLimit memoryLimit;
   std::optional<Space> theSpace;
   StateBytes stateBytes;
-  bool tensorOverlap = false, gradientOverlap = true, layerGathers = true;
+  bool tensorOverlap = false, gradientOverlap = true, sendsOverlap = true, layerGathers = true;
   int64_t layoutCount = 0;
   std::map<int64_t, Cluster> clusters;
   std::shared_ptr<GroupShapes> shapes = std::make_shared<GroupShapes>();

@@ -180,13 +180,25 @@ double reductionsAfter(const CutPrices &prices, const ScheduleOptions &schedule,
   return std::max({0.0, its.firstReductions - last, its.reductions - all});
 }
 
-/// Of a stage's compute stream: tasks of all microbatches, that wait for the reductions of the one before.
-double busySeconds(const CutPrices &prices, const ScheduleOptions &schedule, const CutStage &its,
-                   const StageOption &option) {
+/// `before`: most forwards before the stage's first backward.
+StageSeconds secondsOf(const CutPrices &prices, const ScheduleOptions &schedule, int64_t stage, const CutStage &its,
+                       const StageOption &option, double before) {
   auto microbatches = static_cast<double>(schedule.microbatches);
-  double seconds = microbatches * (its.all.forward + its.all.backward() + option.again);
-  if (prices.reductions == Reductions::EveryMicrobatch)
-    seconds += (microbatches - 1) * std::max(0.0, its.firstReductions - reducingSeconds(schedule, its, option));
+  StageSeconds seconds;
+  seconds.busy = microbatches * (its.all.forward + its.all.backward() + option.again);
+  if (prices.reductions == Reductions::EveryMicrobatch) // the next microbatch waits for them
+    seconds.busy += (microbatches - 1) * std::max(0.0, its.firstReductions - reducingSeconds(schedule, its, option));
+  seconds.forward = its.first.forward;
+  seconds.backward =
+      (schedule.kind == ScheduleKind::ZeroBubble ? its.first.inputGradient : its.first.backward()) + option.firstAgain;
+  seconds.warmup = std::isinf(before) ? before : before * its.first.forward;
+  seconds.sendOn = stage + 1 < schedule.stages ? prices.at(stage).sendOn : 0;
+  seconds.sendBack = stage > 0 ? prices.at(stage).sendBack : 0;
+  if (!prices.sendsOverlap && schedule.chunks == 1) { // its messages hold a stage up
+    seconds.busy += microbatches * (seconds.sendOn + seconds.sendBack);
+    seconds.warmup += std::min(before, microbatches) * seconds.sendOn;
+  }
+  seconds.after = reductionsAfter(prices, schedule, its, option);
   return seconds;
 }
 
@@ -226,8 +238,8 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
       options[s] = like[s] ? options[s - 1] : optionOf(prices, schedule, cut, static_cast<int64_t>(s), way, step, most);
       sum += options[s].one;
       const CutStage &its = cut.stages[s];
-      stages[s].busy = busySeconds(prices, schedule, its, options[s]);
-      busiest = std::max(busiest, stages[s].busy);
+      busiest = std::max(busiest, static_cast<double>(schedule.microbatches) *
+                                      (its.all.forward + its.all.backward() + options[s].again));
     }
     if (busiest >= least)
       return false;
@@ -246,12 +258,9 @@ double searchedSeconds(const CutPrices &prices, const Cut &cut, ScheduleOptions 
         before = std::min(before, std::floor(room / each * (1 + 1e-9)));
       if (before < 1 || room < 0)
         return true;
-      stages[s].forward = its.first.forward;
-      stages[s].backward = its.first.inputGradient + options[s].firstAgain;
-      stages[s].warmup = std::isinf(before) ? before : before * its.first.forward;
-      stages[s].after = reductionsAfter(prices, schedule, its, options[s]);
+      stages[s] = secondsOf(prices, schedule, static_cast<int64_t>(s), its, options[s], before);
     }
-    least = std::min(least, leastPipelineSeconds(stages, schedule, true));
+    least = std::min(least, leastPipelineSeconds(stages, schedule, prices.sendsOverlap));
     return true;
   };
   for (Way way : kWays)
@@ -383,16 +392,10 @@ double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfP
           break;
       }
       recomputes |= step > 0;
-      StageSeconds &stage = stages[s];
-      stage.busy = busySeconds(prices, schedule, its, option);
-      stage.forward = its.first.forward;
-      stage.backward = (split ? its.first.inputGradient : its.first.backward()) + option.firstAgain;
-      double before = mostForwardsFirst(schedule, s);
-      stage.warmup = std::isinf(before) ? before : before * its.first.forward;
-      stage.after = reductionsAfter(prices, schedule, its, option);
+      stages[s] = secondsOf(prices, schedule, s, its, option, mostForwardsFirst(schedule, s));
     }
     if (fits)
-      least = std::min(least, leastPipelineSeconds(stages, schedule, true));
+      least = std::min(least, leastPipelineSeconds(stages, schedule, prices.sendsOverlap));
     if (!recomputes) // nor on the other way
       break;
   }

@@ -52,6 +52,7 @@ struct StagePrices {
   const Device *device = nullptr;
   double memoryLimit = 0;                          // infinite: recomputation is not for the search to decide
   const std::vector<double> *reductions = nullptr; // ParameterSeconds::reductions
+  double sendOn = 0, sendBack = 0;                 // messages to the neighbours, where there are such
 };
 
 /// When gradients are reduced over the ranks that share parameters: after the last microbatch, beside its backward, or
@@ -66,6 +67,7 @@ struct CutPrices {
   const std::vector<double> &states;
   std::span<const StagePrices> stages; // one entry: all alike
   Reductions reductions = Reductions::Beside;
+  bool sendsOverlap = true;
   const StagePrices &at(int64_t stage) const { return stages.size() == 1 ? stages[0] : stages[stage]; }
 };
 /// Seconds of recomputation for one microbatch, of all stages together, that memory forces however the layers are cut;

@@ -179,20 +179,24 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
           segment.parameters.push_back(group);
     work.tiedElements += group.elements;
   }
-  work.stageAxes = onMesh({AxisRef{planAxis("stage"), 1, 0}}, mesh);
-  work.sendBytes = model.streamLocalBytes;
-  std::vector<AxisRef> modelAxis = onMesh({AxisRef{planAxis("model"), 1, 0}}, mesh);
-  bool whole = model.streamLocalBytes == model.streamBytes;
-  if (whole && !modelAxis.empty() && plan.stageSends == "scattered") {
-    work.sendBytes = model.streamBytes / static_cast<double>(ways(modelAxis));
-    work.afterReceive = {
-        {"gather of the stream", Collective::AllGather, modelAxis, model.streamBytes, Kept::Always, false}};
-  }
+  work.message = messageOf(model, mesh, plan.stageSends == "scattered");
   double batches = static_cast<double>(plan.globalBatch) / static_cast<double>(model.samples);
   work.tokens = model.tokens * batches;
   work.modelFlops = model.modelFlops * batches;
   work.dtype = job.dtype;
   return work;
+}
+
+StageMessage kerf::messageOf(const ModelWork &model, const Mesh &mesh, bool scattered) {
+  StageMessage message{onMesh({AxisRef{planAxis("stage"), 1, 0}}, mesh), model.streamLocalBytes, {}};
+  std::vector<AxisRef> modelAxis = onMesh({AxisRef{planAxis("model"), 1, 0}}, mesh);
+  bool whole = model.streamLocalBytes == model.streamBytes;
+  if (whole && !modelAxis.empty() && scattered) {
+    message.bytes = model.streamBytes / static_cast<double>(ways(modelAxis));
+    message.afterReceive = {
+        {"gather of the stream", Collective::AllGather, modelAxis, model.streamBytes, Kept::Always, false}};
+  }
+  return message;
 }
 
 namespace {

@@ -335,10 +335,10 @@ TEST(Context, StagesSendTheirPartOfTheSequence) {
   for (bool sequenceParallel : {false, true}) {
     const Simulated result =
         simulatedOk(llama, planOf({{"stage", 2}, {"context", 2}, {"model", 2}}, "", sequenceParallel));
-    EXPECT_DOUBLE_EQ(result.work.sendBytes, stream / 4); // ranks of model send a share each
-    ASSERT_EQ(result.work.afterReceive.size(), sequenceParallel ? 0u : 1u);
+    EXPECT_DOUBLE_EQ(result.work.message.bytes, stream / 4); // ranks of model send a share each
+    ASSERT_EQ(result.work.message.afterReceive.size(), sequenceParallel ? 0u : 1u);
     if (!sequenceParallel) {
-      EXPECT_DOUBLE_EQ(result.work.afterReceive[0].bytes, stream / 2);
+      EXPECT_DOUBLE_EQ(result.work.message.afterReceive[0].bytes, stream / 2);
     }
   }
 }

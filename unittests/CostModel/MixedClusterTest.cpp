@@ -98,7 +98,7 @@ Step pipeline(int64_t stages, int64_t microbatches) {
   layer.saved = {{"x", 100}};
   s.work.parts = {{"all", {layer}}};
   s.work.part.assign(stages, {0});
-  s.work.stageAxes = s.axis(0);
+  s.work.message.axes = s.axis(0);
   s.work.tokens = 100;
   s.work.modelFlops = 1e3;
   s.plan.schedule.stages = stages;
@@ -114,7 +114,7 @@ Step randomStep(std::mt19937 &random, int64_t stages, int64_t data, int64_t mode
   Step s = pipeline(stages, 1 + random() % 6);
   s.mesh.axes[1].size = data;
   s.mesh.axes[2].size = model;
-  s.work.stageAxes = s.axis(0);
+  s.work.message.axes = s.axis(0);
   bool chunked = coin();
   s.plan.schedule.chunks = chunked ? 2 : 1;
   constexpr ScheduleKind kKinds[] = {ScheduleKind::GPipe, ScheduleKind::OneFOneB, ScheduleKind::ZeroBubble};
@@ -128,13 +128,13 @@ Step randomStep(std::mt19937 &random, int64_t stages, int64_t data, int64_t mode
   if (model > 1) {
     layer.forward.collectives = {{"sum", Collective::AllReduce, s.axis(2), some(1e7)}};
     layer.inputGradient.collectives = {{"sum", Collective::AllReduce, s.axis(2), some(1e7), Kept::Always, coin()}};
-    s.work.afterReceive = {{"gather", Collective::AllGather, s.axis(2), some(1e7)}};
+    s.work.message.afterReceive = {{"gather", Collective::AllGather, s.axis(2), some(1e7)}};
   }
   s.work.parts.push_back(s.work.parts[0]);
   s.work.parts[1].segments[0].repeat += 1;
   for (std::vector<int> &parts : s.work.part)
     parts = chunked ? std::vector<int>{0, int(random() % 2)} : std::vector<int>{int(random() % 2)};
-  s.work.sendBytes = some(1e7);
+  s.work.message.bytes = some(1e7);
   s.work.tiedElements = coin() ? some(1e6) : 0;
   s.plan.optimizerSharding = int(random() % 4);
   s.plan.overlap = {coin(), coin(), coin(), coin()};
@@ -315,23 +315,23 @@ TEST(MixedPipeline, MessagesBetweenGroupsByHand) {
   Cluster slow = handGroup(4, 1, 1e6), fast = handGroup(4, 2, 1e6);
   Step s = pipeline(2, 1);
   s.mesh.axes[2].size = 4;
-  s.work.stageAxes = s.axis(0);
-  s.work.sendBytes = 400;
+  s.work.message.axes = s.axis(0);
+  s.work.message.bytes = 400;
   double compute = 1 + 0.5 + 1 + 2;
   // Four ranks of a node share what it can send, and the links of flows that meet give 0.65 of their figure.
   EXPECT_NEAR(s.on(handMixed({slow, fast}, {1e3, 0, 2e3})).stepSeconds, compute + 2 * 400 / (0.65 * 2e3 / 4), kEps);
   EXPECT_NEAR(s.on(handMixed({slow, fast}, {1e3, 0, 8e3})).stepSeconds, compute + 2 * 400 / (0.65 * 1e3), kEps);
   EXPECT_NEAR(s.on(handMixed({slow, fast}, {1e3, 0, 0})).stepSeconds, compute + 2 * 400 / (0.65 * 1e3), kEps);
   // Gradients of what the first and the last stage share cross once.
-  s.work.sendBytes = 0;
+  s.work.message.bytes = 0;
   s.work.tiedElements = 100;
   s.plan.bytes = {0, 4, 0};
   EXPECT_NEAR(s.on(handMixed({slow, fast}, {1e3, 0, 2e3})).stepSeconds, compute + 400 / (0.65 * 2e3 / 4), kEps);
   // Two stages a group: what stays inside is as fast as the group's links, 0.85 of 1e6.
   Step four = pipeline(4, 1);
   four.mesh.axes[2].size = 2;
-  four.work.stageAxes = four.axis(0);
-  four.work.sendBytes = 400;
+  four.work.message.axes = four.axis(0);
+  four.work.message.bytes = 400;
   EXPECT_NEAR(four.on(handMixed({slow, fast}, {1e3, 0, 2e3})).stepSeconds,
               2 * compute + 2 * 400 / (0.65 * 1e3) + 4 * 400 / (0.85 * 1e6), kEps);
 }
@@ -342,7 +342,7 @@ TEST(MixedPipeline, GroupsFurtherApartAreJoinedThroughThoseBetween) {
   Step s = pipeline(3, 1);
   Result<PipelineModel> model = PipelineModel::make(s.mesh, cluster);
   ASSERT_TRUE(static_cast<bool>(model));
-  auto seconds = [&](int64_t from, int64_t to) { return model->sendSeconds(from, to, s.work.stageAxes, 950); };
+  auto seconds = [&](int64_t from, int64_t to) { return model->sendSeconds(from, to, s.work.message.axes, 950); };
   auto wanted = [](double latency, double wire) { return std::pow(std::sqrt(latency) + std::sqrt(wire), 2); };
   EXPECT_NEAR(seconds(0, 1), wanted(0.25, 1), kEps);
   EXPECT_NEAR(seconds(1, 2), wanted(0.5, 0.5), kEps);
@@ -368,7 +368,7 @@ TEST(MixedPipeline, MemoryIsOfTheStagesOwnDevice) {
 TEST(MixedPipeline, GradientsAreReducedInsideTheGroup) {
   Step s = pipeline(2, 1);
   s.mesh.axes[1].size = 2;
-  s.work.stageAxes = s.axis(0);
+  s.work.message.axes = s.axis(0);
   s.work.parts[0].segments[0].parameters = {{"w", 100, s.axis(1)}};
   s.plan.bytes = {0, 4, 0};
   s.plan.overlap.gradients = false;
@@ -436,7 +436,7 @@ TEST(MixedPipeline, LayersInProportion) {
 TEST(StagePlans, OptimizerShardingOfEachStage) {
   Step s = pipeline(2, 3);
   s.mesh.axes[1].size = 2;
-  s.work.stageAxes = s.axis(0);
+  s.work.message.axes = s.axis(0);
   s.work.parts[0].segments[0].parameters = {{"w", 1000, s.axis(1)}};
   s.plan.bytes = stateBytes("bf16", "f32", 2);
   Cluster cluster = handGroup(4, 1e4);

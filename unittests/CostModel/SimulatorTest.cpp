@@ -68,7 +68,7 @@ Step pipeline(int64_t stages, int64_t microbatches, int64_t layers = 1, int64_t 
   layer.inputBytes = 10;
   s.work.parts = {{"all", {layer}}};
   s.work.part.assign(stages, std::vector<int>(chunks, 0));
-  s.work.stageAxes = s.axis(0);
+  s.work.message.axes = s.axis(0);
   s.work.tokens = 100;
   s.work.modelFlops = 1e3;
   s.plan.schedule.stages = stages;
@@ -123,8 +123,8 @@ TEST(Simulator, Recomputation) {
 
 TEST(Simulator, SendsHoldUpBothEndsOrNobody) {
   Step s = pipeline(2, 1);
-  s.work.sendBytes = 400;
-  double send = s.collectives().seconds(Collective::Send, s.work.stageAxes, 400);
+  s.work.message.bytes = 400;
+  double send = s.collectives().seconds(Collective::Send, s.work.message.axes, 400);
   s.plan.overlap.stage = false;
   EXPECT_NEAR(s.run().stepSeconds, 6 + 2 * send, kEps);
   EXPECT_NEAR(s.run().breakdown.exposed["stage"], send, kEps);
@@ -289,7 +289,7 @@ TEST(Simulator, MoreBandwidthNeverSlowsAPlan) {
       layer.inputGradient.collectives = {
           {"sum", Collective::AllReduce, s.axis(2), double(random() % 5000), Kept::Always, coin()}};
     }
-    s.work.sendBytes = double(random() % 3000);
+    s.work.message.bytes = double(random() % 3000);
     s.plan.recompute = Recompute(random() % 3);
     s.plan.optimizerSharding = int(random() % 4);
     s.plan.overlap = {coin(), coin(), coin(), coin()};

@@ -111,6 +111,9 @@ inline Result<Simulation> simulate(const StepWork &work, const StepPlan &plan, c
   return simulate(work, plan, PipelineModel(collectives), trace);
 }
 
+/// With what the receiver still gathers.
+double messageSeconds(const PipelineModel &pipeline, int64_t from, int64_t to, const StageMessage &message);
+
 /// A lower bound of Simulation::stepSeconds without walking through the schedule: every stage's tasks, the way of the
 /// first microbatch to it and of the last one back, what follows. 0 for what `simulate` refuses.
 double leastStepSeconds(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline);

@@ -91,15 +91,19 @@ struct Part {
   std::vector<Segment> segments; // in forward order
 };
 
+/// Between neighbouring stages, of one microbatch: what one rank sends forward (and its gradient backward), and what
+/// the receiver then still gathers, where senders that hold the same values send a share each.
+struct StageMessage {
+  std::vector<AxisRef> axes;
+  double bytes = 0;
+  std::vector<PassCollective> afterReceive;
+};
+
 struct StepWork {
   std::vector<Part> parts;
   /// Which part chunk c of stage s is: part[s][c].
   std::vector<std::vector<int>> part;
-  /// Between neighbouring stages, of one microbatch: what one rank sends forward (and its gradient backward), and what
-  /// the receiver then still gathers, where senders that hold the same values send a share each.
-  std::vector<AxisRef> stageAxes;
-  double sendBytes = 0;
-  std::vector<PassCollective> afterReceive;
+  StageMessage message;
   /// Gradients of parameters that the first and the last stage share (tied embeddings), elements on one rank.
   double tiedElements = 0;
   /// Of the whole step, all ranks: for tokens per second and utilization.

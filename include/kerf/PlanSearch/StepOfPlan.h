@@ -21,6 +21,9 @@ Result<LayerCut> cutLayers(const CompletedPlan &completed, const TrainingJob &jo
 /// The chain cut into parts. Refuses stages without a repeated layer to cut.
 Result<StepWork> stepWork(const CompletedPlan &completed, const TrainingJob &job, const ModelWork &model);
 
+/// What stages hand on. `scattered`: ranks of `model` that hold the same send a share each.
+StageMessage messageOf(const ModelWork &model, const Mesh &mesh, bool scattered);
+
 /// Refuses patterns of `recompute` that match no layer.
 Result<StepPlan> stepPlan(const CompletedPlan &completed, const TrainingJob &job, const ModelWork &model);
 
