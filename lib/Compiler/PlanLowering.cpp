@@ -3,6 +3,7 @@
 #include "HandWritten.h"
 #include "LayOut.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
+#include "kerf/Transforms/Layout.h"
 #include "kerf/Transforms/OpKeys.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -129,6 +130,25 @@ void keepInputsWhole(ModuleOp module, Plan &passes) {
     ArgumentPlan whole{name, std::vector<std::vector<std::string>>(shapeOf(argument).size())};
     passes.arguments.insert(passes.arguments.begin(), std::move(whole));
   }
+}
+
+/// With `context_style` ring, attention whose sequence is cut evenly gets keys and values round its ranks instead of
+/// gathered ones.
+void markRings(ModuleOp module, const CompletedPlan &completed) {
+  if (completed.plan.meshSizes.at("context") == 1 || completed.plan.contextStyle != "ring")
+    return;
+  Mesh mesh = meshOf(module);
+  module.walk([&](Operation *op) {
+    auto attr = op->getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr);
+    if (!isa<AttentionOp, AttentionBackwardOp>(op) || !attr || !canRing(op))
+      return;
+    Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+    auto strategy = parseStrategyAttr(attr, mesh, rule);
+    auto sharding = strategy ? project(rule, mesh, *strategy) : std::nullopt;
+    int64_t ranks = sharding ? ways(sharding->operands[0].dims[1].axes) : 1;
+    if (ranks > 1 && shapeOf(op->getOperand(0))[1] % ranks == 0)
+      op->setAttr(KerfDialect::kRingAttr, UnitAttr::get(op->getContext()));
+  });
 }
 
 } // namespace
@@ -259,6 +279,7 @@ Status applyExecution(ModuleOp module, const PlanLowering &lowering) {
     if (kind != "none")
       call->setAttr(KerfDialect::kRecomputeAttr, builder.getStringAttr(kind));
   }
+  markRings(module, lowering.completed);
   return shardOptimizer(module, lowering);
 }
 

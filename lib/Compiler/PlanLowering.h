@@ -27,7 +27,8 @@ std::set<int64_t> stagesOf(mlir::Value parameter, const PlanLowering &lowering);
 /// Cuts optimizer states, gradients and parameters as the plan's `optimizer_sharding` says.
 Status shardOptimizer(mlir::ModuleOp module, const PlanLowering &lowering);
 
-/// Writes the parts and the kinds of recomputation on the calls of layers, and who holds the optimizer's states.
+/// Writes the parts and the kinds of recomputation on the calls of layers, where keys and values pass round a ring, and
+/// who holds the optimizer's states.
 Status applyExecution(mlir::ModuleOp module, const PlanLowering &lowering);
 
 } // namespace kerf

@@ -13,8 +13,8 @@
 namespace kerf::package {
 
 namespace {
-constexpr std::array<std::string_view, 5> kCollectives = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
-                                                          "collective_permute"};
+constexpr std::array<std::string_view, 7> kCollectives = {
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute", "ring_shift", "ring_balance"};
 constexpr int64_t kMostRanks = int64_t(1) << 20;
 /// Instructions after calls are expanded: bounds what a few nested calls in a damaged file can ask for.
 constexpr int64_t kMostInstructions = 20'000'000;

@@ -201,6 +201,41 @@ public:
     plan.move = std::move(stage);
   }
 
+  /// Halves of the tensors along `dim` go where their mirror images are, or back: of 2 `ways` halves in order, position
+  /// p has 2p and 2p + 1 before, p and 2 ways - 1 - p after.
+  void balance(size_t dim, bool inverse) {
+    MoveStage stage;
+    open(stage, 1, operand.data);
+    int64_t half = operand.shape[dim] / 2;
+    struct Place {
+      int64_t position, half;
+    };
+    auto inOrder = [](int64_t piece) { return Place{piece / 2, piece % 2}; };
+    auto mirrored = [&](int64_t piece) { return piece < ways() ? Place{piece, 0} : Place{2 * ways() - 1 - piece, 1}; };
+    Shape counts = operand.shape;
+    counts[dim] = half;
+    int64_t most = 0;
+    for (int64_t piece = 0; piece < 2 * ways(); ++piece) {
+      Place from = inOrder(piece), to = mirrored(piece);
+      if (inverse)
+        std::swap(from, to);
+      Shape begin = at(counts.size(), dim, from.half * half), placed = at(counts.size(), dim, to.half * half);
+      if (from.position == position && to.position == position)
+        stage.incoming.push_back(
+            {members[size_t(position)], BoxCopy(operand.shape, begin, result.shape, placed, counts, elementBytes)});
+      else if (from.position == position)
+        send(stage, members[size_t(to.position)], packBox(operand.shape, begin, counts, elementBytes));
+      else if (to.position == position) {
+        BoxCopy unpack = unpackBox(result.shape, placed, counts, elementBytes);
+        most = std::max(most, unpack.contiguous() ? 0 : unpack.bytes());
+        stage.incoming.push_back({members[size_t(from.position)], unpack});
+      }
+    }
+    stage.received = scratch.take(most);
+    stage.result = static_cast<std::byte *>(result.data);
+    plan.move = std::move(stage);
+  }
+
   /// sourceOf[i]: the position whose tensor position i gets.
   void permute(const std::vector<int64_t> &sourceOf) {
     MoveStage stage;
@@ -304,7 +339,8 @@ Result<std::vector<int64_t>> permutation(const BindRequest &bind, const std::vec
 Status buildOp(const BindRequest &bind, const std::vector<int64_t> &members, Builder &builder) {
   const package::Instruction &instruction = bind.instruction;
   const Shape &from = bind.operands[0].shape, &to = bind.results[0].shape;
-  bool sameShape = instruction.op == "all_reduce" || instruction.op == "collective_permute";
+  bool ring = instruction.op == "ring_shift" || instruction.op == "ring_balance",
+       sameShape = ring || instruction.op == "all_reduce" || instruction.op == "collective_permute";
   if (sameShape && from != to)
     return bad(instruction, fmt::format("it makes {} of {}: the shape must stay", text(to), text(from)));
   if (instruction.op == "all_reduce") {
@@ -321,6 +357,13 @@ Status buildOp(const BindRequest &bind, const std::vector<int64_t> &members, Bui
     builder.permute(*sourceOf);
     return ok();
   }
+  if (instruction.op == "ring_shift") {
+    std::vector<int64_t> sourceOf;
+    for (int64_t i = 0; i < builder.ways(); ++i)
+      sourceOf.push_back((i + builder.ways() - 1) % builder.ways());
+    builder.permute(sourceOf);
+    return ok();
+  }
   std::optional<size_t> except;
   if (auto other = instruction.attrs.find("other_dim");
       other != instruction.attrs.end() && other->is_number_integer() && other->get<int64_t>() >= 0)
@@ -334,6 +377,13 @@ Status buildOp(const BindRequest &bind, const std::vector<int64_t> &members, Bui
     return bad(instruction, fmt::format("{} pieces of {} do not make {} (it makes {} of {})", builder.ways(), pieces,
                                         whole, text(to), text(from)));
   };
+  if (instruction.op == "ring_balance") {
+    if (from[*dim] % 2 != 0)
+      return bad(instruction, fmt::format("it halves dimension {} of {}", *dim, text(from)));
+    auto inverse = instruction.attrs.find("inverse");
+    builder.balance(*dim, inverse != instruction.attrs.end() && *inverse == true);
+    return ok();
+  }
   if (instruction.op == "all_gather") {
     if (Status status = covers(from[*dim], to[*dim]); !status)
       return status;

@@ -440,21 +440,6 @@ static void replaceFactor(Rule &rule, int from, const std::vector<int> &to) {
         }
 }
 
-static Rule ringRule(Rule rule) {
-  int queries = rule.operands[0][1].front(), keys = rule.operands[1][1].front();
-  rule.factors[queries].kind = FactorKind::Cuttable;
-  if (rule.factors[queries].size != rule.factors[keys].size) // of another sequence: keys and values are gathered
-    return rule;
-  for (std::vector<FactorMap> *maps : {&rule.operands, &rule.results})
-    for (FactorMap &map : *maps) {
-      bool both = llvm::is_contained(map, std::vector<int>{queries}) && llvm::is_contained(map, std::vector<int>{keys});
-      for (std::vector<int> &dim : map)
-        if (!both && dim == std::vector<int>{keys}) // a mask has both: its columns stay whole
-          dim = {queries};
-    }
-  return rule;
-}
-
 static Rule ulyssesRule(Rule rule, int64_t model) {
   rule.factors[rule.operands[0][1].front()].kind = FactorKind::Replicated; // heads are cut instead of queries
   int heads = rule.operands[1][2].front();
@@ -468,6 +453,10 @@ static Rule ulyssesRule(Rule rule, int64_t model) {
   return rule;
 }
 
+bool canRing(Operation *attention) {
+  return shapeOf(attention->getOperand(0))[1] == shapeOf(attention->getOperand(1))[1];
+}
+
 RuleOfOp contextRules(const Mesh &mesh, ContextStyle style) {
   int axis = mesh.find("model");
   int64_t model = axis < 0 ? 1 : mesh.axes[axis].size;
@@ -475,7 +464,9 @@ RuleOfOp contextRules(const Mesh &mesh, ContextStyle style) {
     Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
     if (!isAttention(op))
       return rule;
-    return style == ContextStyle::Ring ? ringRule(std::move(rule)) : ulyssesRule(std::move(rule), model);
+    if (style == ContextStyle::Ulysses)
+      return ulyssesRule(std::move(rule), model);
+    return canRing(op) ? ringRule(std::move(rule)) : rule;
   };
 }
 

@@ -18,7 +18,11 @@ namespace kerf {
 namespace {
 
 /// The core of attention keeps what is dear in memory and cheap to compute (Korthikanti et al. 2022, section 5).
-bool isAttentionCore(Operation *op) { return isa<AttentionOp, SoftmaxOp>(op); }
+bool isAttentionCore(Operation *op) {
+  while (op && isa<ConvertOp, WaitOp, RingBalanceOp>(op)) // behind the last block of a ring
+    op = op->getOperand(0).getDefiningOp();
+  return isa_and_nonnull<AttentionOp, AttentionBlockOp, SoftmaxOp>(op);
+}
 
 struct Recompute : impl::RecomputeBase<Recompute> {
   void runOnOperation() override {

@@ -71,6 +71,12 @@ void refineForCore(Operation *op, ArrayRef<Shape> operands, ArrayRef<Shape> resu
         work.m = static_cast<double>(query[1]), work.n = static_cast<double>(key[1]),
         work.k = static_cast<double>(query[3]);
       })
+      .Case<AttentionBlockOp, AttentionBlockBackwardOp>([&](auto op) {
+        Shape query = shapeOf(op.getQuery());
+        work.batch = static_cast<double>(query[0] * query[2]);
+        work.m = static_cast<double>(query[1]), work.n = static_cast<double>(shapeOf(op.getKey())[1]),
+        work.k = static_cast<double>(query[3]);
+      })
       .Case<CombineOp, CombineBackwardOp>([&](Operation *op) { // of the slots those that hold a copy
         double copies = static_cast<double>(elementsOf(operands[1]) * operands[0].back()),
                slots = static_cast<double>(elementsOf(operands[0]));
@@ -189,6 +195,8 @@ double deviceOpSeconds(Operation *op, const CollectiveModel &collectives) {
       .Case([&](ReduceScatterOp op) { return collective(Collective::ReduceScatter, op.getAxes(), op.getOperand()); })
       .Case([&](AllToAllOp op) { return collective(Collective::AllToAll, op.getAxes(), op.getOperand()); })
       .Case([&](CollectivePermuteOp op) { return collective(Collective::Permute, op.getAxes(), op.getOperand()); })
+      .Case<RingShiftOp, RingBalanceOp>(
+          [&](auto op) { return collective(Collective::Permute, op.getAxes(), op.getOperand()); })
       .Case([&](WorkOpInterface op) {
         Work work{op.getKernelClass(), op.getFlops(), bytesOf(op->getOperands()) + bytesOf(op->getResults()),
                   dtypeOf(op), 1};

@@ -18,8 +18,8 @@ TOLERANCE = {"f32": 2e-4, "f64": 1e-6}  # relative, to PyTorch's float64 losses
 PLANS_AGREE = 1e-10                     # relative, between any two plans in f64
 
 
-def plan(stage=1, data=1, model=1, **more):
-    return {"kerf": 1, "mesh": {"stage": stage, "data": data, "model": model}, **more}
+def plan(stage=1, data=1, model=1, context=1, **more):
+    return {"kerf": 1, "mesh": {"stage": stage, "data": data, "context": context, "model": model}, **more}
 
 
 def schedule(name, **more):
@@ -49,6 +49,10 @@ PLANS = {
     "interleaved": plan(stage=2, microbatch=2, **schedule("interleaved", chunks=2), **FOUR),
     "zero-bubble h1": plan(stage=2, microbatch=2, **schedule("zero-bubble", variant="h1")),
     "zero-bubble 2p": plan(stage=2, microbatch=1, **schedule("zero-bubble", variant="2p")),
+    "ring": plan(context=4, recompute="selective"),
+    "ring, zero 3, sequence parallel": plan(context=2, data=2, model=2, microbatch=2, optimizer_sharding=3, sequence_parallel=True),
+    "ring, 1f1b, recompute": plan(stage=2, context=2, model=2, microbatch=1, recompute="full"),
+    "ulysses": plan(context=2, microbatch=4, context_style="ulysses"),
     "3-D": plan(stage=2, data=2, model=2, microbatch=1),
     "3-D, solved, zero 1": plan(stage=2, data=2, model=2, microbatch=1, recompute="full", optimizer_sharding=1, layout="solved"),
     "3-D, recompute, zero 1": plan(stage=2, data=2, model=2, microbatch=1, recompute="full", optimizer_sharding=1),
@@ -56,7 +60,7 @@ PLANS = {
                                                         **schedule("zero-bubble")),
     "3-D, gpipe, zero 3, selective": plan(stage=2, data=2, model=2, microbatch=1, optimizer_sharding=3, recompute="selective", **schedule("gpipe")),
 }
-FEW = ["microbatches, data 2", "3-D, solved, zero 1", "zero 3", "1f1b, 4 stages", "interleaved", "3-D, zero-bubble, zero 2, sequence parallel"]
+FEW = ["microbatches, data 2", "ring", "ring, zero 3, sequence parallel", "3-D, solved, zero 1", "zero 3", "1f1b, 4 stages", "interleaved", "3-D, zero-bubble, zero 2, sequence parallel"]
 
 
 class Pipelines(KerfTest):
@@ -81,7 +85,7 @@ class Pipelines(KerfTest):
         step, run = optimizer_flags(golden, "adamw")
         for dtype, tolerance, more in (("bf16", 2e-3, []), ("f16", 5e-4, []), ("f16", 5e-4, ["--initial-loss-scale", str(2.0 ** 40)])):
             reached = {}
-            for name in [None, "3-D, recompute, zero 1", "interleaved"]:
+            for name in [None, "3-D, recompute, zero 1", "interleaved", "ring"]:
                 given = ["--ranks", 1] if name is None else ["--plan", self.write("plan.json", PLANS[name])]
                 self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 20, "--dtype", dtype, "--clip-norm", 1,
                              "--log", self.path("log"), *given, *step, *run, *more)

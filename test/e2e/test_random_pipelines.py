@@ -52,7 +52,7 @@ def random_cut(rnd, layers, parts):
 
 def random_plan(rnd, layers, heads, keys, experts):
     while True:
-        stage, data, model, context = rnd.choice([1, 2, 2, 3, 4]), rnd.choice([1, 1, 2, 3]), rnd.choice([1, 2, 3, 4]), rnd.choice([1, 1, 1, 2])
+        stage, data, model, context = rnd.choice([1, 2, 2, 3, 4]), rnd.choice([1, 1, 2, 3]), rnd.choice([1, 2, 3, 4]), rnd.choice([1, 1, 1, 2, 3, 4])
         expert = rnd.choice([1, 2]) if experts > 1 else 1
         if experts > 1 and model > 1:
             context = 1  # tokens that two axes cut and experts exchange: not every layout of these is compiled (docs/plan.md)

@@ -107,6 +107,18 @@ void checkElement(const CollectiveCase &test, const std::vector<std::vector<std:
     if (at[other] < test.operand[other]) {
       ASSERT_EQ(actual, operand(index[dim] / test.operand[dim], at));
     }
+  } else if (op == "ring_shift") {
+    ASSERT_EQ(actual, operand((self + int64_t(group.size()) - 1) % int64_t(group.size()), index));
+  } else if (op == "ring_balance") {
+    size_t dim = attrs["dim"].get<size_t>();
+    int64_t last = 2 * int64_t(group.size()) - 1, half = test.operand[dim] / 2;
+    // Pieces in order, of which position p has 2p and 2p + 1; mirrored, p and last - p.
+    bool back = attrs.contains("inverse");
+    int64_t second = index[dim] / half, piece = back ? 2 * self + second : second ? last - self : self;
+    int64_t source = back ? std::min(piece, last - piece) : piece / 2;
+    Shape at = index;
+    at[dim] = index[dim] % half + (back ? piece > last / 2 : piece % 2) * half;
+    ASSERT_EQ(actual, operand(source, at));
   } else {
     std::vector<AxisRef> before = refsOf(attrs["before"], 2, attrs["before"][1].get<size_t>());
     std::vector<AxisRef> after = refsOf(attrs["after"], 2, attrs["after"][1].get<size_t>());
@@ -143,7 +155,7 @@ TEST(Collectives, MatchTheirDefinitions) {
       }
     }
   }
-  EXPECT_EQ(seen.size(), 5u);
+  EXPECT_EQ(seen.size(), 7u);
 }
 
 /// What `communicator`'s rank gets of several on the same mesh, bound as one.
@@ -230,6 +242,8 @@ TEST(Collectives, BadAttributesAreMessages) {
       {"reduce_scatter", {{"axes", {0, 1, 4}}, {"dim", 0}, {"kind", "sum"}}, {17}, {4}, "17"},
       {"all_to_all", {{"axes", {0, 1, 4}}, {"dim", 0}, {"other_dim", 0}}, {4, 4}, {16, 4}, "both 0"},
       {"all_to_all", {{"axes", {0, 1, 4}}, {"dim", 0}, {"other_dim", "x"}}, {4, 4}, {16, 1}, "dimension 1"},
+      {"ring_shift", {{"axes", {0, 1, 4}}}, {4}, {5}, "[5] of [4]"},
+      {"ring_balance", {{"axes", {0, 1, 4}}, {"dim", 0}}, {5}, {5}, "halves dimension 0 of [5]"},
       {"collective_permute", {{"axes", {0, 1, 4}}, {"before", {1, 1, 0, 1, 4}}, {"after", {1}}}, {4}, {4}, "after"},
       {"collective_permute",
        {{"axes", Json::array()}, {"before", {1, 1, 0, 1, 4}}, {"after", {1, 0}}},

@@ -192,7 +192,18 @@ CollectiveCase randomCase(std::mt19937 &random, int64_t ranks) {
   constexpr const char *kReductions[] = {"sum", "max", "min"};
   Json attrs = {{"axes", triples(refs)}, {"stream", "s"}, {"cause", "test"}};
   auto trimmed = [&](int64_t chunk) { return std::max<int64_t>(1, chunk * group - below(chunk * group)); };
-  switch (below(5)) {
+  switch (below(7)) {
+  case 5:
+    test.instruction.op = "ring_shift";
+    break;
+  case 6:
+    test.instruction.op = "ring_balance";
+    attrs["dim"] = dim;
+    test.operand[dim] += test.operand[dim] % 2;
+    test.result = test.operand;
+    if (below(2))
+      attrs["inverse"] = true;
+    break;
   case 0:
     test.instruction.op = "all_reduce";
     attrs["kind"] = kReductions[below(3)];

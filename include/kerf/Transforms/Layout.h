@@ -66,6 +66,8 @@ std::string modelPartName(int64_t before);
 /// are, their way round the ring is part of the op. Ulysses: the heads of one rank of "model" are a factor of their
 /// own, which "context" cuts; the reshards around it are the all-to-alls. For buildProblem.
 RuleOfOp contextRules(const Mesh &mesh, ContextStyle style);
+/// Attention whose keys are of the queries' sequence: those of another one are gathered.
+bool canRing(mlir::Operation *attention);
 /// Sequences and heads of the module divide, so that contextRules can be laid out.
 Status checkContext(mlir::ModuleOp module, int64_t context, int64_t model, ContextStyle style, bool fusedAttention);
 

@@ -4,6 +4,7 @@
 // Decomposed, the H = G * R query heads are dimensions [G, R]: each group of R shares a key/value head. Scores are [B,
 // G, S, R, T].
 #include "CompositeRules.h"
+#include "RingAttention.h"
 #include <limits>
 
 using namespace mlir;
@@ -155,35 +156,54 @@ LogicalResult AttentionOp::verify() {
   return checkShape(*this, "lse", getLse(), {n.batch, n.heads, n.queries});
 }
 
+Rule kerf::ir::ringRule(Rule rule) {
+  int queries = rule.operands[kQuery][1].front(), keys = rule.operands[kKey][1].front();
+  for (std::vector<FactorMap> *maps : {&rule.operands, &rule.results})
+    for (FactorMap &map : *maps)
+      if (!llvm::is_contained(map, std::vector<int>{queries}) || !llvm::is_contained(map, std::vector<int>{keys}))
+        llvm::replace(map, std::vector<int>{keys}, std::vector<int>{queries});
+  return rule;
+}
+
+/// Where the plan lets keys and values pass round the ranks that share the queries.
+static Rule withRing(Operation *op, Rule rule) {
+  return op->hasAttr(KerfDialect::kRingAttr) ? ringRule(std::move(rule)) : rule;
+}
+
 Rule AttentionOp::getShardingRule() {
   AttentionRule writer(Sizes(getQuery(), getKey(), getValue()));
   writer.rule.operands = {writer.query, writer.key, writer.value};
   if (getMask())
     writer.rule.operands.push_back(writer.maskMap(getMask()));
   writer.rule.results = {writer.output, writer.lse};
-  return writer.rule;
+  return withRing(*this, std::move(writer.rule));
 }
 
 /// Cut causal queries tell where they begin.
 static SmallVector<Value> localAttention(OpBuilder &builder, Operation *op, bool causal, ValueRange operands,
-                                         TypeRange resultTypes, const LocalizeContext &context) {
+                                         TypeRange resultTypes, ArrayRef<AxisRef> axes) {
   SmallVector<Value> results = cloneWithTypes(builder, op, operands, resultTypes);
-  SmallVector<int64_t> flat;
-  for (const AxisRef &axis : context.sharding.operands[kQuery].dims[1].axes)
-    flat.append({axis.axis, axis.before, axis.size});
-  if (causal && !flat.empty())
-    results.front().getDefiningOp()->setAttr("query_axes", builder.getDenseI64ArrayAttr(flat));
+  Operation *made = results.front().getDefiningOp();
+  made->removeDiscardableAttr(KerfDialect::kRingAttr);
+  if (causal && !axes.empty())
+    made->setAttr("query_axes", builder.getDenseI64ArrayAttr(axisTriples(axes)));
   return results;
 }
 
 FailureOr<SmallVector<Value>> AttentionOp::localize(OpBuilder &builder, ValueRange operands, TypeRange resultTypes,
                                                     const LocalizeContext &context) {
-  return localAttention(builder, *this, getCausal(), operands, resultTypes, context);
+  const std::vector<AxisRef> &axes = context.sharding.operands[kQuery].dims[1].axes;
+  if ((*this)->hasAttr(KerfDialect::kRingAttr) && ways(axes) > 1)
+    return ringAttention(builder, *this, operands, resultTypes, axes);
+  return localAttention(builder, *this, getCausal(), operands, resultTypes, axes);
 }
 
 FailureOr<SmallVector<Value>> AttentionBackwardOp::localize(OpBuilder &builder, ValueRange operands,
                                                             TypeRange resultTypes, const LocalizeContext &context) {
-  return localAttention(builder, *this, getCausal(), operands, resultTypes, context);
+  const std::vector<AxisRef> &axes = context.sharding.operands[kQuery].dims[1].axes;
+  if ((*this)->hasAttr(KerfDialect::kRingAttr) && ways(axes) > 1)
+    return ringAttentionBackward(builder, *this, operands, resultTypes, axes);
+  return localAttention(builder, *this, getCausal(), operands, resultTypes, axes);
 }
 
 double AttentionOp::getFlops() {
@@ -249,7 +269,7 @@ Rule AttentionBackwardOp::getShardingRule() {
   writer.rule.operands.insert(writer.rule.operands.end(), {writer.output, writer.lse, writer.output});
   writer.rule.results = {writer.query, writer.key, writer.value};
   writer.linear({static_cast<int>(getNumOperands()) - 1}, {0, 1, 2});
-  return writer.rule;
+  return withRing(*this, std::move(writer.rule));
 }
 
 double AttentionBackwardOp::getFlops() {

@@ -172,6 +172,23 @@ LogicalResult CollectivePermuteOp::verify() {
   return checkLayout(*this, "after", getAfter(), rank);
 }
 
+LogicalResult RingShiftOp::verify() {
+  if (failed(checkAxes(*this, getAxes())))
+    return failure();
+  return checkSameType(*this, getOperand().getType(), getType().getTensor());
+}
+
+LogicalResult RingBalanceOp::verify() {
+  RankedTensorType type = getOperand().getType();
+  int64_t dim = getDim();
+  if (failed(checkAxes(*this, getAxes())) || failed(checkDim(*this, "dim", dim, type)) ||
+      failed(checkSameType(*this, type, getType().getTensor())))
+    return failure();
+  if (type.getDimSize(dim) % 2 == 0)
+    return success();
+  return emitOpError() << "halves dimension " << dim << " of size " << type.getDimSize(dim) << ", which is odd";
+}
+
 LogicalResult WaitOp::verify() { return checkSameType(*this, getOperand().getType().getTensor(), getType()); }
 
 //===-- stages

@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention and its backward form, a block of query rows at a time: a thread's scratch holds kQueryRows x T scores,
-// never S x T. Threads share the heads; backward, those of one key/value head are one task, as they add to its
-// gradient. The backward form computes the probabilities of a block again from the saved log-sum-exp (Dao et al.,
-// FlashAttention, 2022).
-#include "Families.h"
-#include "Gemm.h"
-#include "Simd.h"
-
-#include <algorithm>
+// Attention and its backward form over all keys.
+#include "Attention.h"
 
 namespace kerf::runtime::kernels {
 
-namespace {
-constexpr int64_t kQueryRows = 64; // 64 x 1,024 scores in float32 are 256 KB: they stay in the second-level cache
+/// Of one block of a ring (docs/operators.md): which block, and which of its keys which queries see.
+static void seeBlock(Checker &check, const BindRequest &request, AttentionSizes &z) {
+  std::vector<AxisRef> axes = check.axes("axes");
+  int64_t step = check.integer("step"), ranks = ways(axes);
+  bool causal = check.flag("causal"), balanced = check.flag("balanced");
+  check.require(step > 0 && step < ranks, "step {} of {} ranks", step, ranks);
+  check.require(!balanced || (causal && z.s % 2 == 0), "balanced asks for causal and an even number of queries, not {}",
+                z.s);
+  if (check.failed())
+    return;
+  int64_t here = position(request.mesh, axes, request.rank), block = (here - step + ranks) % ranks;
+  z.causal = false;
+  z.maskColumn = block * z.t;
+  if (balanced && block < here)
+    z.seen = z.t / 2;
+  else if (balanced)
+    z.from = z.s / 2;
+  else if (causal && block > here)
+    z.to = 0;
+}
 
-struct AttentionSizes {
-  int64_t b, s, t, h, g, d, e; // batch, queries, keys, query heads, key/value heads, widths of q and k, and of v
-  int64_t maskBatch, maskHead; // strides of the mask; 0 where it is one for all
-  bool causal, masked, maskIsBool;
-  double scale;
-  int64_t firstQuery; // number of the rank's first query
-
-  /// Keys that a block of queries ending before row `end` may see.
-  int64_t keys(int64_t end) const { return causal ? std::min(t, firstQuery + end) : t; }
-};
-
-std::optional<AttentionSizes> attentionSizes(Checker &check, const BindRequest &request, bool masked) {
+std::optional<AttentionSizes> attentionSizes(Checker &check, const BindRequest &request, size_t first, bool masked,
+                                             Keys which) {
   const auto &in = request.operands;
-  const TensorView &q = in[0], &k = in[1], &v = in[2];
+  const TensorView &q = in[first], &k = in[first + 1], &v = in[first + 2];
   for (const TensorView *view : {&q, &k, &v})
     check.require(view->shape.size() == 4, "query, key and value have {}, {} and {} dimensions, not 4", q.shape.size(),
                   k.shape.size(), v.shape.size());
@@ -44,22 +45,29 @@ std::optional<AttentionSizes> attentionSizes(Checker &check, const BindRequest &
   check.shape(k, "the key", {z.b, z.t, z.g, z.d});
   check.shape(v, "the value", {z.b, z.t, z.g, z.e});
   check.require(z.g > 0 ? z.h % z.g == 0 : z.h == 0, "{} query heads are no multiple of {} key/value heads", z.h, z.g);
+  z.to = z.s, z.seen = z.t;
   bool cut = request.instruction.attrs.contains("query_axes");
   std::vector<AxisRef> axes = cut ? check.axes("query_axes") : std::vector<AxisRef>();
   check.require(!z.causal || cut || z.s == z.t, "causal attention of {} queries over {} keys", z.s, z.t);
   if (!check.failed())
     z.firstQuery = position(request.mesh, axes, request.rank) * z.s;
+  int64_t columns = z.t;
+  if (which == Keys::OneBlock && !check.failed()) {
+    seeBlock(check, request, z);
+    columns *= ways(check.axes("axes"));
+  }
   if (masked && !check.failed()) {
-    const TensorView &mask = in[3];
+    const TensorView &mask = in[first + 3];
     z.maskIsBool = mask.dtype == DType::Bool;
     check.require(z.maskIsBool || mask.dtype == q.dtype, "the mask is {}, neither bool nor {}", toString(mask.dtype),
                   toString(q.dtype));
     bool fits = mask.shape.size() == 4 && (mask.shape[0] == 1 || mask.shape[0] == z.b) &&
-                (mask.shape[1] == 1 || mask.shape[1] == z.h) && mask.shape[2] == z.s && mask.shape[3] == z.t;
-    check.require(fits, "the mask is {}, not [1 or {}, 1 or {}, {}, {}]", typeText(mask), z.b, z.h, z.s, z.t);
+                (mask.shape[1] == 1 || mask.shape[1] == z.h) && mask.shape[2] == z.s && mask.shape[3] == columns;
+    check.require(fits, "the mask is {}, not [1 or {}, 1 or {}, {}, {}]", typeText(mask), z.b, z.h, z.s, columns);
     if (fits) {
-      z.maskBatch = mask.shape[0] == 1 ? 0 : mask.shape[1] * z.s * z.t;
-      z.maskHead = mask.shape[1] == 1 ? 0 : z.s * z.t;
+      z.maskBatch = mask.shape[0] == 1 ? 0 : mask.shape[1] * z.s * columns;
+      z.maskHead = mask.shape[1] == 1 ? 0 : z.s * columns;
+      z.maskRow = columns;
     }
   }
   if (check.failed())
@@ -67,191 +75,11 @@ std::optional<AttentionSizes> attentionSizes(Checker &check, const BindRequest &
   return z;
 }
 
-/// Where one (batch, head) lies in each tensor.
-struct Head {
-  int64_t b, h, g;
-};
-
-/// Adds the mask to a block of scores of queries [row, row + rows) over `keys` keys; what is excluded becomes -inf.
-template <typename T>
-void maskScores(const AttentionSizes &z, const void *mask, Head head, int64_t row, int64_t rows, int64_t keys,
-                T *scores) {
-  constexpr T kExcluded = -std::numeric_limits<T>::infinity();
-  for (int64_t i = 0; i < rows; ++i) {
-    T *line = scores + i * keys;
-    if (z.masked) {
-      int64_t at = head.b * z.maskBatch + head.h * z.maskHead + (row + i) * z.t;
-      if (z.maskIsBool) {
-        const Bool8 *m = static_cast<const Bool8 *>(mask) + at;
-        for (int64_t j = 0; j < keys; ++j)
-          line[j] = m[j].byte ? line[j] : kExcluded;
-      } else {
-        const T *m = static_cast<const T *>(mask) + at;
-        for (int64_t j = 0; j < keys; ++j)
-          line[j] += m[j];
-      }
-    }
-    if (z.causal)
-      std::fill(line + std::min(keys, z.firstQuery + row + i + 1), line + keys, kExcluded);
-  }
-}
-
-/// Scores become probabilities; gives the log-sum-exp. A row that sees nothing becomes zeros, with -inf.
-template <typename T> [[gnu::always_inline]] inline T normalizeRow(T *line, int64_t keys) {
-  T highest = -std::numeric_limits<T>::infinity();
-#pragma omp simd reduction(max : highest)
-  for (int64_t j = 0; j < keys; ++j)
-    highest = highest > line[j] ? highest : line[j];
-  T shift = highest == -std::numeric_limits<T>::infinity() ? T(0) : highest;
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t j = 0; j < keys; ++j) {
-    T e = fastExp(T(line[j] - shift));
-    line[j] = e;
-    sum += double(e);
-  }
-  if (sum == 0)
-    return -std::numeric_limits<T>::infinity();
-  T inverse = T(1 / sum);
-#pragma omp simd
-  for (int64_t j = 0; j < keys; ++j)
-    line[j] *= inverse;
-  return T(double(shift) + std::log(sum));
-}
-
-template <typename T> struct AttentionCall {
-  AttentionSizes z;
-  const T *q, *k, *v;
-  const void *mask;
-  T *scores, *dScores; // of the first thread, as is `scratch`
-  std::byte *scratch;
-  int64_t bytesOfThread;
-  Team *team;
-
-  MatrixView<T> queries(Head at, int64_t row) const {
-    return {q + ((at.b * z.s + row) * z.h + at.h) * z.d, z.h * z.d, 1};
-  }
-  MatrixView<T> keys(Head at) const { return {k + (at.b * z.t * z.g + at.g) * z.d, z.g * z.d, 1}; }
-  MatrixView<T> values(Head at) const { return {v + (at.b * z.t * z.g + at.g) * z.e, z.g * z.e, 1}; }
-  int64_t rowOfOutput(Head at, int64_t row) const { return ((at.b * z.s + row) * z.h + at.h) * z.e; }
-
-  /// scores = scale * q k^T + mask, [rows, keys].
-  void score(Head at, int64_t row, int64_t rows, int64_t count) const {
-    MatrixView<T> key = keys(at);
-    gemm<T>(rows, count, z.d, T(z.scale), queries(at, row), {key.data, key.column, key.row}, scores, count,
-            Into::Overwrite, scratch);
-    maskScores<T>(z, mask, at, row, rows, count, scores);
-  }
-
-  AttentionCall ofThread(int64_t thread) const {
-    AttentionCall own = *this;
-    auto moved = [&](auto *pointer) {
-      return reinterpret_cast<decltype(pointer)>(reinterpret_cast<std::byte *>(pointer) + thread * bytesOfThread);
-    };
-    own.scores = moved(scores), own.dScores = moved(dScores), own.scratch = moved(scratch);
-    return own;
-  }
-
-  template <typename F> void eachBlock(Head at, F f) const {
-    for (int64_t row = 0; row < z.s; row += kQueryRows) {
-      int64_t rows = std::min(kQueryRows, z.s - row);
-      f(at, row, rows, z.keys(row + rows));
-    }
-  }
-};
-
-template <typename T> MatrixView<T> transposed(MatrixView<T> m) { return {m.data, m.column, m.row}; }
-
-template <typename T> struct Backward {
-  AttentionCall<T> all;
-  const T *out, *lse, *dOut;
-  T *dq, *dk, *dv;
-
-  void run() const {
-    const AttentionSizes &z = all.z;
-    auto clear = [&](T *gradient, int64_t n) {
-      forElements(all.team, n, [&](int64_t begin, int64_t end) { std::fill(gradient + begin, gradient + end, T(0)); });
-    };
-    clear(dq, z.b * z.s * z.h * z.d); // stays where a query sees no key
-    clear(dk, z.b * z.t * z.g * z.d);
-    clear(dv, z.b * z.t * z.g * z.e);
-    forTasks(all.team, z.b * z.g, [&](int64_t task, int64_t thread) {
-      AttentionCall<T> call = all.ofThread(thread);
-      int64_t b = task / z.g, g = task % z.g, shared = z.h / z.g;
-      for (int64_t h = g * shared; h < (g + 1) * shared; ++h)
-        runHead(call, {b, h, g});
-    });
-  }
-
-  void runHead(const AttentionCall<T> &call, Head head) const {
-    const AttentionSizes &z = call.z;
-    T *dScores = call.dScores;
-    call.eachBlock(head, [&](Head at, int64_t row, int64_t rows, int64_t keys) {
-      if (keys == 0)
-        return;
-      call.score(at, row, rows, keys);
-      const T *outRow = out + call.rowOfOutput(at, row), *dOutRow = dOut + call.rowOfOutput(at, row);
-      MatrixView<T> dOutBlock = {dOutRow, z.h * z.e, 1}, p = {call.scores, keys, 1}, dS = {dScores, keys, 1};
-      gemm<T>(rows, keys, z.e, T(1), dOutBlock, transposed(call.values(at)), dScores, keys, Into::Overwrite,
-              call.scratch);
-      for (int64_t i = 0; i < rows; ++i)
-        dispatch(
-            [](auto, T *p, T *dS, const T *out, const T *dOut, int64_t keys, int64_t e, T lse, T scale) {
-              double dot = 0;
-#pragma omp simd reduction(+ : dot)
-              for (int64_t j = 0; j < e; ++j)
-                dot += double(out[j]) * double(dOut[j]);
-              // A row that saw nothing has no exponentials: -inf - -inf would be NaN.
-              bool empty = lse == -std::numeric_limits<T>::infinity();
-              T d = T(dot);
-#pragma omp simd
-              for (int64_t j = 0; j < keys; ++j) {
-                T probability = empty ? T(0) : fastExp(T(p[j] - lse));
-                p[j] = probability;
-                dS[j] = scale * probability * (dS[j] - d);
-              }
-            },
-            call.scores + i * keys, dScores + i * keys, outRow + i * z.h * z.e, dOutRow + i * z.h * z.e, keys, z.e,
-            lse[(at.b * z.h + at.h) * z.s + row + i], T(z.scale));
-      T *dqBlock = dq + (call.queries(at, row).data - call.q);
-      T *dkHead = dk + (call.keys(at).data - call.k), *dvHead = dv + (call.values(at).data - call.v);
-      gemm<T>(rows, z.d, keys, T(1), dS, call.keys(at), dqBlock, z.h * z.d, Into::Overwrite, call.scratch);
-      gemm<T>(keys, z.d, rows, T(1), transposed(dS), call.queries(at, row), dkHead, z.g * z.d, Into::Add, call.scratch);
-      gemm<T>(keys, z.e, rows, T(1), transposed(p), dOutBlock, dvHead, z.g * z.e, Into::Add, call.scratch);
-    });
-  }
-};
-
-enum class Direction { Forward, Backward };
-
-template <typename T>
-AttentionCall<T> callOf(const BindRequest &request, const AttentionSizes &z, Direction direction,
-                        ScratchLayout &layout) {
-  int64_t rows = std::min(kQueryRows, z.s), width = std::max(z.d, z.e);
-  int64_t scores = layout.take(rows * z.t * int64_t(sizeof(T)));
-  int64_t dScores = direction == Direction::Backward ? layout.take(rows * z.t * int64_t(sizeof(T))) : scores;
-  int64_t products = layout.take(std::max({gemmScratchBytes<T>(rows, z.t, width), gemmScratchBytes<T>(rows, width, z.t),
-                                           gemmScratchBytes<T>(z.t, width, rows)}));
-  int64_t bytesOfThread = layout.bytes();
-  layout.take((threadsOf(request.team) - 1) * bytesOfThread);
-  return {z,
-          dataOf<T>(request.operands[0]),
-          dataOf<T>(request.operands[1]),
-          dataOf<T>(request.operands[2]),
-          z.masked ? request.operands[3].data : nullptr,
-          scratchAt<T>(request.scratch, scores),
-          scratchAt<T>(request.scratch, dScores),
-          scratchAt<std::byte>(request.scratch, products),
-          bytesOfThread,
-          request.team};
-}
-} // namespace
-
 Result<Planned> planAttention(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(3, 4, 2))
     return check.error();
-  std::optional<AttentionSizes> sizes = attentionSizes(check, request, request.operands.size() == 4);
+  std::optional<AttentionSizes> sizes = attentionSizes(check, request, 0, request.operands.size() == 4, Keys::All);
   if (!sizes)
     return check.error();
   const AttentionSizes &z = *sizes;
@@ -265,7 +93,7 @@ Result<Planned> planAttention(const BindRequest &request) {
   return forFloat(request, out.dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
     ScratchLayout layout;
-    AttentionCall<T> all = callOf<T>(request, z, Direction::Forward, layout);
+    AttentionCall<T> all = callOf<T>(request, 0, z, Direction::Forward, layout);
     return Planned{[all, y = mutableDataOf<T>(out), logSums = mutableDataOf<T>(lse)] {
                      forTasks(all.team, all.z.b * all.z.h, [&](int64_t task, int64_t thread) {
                        const AttentionSizes &z = all.z;
@@ -289,33 +117,30 @@ Result<Planned> planAttention(const BindRequest &request) {
   });
 }
 
-Result<Planned> planAttentionBackward(const BindRequest &request) {
-  Checker check(request);
-  if (!check.counts(6, 7, 3))
-    return check.error();
-  bool masked = request.operands.size() == 7;
-  std::optional<AttentionSizes> sizes = attentionSizes(check, request, masked);
-  if (!sizes)
-    return check.error();
-  const AttentionSizes &z = *sizes;
+Result<Planned> attentionBackward(Checker &check, const BindRequest &request, size_t first, bool masked,
+                                  const AttentionSizes &z) {
   const auto &in = request.operands;
-  const TensorView &out = in[masked ? 4 : 3], &lse = in[masked ? 5 : 4], &gradient = in[masked ? 6 : 5];
+  const TensorView *others = &in[first + (masked ? 4 : 3)];
+  const TensorView &out = others[0], &lse = others[1], &gradient = others[2];
   check.shape(out, "the output", {z.b, z.s, z.h, z.e});
   check.shape(lse, "the log-sum-exp", {z.b, z.h, z.s});
-  check.dtype(out, "the output", in[0].dtype);
-  check.dtype(lse, "the log-sum-exp", in[0].dtype);
+  check.dtype(out, "the output", in[first].dtype);
+  check.dtype(lse, "the log-sum-exp", in[first].dtype);
   check.sameType(gradient, "the gradient", out, "the output");
+  if (first > 0)
+    check.sameType(in[0], "the query's gradient so far", in[first], "the query");
   for (size_t i = 0; i < 3; ++i)
-    check.sameType(request.results[i], "a result", in[i], "its operand");
+    check.sameType(request.results[i], "a result", in[first + i], "its operand");
   if (check.failed())
     return check.error();
-  return forFloat(request, in[0].dtype, [&](auto type) -> Result<Planned> {
+  return forFloat(request, in[first].dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
     ScratchLayout layout;
-    Backward<T> backward = {callOf<T>(request, z, Direction::Backward, layout),
+    Backward<T> backward = {callOf<T>(request, first, z, Direction::Backward, layout),
                             dataOf<T>(out),
                             dataOf<T>(lse),
                             dataOf<T>(gradient),
+                            first > 0 ? dataOf<T>(in[0]) : nullptr,
                             mutableDataOf<T>(request.results[0]),
                             mutableDataOf<T>(request.results[1]),
                             mutableDataOf<T>(request.results[2])};
@@ -325,6 +150,17 @@ Result<Planned> planAttentionBackward(const BindRequest &request) {
                    },
                    layout.bytes()};
   });
+}
+
+Result<Planned> planAttentionBackward(const BindRequest &request) {
+  Checker check(request);
+  if (!check.counts(6, 7, 3))
+    return check.error();
+  bool masked = request.operands.size() == 7;
+  std::optional<AttentionSizes> sizes = attentionSizes(check, request, 0, masked, Keys::All);
+  if (!sizes)
+    return check.error();
+  return attentionBackward(check, request, 0, masked, *sizes);
 }
 
 } // namespace kerf::runtime::kernels

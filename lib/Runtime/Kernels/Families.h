@@ -44,9 +44,11 @@ Result<Planned> planLayerNorm(const BindRequest &request);
 Result<Planned> planLayerNormBackward(const BindRequest &request);
 Result<Planned> planRmsNorm(const BindRequest &request);
 Result<Planned> planRmsNormBackward(const BindRequest &request);
-// Attention.cpp
+// Attention.cpp, AttentionBlock.cpp
 Result<Planned> planAttention(const BindRequest &request);
 Result<Planned> planAttentionBackward(const BindRequest &request);
+Result<Planned> planAttentionBlock(const BindRequest &request);
+Result<Planned> planAttentionBlockBackward(const BindRequest &request);
 // Loss.cpp
 Result<Planned> planCrossEntropy(const BindRequest &request);
 Result<Planned> planCrossEntropyBackward(const BindRequest &request);

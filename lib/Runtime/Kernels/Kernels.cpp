@@ -15,7 +15,8 @@ namespace {
 bool overwritesNothing(int, int) { return false; }
 bool overwritesAny(int, int) { return true; }
 bool overwritesFirst(int operand, int) { return operand == 0; }
-/// Optimizer updates: the new parameter over the parameter, each new state over its state.
+bool overwritesFirstByFirst(int operand, int result) { return operand == 0 && result == 0; }
+/// The new parameter over the parameter, each new state over its state; sums over those so far.
 bool overwritesItself(int operand, int result) { return operand == result; }
 
 /// How an op takes bf16 and f16: as they are, because it moves or converts elements, or as float32.
@@ -76,6 +77,8 @@ constexpr Row kRows[] = {
     {"rms_norm_backward", planRmsNormBackward, overwritesNothing, Half::AsFloat},
     {"attention", planAttention, overwritesNothing, Half::AsFloat},
     {"attention_backward", planAttentionBackward, overwritesNothing, Half::AsFloat},
+    {"attention_block", planAttentionBlock, overwritesItself, Half::AsFloat},
+    {"attention_block_backward", planAttentionBlockBackward, overwritesFirstByFirst, Half::AsFloat},
     {"cross_entropy", planCrossEntropy, overwritesNothing, Half::AsFloat},
     {"cross_entropy_backward", planCrossEntropyBackward, overwritesFirst, Half::AsFloat},
     {"sync_gradient", planSyncGradient, overwritesFirst, Half::AsIs},

@@ -112,6 +112,50 @@ func.func @a_layout_is_whole(%x: tensor<4x8xf32>) {
 
 // -----
 
+func.func @a_balanced_dimension_has_halves(%x: tensor<5x8xf32>) {
+  // expected-error @+1 {{halves dimension 0 of size 5, which is odd}}
+  %0 = kerf.ring_balance %x {axes = array<i64: 0, 1, 2>, dim = 0 : i64, stream = "ring", cause = "test"} : (tensor<5x8xf32>) -> !kerf.pending<tensor<5x8xf32>>
+  return
+}
+
+// -----
+
+func.func @a_ring_shift_keeps_the_type(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{turns 'tensor<4x8xf32>' into 'tensor<8x8xf32>'; both should be of one type}}
+  %0 = kerf.ring_shift %x {axes = array<i64: 0, 1, 2>, stream = "ring", cause = "test"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<8x8xf32>>
+  return
+}
+
+// -----
+
+func.func @a_block_is_of_another_rank(%o: tensor<1x4x2x8xf32>, %l: tensor<1x2x4xf32>, %q: tensor<1x4x2x8xf32>, %k: tensor<1x4x1x8xf32>) {
+  // expected-error @+1 {{step is 2, but 2 ranks have steps 1 to 1}}
+  %0, %1 = kerf.attention_block %o, %l, %q, %k, %k {scale = 1.0 : f64, axes = array<i64: 0, 1, 2>, step = 2 : i64}
+      : (tensor<1x4x2x8xf32>, tensor<1x2x4xf32>, tensor<1x4x2x8xf32>, tensor<1x4x1x8xf32>, tensor<1x4x1x8xf32>) -> (tensor<1x4x2x8xf32>, tensor<1x2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @only_causal_work_is_balanced(%o: tensor<1x4x2x8xf32>, %l: tensor<1x2x4xf32>, %q: tensor<1x4x2x8xf32>, %k: tensor<1x4x1x8xf32>) {
+  // expected-error @+1 {{is balanced, which asks for causal, no mask and an even number of queries (here 4)}}
+  %0, %1 = kerf.attention_block %o, %l, %q, %k, %k {scale = 1.0 : f64, balanced, axes = array<i64: 0, 1, 2>, step = 1 : i64}
+      : (tensor<1x4x2x8xf32>, tensor<1x2x4xf32>, tensor<1x4x2x8xf32>, tensor<1x4x1x8xf32>, tensor<1x4x1x8xf32>) -> (tensor<1x4x2x8xf32>, tensor<1x2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @a_block_has_as_many_keys_as_queries(%g: tensor<1x4x2x8xf32>, %l: tensor<1x2x4xf32>, %k: tensor<1x8x1x8xf32>) {
+  // expected-error @+1 {{key is 1x8x1x8, but should be 1x4x1x8}}
+  %0, %1, %2 = kerf.attention_block_backward %g, %g, %k, %k, %g, %l, %g {scale = 1.0 : f64, axes = array<i64: 0, 1, 2>, step = 1 : i64}
+      : (tensor<1x4x2x8xf32>, tensor<1x4x2x8xf32>, tensor<1x8x1x8xf32>, tensor<1x8x1x8xf32>, tensor<1x4x2x8xf32>, tensor<1x2x4xf32>, tensor<1x4x2x8xf32>)
+      -> (tensor<1x4x2x8xf32>, tensor<1x8x1x8xf32>, tensor<1x8x1x8xf32>)
+  return
+}
+
+// -----
+
 func.func @a_wait_gives_what_was_promised(%x: !kerf.pending<tensor<4xf32>>) {
   // expected-error @+1 {{turns 'tensor<4xf32>' into 'tensor<5xf32>'; both should be of one type}}
   %0 = kerf.wait %x : (!kerf.pending<tensor<4xf32>>) -> tensor<5xf32>

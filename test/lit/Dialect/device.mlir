@@ -37,6 +37,10 @@ func.func @collectives(%x: tensor<4x8xf32>) {
   %2 = kerf.reduce_scatter %x {axes = array<i64: 1, 2, 2, 0, 1, 2>, dim = 1 : i64, kind = #kerf<reduce_kind sum>, stream = "comm", cause = "reshard"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x3xf32>>
   // CHECK: kerf.all_to_all {{.*}} {axes = array<i64: 1, 1, 4>, cause = "reshard", dim = 0 : i64, other_dim = 1 : i64, stream = "comm"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<15x2xf32>>
   %3 = kerf.all_to_all %x {axes = array<i64: 1, 1, 4>, dim = 0 : i64, other_dim = 1 : i64, stream = "comm", cause = "reshard"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<15x2xf32>>
+  // CHECK: kerf.ring_shift {{.*}} -> !kerf.pending<tensor<4x8xf32>>
+  %5 = kerf.ring_shift %x {axes = array<i64: 1, 1, 4>, stream = "ring", cause = "test"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf32>>
+  // CHECK: kerf.ring_balance {{.*}} {axes = array<i64: 1, 1, 4>, cause = "test", dim = 1 : i64, inverse, stream = "ring"}
+  %6 = kerf.ring_balance %x {axes = array<i64: 1, 1, 4>, dim = 1 : i64, inverse, stream = "ring", cause = "test"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf32>>
   // The rows lay along "data" and shall lie along half of "model".
   // CHECK: kerf.collective_permute {{.*}} {after = array<i64: 2, 1, 1, 1, 2, 0>, axes = array<i64: 0, 1, 2, 1, 1, 2>, before = array<i64: 2, 1, 0, 1, 2, 0>
   %4 = kerf.collective_permute %x {axes = array<i64: 0, 1, 2, 1, 1, 2>, before = array<i64: 2, 1, 0, 1, 2, 0>, after = array<i64: 2, 1, 1, 1, 2, 0>, stream = "comm", cause = "reshard"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf32>>

@@ -70,3 +70,68 @@ func.func @calls_are_local(%x: tensor<4x4xf32> {kerf.sharding = #kerf.sharding<[
   %y = kerf.call @layer(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
   return %y : tensor<4x4xf32>
 }
+
+// -----
+
+// Keys and values pass round three ranks: the next block is on its way while attention to this one is computed. What later queries see
+// more of is spread evenly first; the own block then is ordinary causal attention.
+
+kerf.mesh @mesh #kerf.mesh<"context"=3>
+// CHECK-LABEL: func.func @causal_attention_round_a_ring
+func.func @causal_attention_round_a_ring(
+    %q: tensor<2x12x4x8xbf16> {kerf.sharding = #kerf.sharding<[{}, {"context"}, {}, {}]>},
+    %k: tensor<2x12x2x8xbf16> {kerf.sharding = #kerf.sharding<[{}, {"context"}, {}, {}]>},
+    %v: tensor<2x12x2x8xbf16> {kerf.sharding = #kerf.sharding<[{}, {"context"}, {}, {}]>}) -> tensor<2x12x4x8xbf16> {
+  // CHECK: kerf.ring_balance {{.*}}dim = 1 : i64{{.*}} : (tensor<2x4x4x8xbf16>)
+  // CHECK: %[[K0:.*]] = kerf.wait {{.*}} -> tensor<2x4x2x8xbf16>
+  // CHECK: %[[P1:.*]] = kerf.ring_shift %[[K0]] {axes = array<i64: 0, 1, 3>, {{.*}}stream = "ring"}
+  // CHECK: %[[O0:.*]], %[[L0:.*]] = kerf.attention %[[Q:.*]], %[[K0]], %{{.*}} {causal, scale = 2.500000e-01 : f64} : {{.*}} -> (tensor<2x4x4x8xf32>, tensor<2x4x4xf32>)
+  // CHECK: %[[K1:.*]] = kerf.wait %[[P1]]
+  // CHECK: %[[P2:.*]] = kerf.ring_shift %[[K1]]
+  // CHECK: %[[O1:.*]], %[[L1:.*]] = kerf.attention_block %[[O0]], %[[L0]], %[[Q]], %[[K1]], %{{.*}} {axes = array<i64: 0, 1, 3>, balanced, causal, scale = 2.500000e-01 : f64, step = 1 : i64}
+  // CHECK: %[[K2:.*]] = kerf.wait %[[P2]]
+  // CHECK-NOT: kerf.ring_shift
+  // CHECK: %[[O2:.*]], %[[L2:.*]] = kerf.attention_block %[[O1]], %[[L1]], %[[Q]], %[[K2]], {{.*}}step = 2 : i64
+  // CHECK: %[[O:.*]] = kerf.convert %[[O2]] {{.*}} -> tensor<2x4x4x8xbf16>
+  // CHECK: kerf.ring_balance %[[O]] {{.*}}dim = 1 : i64, inverse
+  // CHECK: kerf.ring_balance %[[L2]] {{.*}}dim = 2 : i64, inverse
+  %o, %l = kerf.attention %q, %k, %v {scale = 0.25 : f64, causal, kerf.ring, kerf.strategy = {context = "s"}}
+      : (tensor<2x12x4x8xbf16>, tensor<2x12x2x8xbf16>, tensor<2x12x2x8xbf16>) -> (tensor<2x12x4x8xbf16>, tensor<2x4x12xf32>)
+  %r = kerf.reshard %o {from = #kerf.sharding<[{}, {"context"}, {}, {}]>, to = #kerf.sharding<[{}, {}, {}, {}]>} : (tensor<2x12x4x8xbf16>) -> tensor<2x12x4x8xbf16>
+  return %r : tensor<2x12x4x8xbf16>
+}
+
+// -----
+
+// Their gradients follow the blocks, one shift behind, and end where these came from. A mask keeps all its columns; the own block takes the
+// rank's.
+
+kerf.mesh @mesh #kerf.mesh<"context"=3>
+// CHECK-LABEL: func.func @gradients_follow_the_blocks
+// CHECK-SAME: %[[Q:.*]]: tensor<1x3x2x8xf32>{{.*}}, %[[K:.*]]: tensor<1x3x2x8xf32>{{.*}}, %[[M:.*]]: tensor<1x1x3x9xf32>{{.*}}, %[[L:.*]]: tensor<1x2x3xf32>
+func.func @gradients_follow_the_blocks(
+    %q: tensor<1x9x2x8xf32> {kerf.sharding = #kerf.sharding<[{}, {"context"}, {}, {}]>},
+    %k: tensor<1x9x2x8xf32> {kerf.sharding = #kerf.sharding<[{}, {"context"}, {}, {}]>},
+    %m: tensor<1x1x9x9xf32> {kerf.sharding = #kerf.sharding<[{}, {}, {"context"}, {}]>},
+    %l: tensor<1x2x9xf32> {kerf.sharding = #kerf.sharding<[{}, {}, {"context"}]>}) -> tensor<1x9x2x8xf32> {
+  // CHECK-NOT: kerf.ring_balance
+  // CHECK: %[[P1:.*]] = kerf.ring_shift %[[K]] {{.*}}cause = "keys and values
+  // CHECK: %[[C:.*]] = kerf.local_slice %[[M]] {axes = array<i64: 0, 1, 3>, dim = 3 : i64} : (tensor<1x1x3x9xf32>) -> tensor<1x1x3x3xf32>
+  // CHECK: %[[DQ0:.*]], %[[DK0:.*]], %{{.*}} = kerf.attention_backward %[[Q]], %[[K]], %{{.*}}, %[[C]],
+  // CHECK: %[[K1:.*]] = kerf.wait %[[P1]]
+  // CHECK: %[[P2:.*]] = kerf.ring_shift %[[K1]]
+  // CHECK: %[[DQ1:.*]], %[[DK1:.*]], %{{.*}} = kerf.attention_block_backward %[[DQ0]], %[[Q]], %[[K1]], %{{.*}}, %[[M]], {{.*}}step = 1
+  // CHECK: %[[F1:.*]] = kerf.ring_shift %[[DK1]] {{.*}}cause = "gradients of keys and values
+  // CHECK: %[[K2:.*]] = kerf.wait %[[P2]]
+  // CHECK: %[[DQ2:.*]], %[[DK2:.*]], %{{.*}} = kerf.attention_block_backward %[[DQ1]], %[[Q]], %[[K2]], {{.*}}step = 2
+  // CHECK: %[[A1:.*]] = kerf.wait %[[F1]]
+  // CHECK: %[[S1:.*]] = kerf.add %[[A1]], %[[DK2]]
+  // CHECK: %[[F2:.*]] = kerf.ring_shift %[[S1]]
+  // CHECK: %[[A2:.*]] = kerf.wait %[[F2]]
+  // CHECK: %[[DK:.*]] = kerf.add %[[A2]], %[[DK0]]
+  // CHECK: return %[[DK]]
+  %dq, %dk, %dv = kerf.attention_backward %q, %k, %k, %m, %q, %l, %q {scale = 0.25 : f64, kerf.ring, kerf.strategy = {context = "s"}}
+      : (tensor<1x9x2x8xf32>, tensor<1x9x2x8xf32>, tensor<1x9x2x8xf32>, tensor<1x1x9x9xf32>, tensor<1x9x2x8xf32>, tensor<1x2x9xf32>, tensor<1x9x2x8xf32>)
+      -> (tensor<1x9x2x8xf32>, tensor<1x9x2x8xf32>, tensor<1x9x2x8xf32>)
+  return %dk : tensor<1x9x2x8xf32>
+}

@@ -138,6 +138,119 @@ TEST(Attention, BackwardOverSeveralBlocksAgreesWithFloat64) {
     expectNear(gradients[0][i], gradients[1][i].values, 5e-5, "gradient " + std::to_string(i));
 }
 
+/// Pieces of `x` along dimension `dim`, [begin, begin + count) for each of `begins`, one after the other.
+HostTensor pieces(const HostTensor &x, size_t dim, const std::vector<int64_t> &begins, int64_t count) {
+  HostTensor made{x.dtype, x.shape, {}};
+  made.shape[dim] = count * int64_t(begins.size());
+  forEachIndex(made.shape, [&](std::vector<int64_t> index) {
+    index[dim] = begins[size_t(index[dim] / count)] + index[dim] % count;
+    made.values.push_back(x.values[flatIndex(x.shape, index)]);
+  });
+  return made;
+}
+
+void addTo(HostTensor &sum, const HostTensor &more) {
+  for (size_t i = 0; i < sum.values.size(); ++i)
+    sum.values[i] += more.values[i];
+}
+
+/// A ring of ranks: what each has of the sequence, and what its kernels are told.
+struct RingCase {
+  int64_t ranks, length; // positions of a rank
+  bool causal, balanced;
+
+  /// Where the rank's halves (or its whole) begin.
+  std::vector<int64_t> begins(int64_t rank) const {
+    if (!balanced)
+      return {rank * length};
+    return {rank * length / 2, (2 * ranks - 1 - rank) * length / 2};
+  }
+  HostTensor of(const HostTensor &x, size_t dim, int64_t rank) const {
+    return pieces(x, dim, begins(rank), balanced ? length / 2 : length);
+  }
+  Json attrs(double scale, int64_t step) const {
+    Json json = {{"scale", scale}, {"axes", {0, 1, ranks}}, {"step", step}};
+    for (auto [name, on] : {std::pair("causal", causal), {"balanced", balanced}})
+      if (on)
+        json[name] = true;
+    return json;
+  }
+};
+
+TEST(Attention, BlocksOfARingAddUpToTheWhole) {
+  for (int seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    RingCase ring{random.integer(2, 4), 2 * random.integer(1, seed % 6 == 0 ? 40 : 4), seed % 2 == 0, seed % 4 == 0};
+    AttentionCase c = randomCase(random, F64, ring.balanced ? MaskKind::None : MaskKind(seed % 3), false, 7);
+    c.s = c.t = ring.ranks * ring.length;
+    c.causal = ring.causal;
+    c.in[0] = random.normals(F64, {c.b, c.s, c.h, c.d});
+    c.in[1] = random.normals(F64, {c.b, c.t, c.g, c.d});
+    c.in[2] = random.normals(F64, {c.b, c.t, c.g, c.e});
+    if (c.in.size() == 4)
+      c.in[3] = c.in[3].dtype == DType::Bool ? random.integers(DType::Bool, {c.b, 1, c.s, c.t}, 0, 1)
+                                             : random.normals(F64, {1, c.h, c.s, c.t});
+    HostTensor dOut = random.normals(F64, {c.b, c.s, c.h, c.e});
+    std::vector<HostTensor> whole = runKernel("attention", c.attrs(), c.in, c.types()), backward = c.in;
+    backward.insert(backward.end(), {whole[0], whole[1], dOut});
+    std::vector<HostTensor> gradients = runKernel("attention_backward", c.attrs(), backward,
+                                                  {{F64, c.in[0].shape}, {F64, c.in[1].shape}, {F64, c.in[2].shape}});
+    std::vector<HostTensor> keyGradients, valueGradients; // of each rank's block
+    for (int64_t rank = 0; rank < ring.ranks; ++rank) {
+      keyGradients.push_back(ring.of(gradients[1], 1, rank));
+      valueGradients.push_back(ring.of(gradients[2], 1, rank));
+    }
+    for (int64_t rank = 0; rank < ring.ranks; ++rank) {
+      RunOptions options{{{{"context", ring.ranks}}}, rank};
+      HostTensor query = ring.of(c.in[0], 1, rank), dHere = ring.of(dOut, 1, rank);
+      auto masked = [&](std::vector<HostTensor> operands, bool own) {
+        if (c.in.size() == 4) {
+          HostTensor rows = ring.of(c.in[3], 2, rank);
+          operands.push_back(own ? ring.of(rows, 3, rank) : rows);
+        }
+        return operands;
+      };
+      auto with = [](std::vector<HostTensor> operands, const std::vector<HostTensor> &more) {
+        operands.insert(operands.end(), more.begin(), more.end());
+        return operands;
+      };
+      HostTensor expected = ring.of(whole[0], 1, rank), expectedLse = ring.of(whole[1], 2, rank);
+      std::vector<ResultType> types = {{F64, expected.shape}, {F64, expectedLse.shape}};
+      HostTensor dQuery{F64, query.shape, {}};
+      std::vector<HostTensor> out;
+      for (int64_t step = 0; step < ring.ranks; ++step) {
+        int64_t from = (rank - step + ring.ranks) % ring.ranks;
+        HostTensor key = ring.of(c.in[1], 1, from), value = ring.of(c.in[2], 1, from);
+        std::vector<ResultType> gradientTypes = {{F64, query.shape}, {F64, key.shape}, {F64, value.shape}};
+        std::vector<HostTensor> operands = masked({query, key, value}, step == 0), parts;
+        if (step == 0) {
+          out = runKernel("attention", c.attrs(), operands, types);
+          parts =
+              runKernel("attention_backward", c.attrs(), with(operands, {expected, expectedLse, dHere}), gradientTypes);
+        } else {
+          out = runKernel("attention_block", ring.attrs(c.scale, step), with(out, operands), types, options);
+          parts = runKernel("attention_block_backward", ring.attrs(c.scale, step),
+                            with({dQuery}, with(operands, {expected, expectedLse, dHere})), gradientTypes, options);
+        }
+        dQuery = parts[0];
+        for (HostTensor *part : {&parts[1], &parts[2]})
+          for (double &x : part->values)
+            x = -x;
+        addTo(keyGradients[size_t(from)], parts[1]);
+        addTo(valueGradients[size_t(from)], parts[2]);
+      }
+      expectNear(out[0], expected.values, 1e-12, "out");
+      expectNear(out[1], expectedLse.values, 1e-12, "lse");
+      expectNear(dQuery, ring.of(gradients[0], 1, rank).values, 1e-12, "dq");
+    }
+    for (int64_t rank = 0; rank < ring.ranks; ++rank)
+      for (const HostTensor &left : {keyGradients[size_t(rank)], valueGradients[size_t(rank)]})
+        expectNear(left, std::vector<double>(left.values.size(), 0), 1e-12,
+                   "what all ranks leave of a block's gradient");
+  }
+}
+
 TEST(Attention, LargestNegativeMasksAreNotExclusion) {
   // Exported masks add the lowest finite number: a row of them attends to all keys alike, as in the framework.
   AttentionCase c{1, 1, 2, 1, 1, 1, 1, 1.0, false, {}};
@@ -162,6 +275,14 @@ TEST(Attention, FaultsAreMessages) {
   c.in.push_back(zeros({1, 1, 3, 2}));
   EXPECT_EQ(errorOf("attention", c.attrs(), c.in, c.types()),
             "attention: the mask is f32[1, 1, 3, 2], not [1 or 1, 1 or 3, 2, 3]");
+  HostTensor q{F32, {1, 3, 1, 1}, {1, 2, 3}}, sums{F32, {1, 1, 3}, {0, 0, 0}};
+  RingCase ring{2, 3, true, true};
+  EXPECT_EQ(errorOf("attention_block", ring.attrs(1, 1), {q, sums, q, q, q}, {{F32, q.shape}, {F32, sums.shape}},
+                    {{{{"context", 2}}}, 1}),
+            "attention_block: balanced asks for causal and an even number of queries, not 3");
+  EXPECT_EQ(errorOf("attention_block", ring.attrs(1, 2), {q, sums, q, q, q}, {{F32, q.shape}, {F32, sums.shape}},
+                    {{{{"context", 2}}}, 1}),
+            "attention_block: step 2 of 2 ranks");
 }
 
 } // namespace

@@ -123,6 +123,69 @@ def Kerf_CollectivePermuteOp : Kerf_Collective<"collective_permute", "Every rank
   }],
     (ins DenseI64ArrayAttr:$before, DenseI64ArrayAttr:$after)>;
 
+def Kerf_RingShiftOp : Kerf_Collective<"ring_shift", "Every rank gets the local tensor of the rank before it",
+    [{
+    Position p receives what position p - 1 holds, the first what the last holds.
+    * The result has the operand's type.
+  }], (ins)>;
+def Kerf_RingBalanceOp : Kerf_Collective<"ring_balance", "Every rank gets a piece from the start and its mirror image from the end",
+    [{
+    Of n ranks each holds two of 2n pieces along `dim`: position p has pieces 2p and 2p + 1 before, p and 2n - 1 - p after. `inverse`: the
+    way back. Where later queries see more keys, the ranks then have equal work.
+    * `dim` is inside the rank and of an even size; the result has the operand's type.
+  }], (ins I64Attr:$dim, UnitAttr:$inverse)>;
+
+//===-- ring attention: keys and values of the other ranks, one block after the other --------------------------------------===//
+
+class Kerf_RingAttention<string opMnemonic> : Kerf_Op<opMnemonic,
+    [Pure, DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>]> { let hasVerifier = 1; }
+
+def Kerf_AttentionBlockOp : Kerf_RingAttention<"attention_block"> {
+  let summary = "Attention to one more block of keys and values";
+  let description = [{
+    `so_far` and `lse_so_far` are attention to the blocks before; the results are attention to these and this one (Rabe and Staats 2021,
+    Milakov and Gimelshein 2018): lse = log(exp(lse_so_far) + exp(lse_block)), out = so_far exp(lse_so_far - lse) + out_block exp(lse_block - lse).
+    After `step` shifts of n ranks the rank at position p has the block of position (p - step) mod n. `causal`: a block of a later position
+    is hidden, and skipped. `balanced`: queries and keys lie as `kerf.ring_balance` leaves them, so all queries see the first half of
+    an earlier position's keys, and the second half of the queries sees all of a later position's.
+    * query [B, S, H, D], key [B, S, G, D], value [B, S, G, E], G divides H; out [B, S, H, E], lse [B, H, S].
+    * mask, if any, [1 or B, 1 or H, S, n S], not with `balanced`; `balanced` goes with `causal` and asks for an even S.
+    * `step` is between 1 and n - 1.
+
+    Example:
+    ```mlir
+    %out1, %lse1 = kerf.attention_block %out, %lse, %q, %k1, %v1 {scale = 0.25 : f64, causal, axes = array<i64: 0, 1, 4>, step = 1 : i64}
+        : (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>)
+        -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+    ```
+  }];
+  let arguments = (ins Kerf_FloatTensor:$so_far, Kerf_FloatTensor:$lse_so_far, Kerf_FloatTensor:$query, Kerf_FloatTensor:$key,
+                       Kerf_FloatTensor:$value, Optional<Kerf_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal, UnitAttr:$balanced,
+                       DenseI64ArrayAttr:$axes, I64Attr:$step);
+  let results = (outs Kerf_FloatTensor:$result, Kerf_FloatTensor:$lse);
+}
+
+def Kerf_AttentionBlockBackwardOp : Kerf_RingAttention<"attention_block_backward"> {
+  let summary = "Gradients of attention from one more block of keys and values";
+  let description = [{
+    Adds this block's part to the query's gradient `so_far`; the gradients of key and value are this rank's part of theirs, zeros where it
+    sees nothing of them. `output` and `lse` are attention to all blocks.
+    * Every operand and result has the shape of its counterpart in `attention_block`; attributes are as there.
+
+    Example:
+    ```mlir
+    %dq1, %dk, %dv = kerf.attention_block_backward %dq, %q, %k1, %v1, %out, %lse, %dout
+        {scale = 0.25 : f64, causal, axes = array<i64: 0, 1, 4>, step = 1 : i64}
+        : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>,
+           tensor<2x8x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>)
+    ```
+  }];
+  let arguments = (ins Kerf_FloatTensor:$so_far, Kerf_FloatTensor:$query, Kerf_FloatTensor:$key, Kerf_FloatTensor:$value,
+                       Optional<Kerf_Tensor>:$mask, Kerf_FloatTensor:$output, Kerf_FloatTensor:$lse, Kerf_FloatTensor:$gradient,
+                       F64Attr:$scale, UnitAttr:$causal, UnitAttr:$balanced, DenseI64ArrayAttr:$axes, I64Attr:$step);
+  let results = (outs Kerf_FloatTensor:$query_gradient, Kerf_FloatTensor:$key_gradient, Kerf_FloatTensor:$value_gradient);
+}
+
 def Kerf_WaitOp : Kerf_Op<"wait"> {
   let summary = "The result of a started collective";
   let description = [{

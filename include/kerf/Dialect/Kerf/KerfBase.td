@@ -56,6 +56,8 @@ def Kerf_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral kEachMicrobatchAttr = "kerf.each_microbatch";
     /// Of a call of a layer's backward function: which values are made again in it ("selective" or "full").
     static constexpr ::llvm::StringLiteral kRecomputeAttr = "kerf.recompute";
+    /// Of attention whose sequence ranks share: keys and values are cut as queries are and pass round these ranks.
+    static constexpr ::llvm::StringLiteral kRingAttr = "kerf.ring";
     /// The argument of the entry that the loss's gradient begins with, instead of 1.
     static constexpr ::llvm::StringLiteral kLossScaleName = "grad_scaler/scale";
     /// The function that is the model (before differentiation) or one training step (after).

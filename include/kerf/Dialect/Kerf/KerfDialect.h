@@ -48,6 +48,9 @@ bool mayAccumulateIn(mlir::Type from, mlir::Type to);
 
 /// The user's node of an op: the name of its innermost NameLoc ("transformer.h.0.attn.c_attn/node_addmm"), or "".
 std::string nodeName(mlir::Location location);
+/// Attention's rule where keys and values are cut as queries are and pass round a ring of ranks. A mask's columns stay
+/// whole.
+Rule ringRule(Rule rule);
 /// The module's mesh, or an empty one.
 Mesh meshOf(mlir::ModuleOp module);
 
