@@ -5,6 +5,7 @@
 #include "kerf/Transforms/ExpertLayout.h"
 #include "kerf/Transforms/Layout.h"
 #include "kerf/Transforms/ModelWork.h"
+#include "kerf/Transforms/RecomputePins.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <filesystem>
@@ -40,6 +41,7 @@ Result<TrainingJob> ModelLayouts::job(std::optional<int64_t> ranks) {
   }
   job.ops = pins.ops;
   job.arguments = pins.arguments;
+  job.recomputeOps = pins.recomputeOps;
   return job;
 }
 
@@ -72,6 +74,8 @@ Result<TrainingStep *> ModelLayouts::imported(int64_t microbatch) {
       theWarnings = made->warnings;
       addPins(*made, pins);
     }
+    if (Status status = pinRecomputation(*made->module, pins.recomputeOps, "the constraints"); !status)
+      return status.error();
     found = steps.emplace(batch, std::move(*made)).first;
   }
   return &found->second;

@@ -5,6 +5,7 @@
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include "kerf/Transforms/Layout.h"
 #include "kerf/Transforms/OpKeys.h"
+#include "kerf/Transforms/RecomputePins.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <algorithm>
@@ -161,9 +162,9 @@ bool isExecutionPlan(const Plan &plan, int64_t batch) {
   int64_t groups = size("data") * size("expert");
   bool microbatches = plan.microbatch && plan.microbatch < (batch + groups - 1) / groups;
   return size("stage") > 1 || size("context") > 1 || size("expert") > 1 || microbatches ||
-         any(plan.recompute, "none") || !plan.recomputeLayers.empty() || any(plan.optimizerSharding, int64_t(0)) ||
-         any(plan.sequenceParallel, false) || plan.layout == "solved" || !plan.schedule.name.empty() ||
-         !plan.stages.empty();
+         any(plan.recompute, "none") || !plan.recomputeLayers.empty() || !plan.recomputeOps.empty() ||
+         any(plan.optimizerSharding, int64_t(0)) || any(plan.sequenceParallel, false) || plan.layout == "solved" ||
+         !plan.schedule.name.empty() || !plan.stages.empty();
 }
 
 Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, const std::string &where,
@@ -176,6 +177,7 @@ Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, cons
   job.exportedBatch = batchOf(module);
   job.ops = plan.ops;
   job.arguments = plan.arguments;
+  job.recomputeOps = plan.recomputeOps;
   auto completed = completePlan(plan, where, cluster, job);
   if (!completed)
     return completed.error();
@@ -264,6 +266,9 @@ Status applyExecution(ModuleOp module, const PlanLowering &lowering) {
       return Error{fmt::format("{}: recompute[\"{}\"] matches none of the {} layers of the model",
                                lowering.completed.where, rule.pattern, forward.size())};
   }
+  const std::vector<OpRecompute> &pins = lowering.completed.plan.recomputeOps;
+  if (Status status = pinRecomputation(module, pins, lowering.completed.where); !status)
+    return status;
   // Gradients come in the reverse order of layers; a layer without any has no backward call.
   size_t next = forward.size();
   for (CallOp call : backward) {
@@ -276,7 +281,7 @@ Status applyExecution(ModuleOp module, const PlanLowering &lowering) {
     call->setAttr(KerfDialect::kPartAttr, builder.getI64IntegerAttr(part));
     std::string kind = recomputeOf(lowering.completed.plan, part % stages, static_cast<int64_t>(next),
                                    nodeName(forward[next].getLoc()));
-    if (kind != "none")
+    if (kind != "none" || !pins.empty())
       call->setAttr(KerfDialect::kRecomputeAttr, builder.getStringAttr(kind));
   }
   markRings(module, lowering.completed);

@@ -17,9 +17,7 @@ Recompute modeOf(const Segment &segment, Recompute recompute) {
   return segment.recomputable ? recompute : Recompute::None;
 }
 
-bool isDropped(const SavedTensor &tensor, Recompute mode) {
-  return mode == Recompute::Full || (mode == Recompute::Selective && tensor.kept == Kept::Selective);
-}
+bool isKept(const SavedTensor &tensor, Recompute mode) { return tensor.from <= mode && !runsAgain(tensor.again, mode); }
 
 HeldBytes heldBy(const Part &part, const LayerModes &modes) {
   HeldBytes held;
@@ -41,7 +39,7 @@ std::map<std::string, double> tensorsOf(const Part &part, const LayerModes &mode
     const Segment &segment = *run.segment;
     auto repeat = static_cast<double>(run.repeat);
     for (const SavedTensor &tensor : segment.saved)
-      if (!isDropped(tensor, run.mode))
+      if (isKept(tensor, run.mode))
         tensors[segment.name + "/" + tensor.name] += repeat * tensor.bytes;
     if (run.mode == Recompute::Full)
       tensors[segment.name + "/input"] += repeat * segment.inputBytes;
@@ -84,11 +82,11 @@ HeldBytes kerf::heldBytes(const Segment &segment, Recompute recompute) {
   HeldBytes held;
   double again = 0;
   for (const SavedTensor &tensor : segment.saved)
-    if (isDropped(tensor, mode)) {
-      again += tensor.bytes;
-    } else {
+    if (isKept(tensor, mode)) {
       held.all += tensor.bytes;
       held.forWeights += tensor.forWeights ? tensor.bytes : 0;
+    } else if (tensor.from <= mode) {
+      again += tensor.bytes;
     }
   held.forWeights += segment.pendingBytes;
   if (mode == Recompute::Full) {

@@ -11,8 +11,6 @@ using namespace kerf::cost;
 
 namespace {
 
-enum class Some { All, Selective };
-
 class Counter {
 public:
   Counter(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline, int64_t stage)
@@ -46,24 +44,25 @@ private:
                                    bytes, static_cast<double>(calls) * secondsEach});
   }
 
-  void pass(const Segment &segment, const PassWork &its, const char *name, int64_t layers, Some some = Some::All) {
+  void pass(const Segment &segment, const PassWork &its, const char *name, int64_t layers,
+            std::optional<Recompute> again = std::nullopt) {
     int64_t runs = microbatches * layers;
     for (const Kernel &kernel : its.kernels)
-      if (some == Some::All || kernel.kept == Kept::Selective)
+      if (!again || runsAgain(kernel.again, *again))
         parts.kernels.push_back(
             {segment.name, kernel.name, kernel.cuts, name, runs,
              static_cast<double>(runs) * computeSeconds(collectives.cluster().device, kernel.work)});
     for (const PassCollective &one : its.collectives)
-      if (some == Some::All || one.kept == Kept::Selective)
+      if (!again || runsAgain(one.again, *again))
         add(one.kind, one.axes, one.name, name, runs * one.hops, one.bytes,
             collectives.seconds(one.kind, one.axes, one.bytes));
   }
 
   void passes(const Segment &segment, const std::map<Recompute, int64_t> &layers) {
     pass(segment, segment.forward, "forward", segment.repeat);
-    for (const auto &[mode, count] : layers)
-      if (mode != Recompute::None)
-        pass(segment, segment.forward, "recomputed", count, mode == Recompute::Full ? Some::All : Some::Selective);
+    if (segment.recomputable)
+      for (const auto &[mode, count] : layers)
+        pass(segment, segment.forward, "recomputed", count, mode);
     pass(segment, segment.inputGradient, "backward", segment.repeat);
     pass(segment, segment.weightGradient, "weight gradients", segment.repeat);
     if (double seconds = pricer.accumulation(segment); seconds > 0) {
@@ -80,7 +79,7 @@ private:
     // Nothing that takes time is computed again in a segment without kernels.
     int64_t again = 0;
     for (const auto &[mode, count] : layers)
-      again += plan.gathers == GatherStyle::DeepSpeed2021 && runsAgain(segment, mode) ? count : 0;
+      again += plan.gathers == GatherStyle::DeepSpeed2021 && anyRunsAgain(segment, mode) ? count : 0;
     for (const ParameterGroup &group : segment.parameters) {
       if (group.reduceAxes.empty())
         continue;
@@ -107,12 +106,11 @@ private:
     }
   }
 
-  static bool runsAgain(const Segment &segment, Recompute mode) {
-    for (const Kernel &kernel : segment.forward.kernels)
-      if (kernel.work.kernelClass != KernelClass::Nothing &&
-          (mode == Recompute::Full || (mode == Recompute::Selective && kernel.kept == Kept::Selective)))
-        return true;
-    return false;
+  static bool anyRunsAgain(const Segment &segment, Recompute mode) {
+    return segment.recomputable &&
+           std::any_of(segment.forward.kernels.begin(), segment.forward.kernels.end(), [&](const Kernel &kernel) {
+             return kernel.work.kernelClass != KernelClass::Nothing && runsAgain(kernel.again, mode);
+           });
   }
 
   void afterwards(int part) {

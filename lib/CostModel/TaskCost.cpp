@@ -67,19 +67,28 @@ TaskPricer::Pass TaskPricer::pass(const Segment &segment, Which which) const {
                          : which == Which::WeightGradient ? segment.weightGradient
                                                           : segment.forward;
   if (segment.link < 0)
-    return priced(work, which == Which::Selective);
+    return priced(work);
   auto [it, isNew] = known.try_emplace({segment.link, which});
   if (isNew)
-    it->second = priced(work, which == Which::Selective);
+    it->second = priced(work);
   return it->second;
 }
 
-TaskPricer::Pass TaskPricer::priced(const PassWork &work, bool onlySelective) const {
+TaskPricer::Pass TaskPricer::again(const Segment &segment, Recompute layer) const {
+  if (segment.link < 0)
+    return priced(segment.forward, layer);
+  auto [it, isNew] = knownAgain.try_emplace({segment.link, layer});
+  if (isNew)
+    it->second = priced(segment.forward, layer);
+  return it->second;
+}
+
+TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recompute> again) const {
   const Device &device = collectives.cluster().device;
   Pass result;
   double issue = 0, attention = 0;
   for (const Kernel &kernel : work.kernels) {
-    if (onlySelective && kernel.kept != Kept::Selective)
+    if (again && !runsAgain(kernel.again, *again))
       continue;
     double seconds = computeSeconds(device, kernel.work);
     result.compute += seconds;
@@ -89,7 +98,7 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, bool onlySelective) co
   }
   double waiting = 0;
   for (const PassCollective &collective : work.collectives) {
-    if (onlySelective && collective.kept != Kept::Selective)
+    if (again && !runsAgain(collective.again, *again))
       continue;
     auto hops = static_cast<double>(collective.hops);
     double seconds = hops * collectives.seconds(collective.kind, collective.axes, collective.bytes);
@@ -175,8 +184,8 @@ TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, 
         run = pass(*segment, Which::InputGradient);
         if (kind == TaskKind::InputGradient)
           run = both(std::move(run), Pass());
-        if (mode != Recompute::None)
-          again = both(pass(*segment, mode == Recompute::Selective ? Which::Selective : Which::Forward), Pass());
+        if (segment->recomputable)
+          again = both(this->again(*segment, mode), Pass());
       }
       if (reduces) {
         run = both(std::move(run), pass(*segment, Which::WeightGradient));

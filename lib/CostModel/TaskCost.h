@@ -58,10 +58,12 @@ private:
     double independentSeconds = 0; // of collectives that may run beside kernels, not in `exposed`
     std::string independentAxes;
   };
-  enum class Which { Forward, Selective, InputGradient, WeightGradient };
+  enum class Which { Forward, InputGradient, WeightGradient };
   /// Remembers those of segments that have a number.
   Pass pass(const Segment &segment, Which which) const;
-  Pass priced(const PassWork &pass, bool onlySelective) const;
+  /// Of the forward, what such a layer runs again.
+  Pass again(const Segment &segment, Recompute layer) const;
+  Pass priced(const PassWork &pass, std::optional<Recompute> again = std::nullopt) const;
   /// Runs the independent collectives of both beside their kernels; what does not fit is exposed.
   Pass both(Pass input, const Pass &weights) const;
 
@@ -69,6 +71,7 @@ private:
   const StepPlan &plan;
   const CollectiveModel &collectives;
   mutable std::map<std::pair<int, Which>, Pass> known;
+  mutable std::map<std::pair<int, Recompute>, Pass> knownAgain;
 };
 
 } // namespace kerf::cost

@@ -21,6 +21,11 @@ void writeOps(const View &view, Draft &out) {
     for (const auto &[factor, cutBy] : op.strategy)
       axes.insert(cutBy.begin(), cutBy.end());
   out.value = fmt::format("{} strategies", view.plan.ops.size());
+  if (!view.plan.recomputeOps.empty())
+    out.differs("recomputation of single ops is left out: what the plan keeps or makes again by itself goes with its "
+                "layer, and memory and time differ");
+  if (view.plan.ops.empty())
+    return;
   out.differs(
       fmt::format("ops are not cut one by one ({}): the layout is Megatron-LM's, products on the way in by "
                   "columns and on the way out by rows",

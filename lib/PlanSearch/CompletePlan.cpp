@@ -38,10 +38,11 @@ Status Completion::completeMesh() {
     if (ways > 1 && planAxis(name) < 0)
       return wrong(fmt::format("mesh.{} is {}; simulated are {}, set it to 1", name, ways, fmt::join(kPlanAxes, ", ")));
   }
-  if (plan.ops.empty() && plan.arguments.empty()) {
+  if (plan.ops.empty() && plan.arguments.empty() && plan.recomputeOps.empty()) {
     plan.ops = job.ops;
     plan.arguments = job.arguments;
-  } else if (plan.ops != job.ops || plan.arguments != job.arguments) {
+    plan.recomputeOps = job.recomputeOps;
+  } else if (plan.ops != job.ops || plan.arguments != job.arguments || plan.recomputeOps != job.recomputeOps) {
     return wrong("it pins other ops or arguments than the model is laid out with; give it as the constraints");
   }
   int64_t others = 1;

@@ -101,6 +101,7 @@ std::vector<std::string> conflictingPins(const Plan &plan, const std::function<b
   always.globalBatch = plan.globalBatch;
   always.ops = plan.ops;
   always.arguments = plan.arguments;
+  always.recomputeOps = plan.recomputeOps;
   if (!possible(always))
     return {};
   Plan left = plan;

@@ -15,10 +15,10 @@ namespace {
 constexpr double kLess = 1 - 1e-9; // a quotient that rounding must not push over a whole number
 
 double bodySeconds(const PassWork &pass, const Device &device, const CollectiveModel *collectives, bool tensorOverlap,
-                   bool onlySelective = false) {
+                   std::optional<Recompute> again = std::nullopt) {
   double compute = 0, waiting = 0, issue = 0;
   for (const Kernel &kernel : pass.kernels) {
-    if (onlySelective && kernel.kept != Kept::Selective)
+    if (again && !runsAgain(kernel.again, *again))
       continue;
     compute += computeSeconds(device, kernel.work);
     if (kernel.work.kernelClass != KernelClass::Nothing)
@@ -26,7 +26,7 @@ double bodySeconds(const PassWork &pass, const Device &device, const CollectiveM
   }
   if (collectives)
     for (const PassCollective &collective : pass.collectives)
-      if ((!onlySelective || collective.kept == Kept::Selective) && !collective.besideAttention &&
+      if ((!again || runsAgain(collective.again, *again)) && !collective.besideAttention &&
           !(tensorOverlap && collective.independent))
         waiting +=
             collectives->seconds(collective.kind, onMesh(collective.axes, collectives->mesh()), collective.bytes);
@@ -45,8 +45,14 @@ PassSeconds passSeconds(const ModelWork &model, const Device &device, const Coll
     const Segment &segment = link.segment;
     auto body = [&](const PassWork &pass) { return bodySeconds(pass, device, collectives, tensorOverlap); };
     PassSeconds::Link one{body(segment.forward), body(segment.inputGradient), body(segment.weightGradient), {}};
-    if (segment.recomputable)
-      one.again = {0, bodySeconds(segment.forward, device, collectives, tensorOverlap, true), one.forward};
+    if (segment.recomputable) {
+      for (Recompute mode : {Recompute::None, Recompute::Selective, Recompute::Full})
+        one.again[static_cast<size_t>(mode)] = bodySeconds(segment.forward, device, collectives, tensorOverlap, mode);
+      double always = one.again[0];
+      one.inputGradient += always;
+      for (double &more : one.again)
+        more -= always;
+    }
     seconds.links.push_back(one);
     seconds.forward += static_cast<double>(times(link)) * one.forward;
     seconds.backward += static_cast<double>(times(link)) * one.backward();

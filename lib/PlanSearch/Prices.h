@@ -14,7 +14,7 @@ namespace kerf::plansearch {
 struct PassSeconds {
   struct Link {
     double forward = 0, inputGradient = 0, weightGradient = 0;
-    std::array<double, 3> again = {}; // forward that is run again, by Recompute
+    std::array<double, 3> again = {}; // forward that is run again, by Recompute; what always is is in inputGradient
     double backward() const { return inputGradient + weightGradient; }
     double whole() const { return forward + backward(); }
   };

@@ -193,8 +193,7 @@ StageMessage kerf::messageOf(const ModelWork &model, const Mesh &mesh, bool scat
   bool whole = model.streamLocalBytes == model.streamBytes;
   if (whole && !modelAxis.empty() && scattered) {
     message.bytes = model.streamBytes / static_cast<double>(ways(modelAxis));
-    message.afterReceive = {
-        {"gather of the stream", Collective::AllGather, modelAxis, model.streamBytes, Kept::Always, false}};
+    message.afterReceive = {{"gather of the stream", Collective::AllGather, modelAxis, model.streamBytes}};
   }
   return message;
 }

@@ -30,10 +30,24 @@ template <typename T> std::string valuesText(const std::vector<T> &values) {
 
 constexpr size_t kMostPatterns = 6; // of layers, in a line
 
-/// "full", "none full full none" by stage, "full in layers 0-2 8-10; selective in 3-7".
+/// " but keeps *.attention; makes *.gelu again"
+std::string recomputedOpsText(const Plan &plan) {
+  std::vector<std::string> kept, again;
+  for (const OpRecompute &op : plan.recomputeOps)
+    (op.again ? again : kept).push_back(op.pattern);
+  std::string text;
+  if (!kept.empty())
+    text = fmt::format(" but keeps {}", fmt::join(kept, " "));
+  if (!again.empty())
+    text += fmt::format("{} makes {} again", kept.empty() ? " but" : ";", fmt::join(again, " "));
+  return text;
+}
+
+/// "full", "none full full none" by stage, "full in layers 0-2 8-10; selective in 3-7", and single ops.
 std::string recomputeText(const Plan &plan) {
+  std::string ops = recomputedOpsText(plan);
   if (plan.recomputeLayers.empty())
-    return valuesText(plan.recompute);
+    return valuesText(plan.recompute) + ops;
   std::string text;
   for (const char *mode : {"full", "selective"}) {
     std::vector<std::string> patterns;
@@ -47,7 +61,7 @@ std::string recomputeText(const Plan &plan) {
     text += fmt::format("{}{} in {}{}{}", text.empty() ? "" : "; ", mode, text.empty() ? "layers " : "",
                         fmt::join(patterns, " "), more ? " ..." : "");
   }
-  return text.empty() ? "none" : text;
+  return (text.empty() ? "none" : text) + ops;
 }
 
 std::string scheduleText(const Plan &plan) {

@@ -88,18 +88,25 @@ void readMesh(Reader &in, const Json &value, Plan &plan) {
 
 void readOps(Reader &in, const Json &value, Plan &plan) {
   if (!value.is_object())
-    return in.fail("\"ops\" has to be an object of pattern: {\"strategy\": {factor: [axes]}}");
+    return in.fail("\"ops\" has to be an object of pattern: {\"strategy\": {factor: [axes]}, \"recompute\": false}");
   for (const auto &[pattern, entry] : value.items()) {
-    OpPlan op{pattern, {}};
-    if (!entry.is_object() || !entry.contains("strategy") || !entry["strategy"].is_object())
-      return in.fail(fmt::format("ops[\"{}\"] has to be {{\"strategy\": {{factor: [axes]}}}}", pattern));
+    if (!entry.is_object() || entry.empty() || (entry.contains("strategy") && !entry["strategy"].is_object()))
+      return in.fail(fmt::format("ops[\"{}\"] has to be {{\"strategy\": {{factor: [axes]}}}}, {{\"recompute\": true "
+                                 "or false}} or both",
+                                 pattern));
     for (const auto &[key, unused] : entry.items())
       if (key != "strategy" && key != "recompute")
         return in.fail(
             fmt::format("ops[\"{}\"] has the unknown key \"{}\"; known are strategy, recompute", pattern, key));
-    if (entry.contains("recompute") && entry["recompute"] != false)
-      return in.fail(fmt::format("ops[\"{}\"].recompute is {}; recomputation is not lowered yet, only false is taken",
-                                 pattern, entry["recompute"].dump()));
+    if (entry.contains("recompute")) {
+      if (!entry["recompute"].is_boolean())
+        return in.fail(
+            fmt::format("ops[\"{}\"].recompute is {}; it has to be true or false", pattern, entry["recompute"].dump()));
+      plan.recomputeOps.push_back({pattern, entry["recompute"].get<bool>()});
+    }
+    if (!entry.contains("strategy"))
+      continue;
+    OpPlan op{pattern, {}};
     for (const auto &[factor, axes] : entry["strategy"].items())
       op.strategy[factor] = in.names(axes, fmt::format("ops[\"{}\"].strategy.{}", pattern, factor));
     plan.ops.push_back(std::move(op));
@@ -265,6 +272,27 @@ template <typename Values> Json oneOrList(const Values &values) {
   for (const auto &value : values)
     list.push_back(value);
   return list.size() == 1 ? list[0] : list;
+}
+
+/// One object, in an order that is both lists': in each the first pattern that matches an op counts.
+void writeOps(const Plan &plan, Json &root) {
+  size_t next = 0; // of plan.ops
+  auto writeUpTo = [&](size_t end) {
+    for (; next < end; ++next) {
+      Json strategy = Json::object();
+      for (const auto &[factor, axes] : plan.ops[next].strategy)
+        strategy[factor] = axes;
+      root["ops"][plan.ops[next].pattern]["strategy"] = strategy;
+    }
+  };
+  for (const OpRecompute &op : plan.recomputeOps) {
+    auto its = std::find_if(plan.ops.begin() + static_cast<std::ptrdiff_t>(next), plan.ops.end(),
+                            [&](const OpPlan &other) { return other.pattern == op.pattern; });
+    if (its != plan.ops.end())
+      writeUpTo(static_cast<size_t>(its - plan.ops.begin()) + 1);
+    root["ops"][op.pattern]["recompute"] = op.again;
+  }
+  writeUpTo(plan.ops.size());
 }
 
 void writeExecution(const Plan &plan, Json &root) {
@@ -446,12 +474,7 @@ std::string toJson(const Plan &plan) {
   writeExecution(plan, root);
   for (const auto &[key, value] : plan.others.items())
     root[key] = value;
-  for (const OpPlan &op : plan.ops) {
-    Json strategy = Json::object();
-    for (const auto &[factor, axes] : op.strategy)
-      strategy[factor] = axes;
-    root["ops"][op.pattern] = {{"strategy", strategy}};
-  }
+  writeOps(plan, root);
   for (const ArgumentPlan &argument : plan.arguments)
     root["arguments"][argument.pattern] = argument.dims;
   if (plan.predicted) {
@@ -479,7 +502,7 @@ Status checkLowerable(const Plan &plan, const std::string &where) {
     bool asked;
     const char *key;
   } table[] = {
-      {!all(plan.recompute, "none") || !plan.recomputeLayers.empty(), "recompute"},
+      {!all(plan.recompute, "none") || !plan.recomputeLayers.empty() || !plan.recomputeOps.empty(), "recompute"},
       {!all(plan.optimizerSharding, int64_t{0}), "optimizer_sharding"},
       {plan.optimizerShardingRanks > 1, "optimizer_sharding_ranks"},
       {!all(plan.sequenceParallel, false), "sequence_parallel"},

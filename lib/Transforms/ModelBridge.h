@@ -6,6 +6,7 @@
 #include "StepKernels.h"
 #include "kerf/Package/Package.h"
 #include "kerf/Transforms/ModelWork.h"
+#include "kerf/Transforms/RecomputePins.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -83,6 +84,7 @@ private:
   std::vector<Sharding> keptForms(Run &run, Value outer, Value inner) const;
   void keepForms(Run &run);
   llvm::DenseSet<Value> madeAgain(const std::vector<Handed> &all) const;
+  void pinRecomputation(Run &run, const std::vector<Handed> &all, Segment &segment);
   void savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::DenseSet<Value> &again, Segment &segment,
                     const std::vector<Operation *> &weightOps);
   void savedOfMain(size_t level, Segment &segment, const std::vector<Operation *> &weightOps);
@@ -129,6 +131,7 @@ private:
   DenseMap<BlockArgument, const OpSharding *> ofArgument;
   DenseMap<Value, std::vector<Sharding>> versions; // besides the one that its producer leaves
   llvm::SmallPtrSet<Operation *, 32> forWeights;   // ops of weight gradients
+  DenseMap<Operation *, RunAgain> runAgain;        // ops of layers of which a plan says something; empty: it does not
   std::vector<Run> runs;
   DenseMap<Operation *, size_t> level; // of @main's ops: how many runs come before
   ModelWork work;

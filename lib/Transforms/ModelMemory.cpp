@@ -71,7 +71,7 @@ void Bridge::savedOfMain(size_t l, Segment &segment, const std::vector<Operation
       auto [found, isNew] = saved.try_emplace(root);
       if (isNew) {
         order.push_back(root);
-        found->second = {nodeName(root.getLoc()), localBytes(root), Kept::Always, false};
+        found->second = {nodeName(root.getLoc()), localBytes(root), RunAgain::Full, false};
         if (isa<CrossEntropyBackwardOp>(op) && operand == op.getOperand(0)) // the loss is computed in f32 at least
           found->second.bytes *= std::max(1.0, 4 / types.bytes);
       }
@@ -124,6 +124,44 @@ llvm::DenseSet<Value> Bridge::madeAgain(const std::vector<Handed> &all) const {
   return again;
 }
 
+/// Where a plan says of ops whether they run again. To make a dropped value again all runs that it takes, from kept
+/// values on. What must not run again is kept for those that need it.
+void Bridge::pinRecomputation(Run &run, const std::vector<Handed> &all, Segment &segment) {
+  runAgain.clear();
+  llvm::DenseSet<Value> kept; // unless their own op runs again
+  for (const Handed &one : all)
+    kept.insert(one.made);
+  bool pins = false;
+  for (Operation &op : run.layer.front().without_terminator()) {
+    auto pin = recomputePin(&op);
+    pins |= pin.has_value();
+    runAgain[&op] = pin                               ? (*pin ? RunAgain::Always : RunAgain::Never)
+                    : isa<AttentionOp, SoftmaxOp>(op) ? RunAgain::Selective
+                                                      : RunAgain::Full;
+  }
+  if (!pins)
+    return runAgain.clear();
+  DenseMap<Operation *, Recompute> needed; // of those that never run again: the least recomputation that reads them
+  for (Operation &op : llvm::reverse(run.layer.front().without_terminator())) {
+    RunAgain its = runAgain[&op];
+    if (its == RunAgain::Never)
+      continue;
+    for (Value operand : op.getOperands()) {
+      Operation *from = behindViews(operand).getDefiningOp();
+      if (!from || kept.contains(behindViews(operand)))
+        continue;
+      if (RunAgain &made = runAgain[from]; made != RunAgain::Never)
+        made = std::min(made, its);
+      else if (auto [at, isNew] = needed.try_emplace(from, static_cast<Recompute>(its)); !isNew)
+        at->second = std::min(at->second, static_cast<Recompute>(its));
+    }
+  }
+  for (Operation &op : run.layer.front().without_terminator())
+    if (auto from = needed.find(&op); from != needed.end())
+      segment.saved.push_back({fmt::format("{} {}", nodeName(op.getLoc()), op.getName().stripDialect().str()),
+                               localBytes(op.getResult(0)), RunAgain::Never, false, from->second});
+}
+
 void Bridge::savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::DenseSet<Value> &again,
                           Segment &segment, const std::vector<Operation *> &weightOps) {
   llvm::SmallPtrSet<Operation *, 8> weights(weightOps.begin(), weightOps.end());
@@ -134,10 +172,11 @@ void Bridge::savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::
     Shape lse = localOf(attention.getLse());
     double scores = static_cast<double>(elementsOf(lse)) * static_cast<double>(shapeOf(attention.getKey())[1]);
     std::string name = nodeName(attention->getLoc());
-    segment.saved.push_back({name + " probabilities", types.bytes * scores, Kept::Selective, false});
+    RunAgain core = runAgain.empty() ? RunAgain::Selective : runAgain.lookup(attention);
+    segment.saved.push_back({name + " probabilities", types.bytes * scores, core, false});
     if (attention->hasAttr(KerfDialect::kDropoutAttr)) {
-      segment.saved.push_back({name + " mask", kMaskBytes * scores, Kept::Selective, false});
-      segment.saved.push_back({name + " dropped", types.bytes * scores, Kept::Selective, false});
+      segment.saved.push_back({name + " mask", kMaskBytes * scores, core, false});
+      segment.saved.push_back({name + " dropped", types.bytes * scores, core, false});
     }
   }
   for (const Handed &one : all) {
@@ -158,7 +197,12 @@ void Bridge::savedOfLayer(Run &run, const std::vector<Handed> &all, const llvm::
     std::string name =
         result ? fmt::format("{} {}", nodeName(one.made.getLoc()), result.getOwner()->getName().stripDialect().str())
                : "stream";
-    segment.saved.push_back({name, localBytes(one.made), lse ? Kept::Selective : Kept::Always, forWeights});
+    auto pinned = runAgain.find(one.made.getDefiningOp());
+    segment.saved.push_back({name, localBytes(one.made),
+                             pinned != runAgain.end() ? pinned->second
+                             : lse                    ? RunAgain::Selective
+                                                      : RunAgain::Full,
+                             forWeights});
   }
 }
 

@@ -106,6 +106,8 @@ void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool inde
     collective.axes = std::move(*axes);
     collective.bytes = step.kind == ReshardStepKind::AllGather ? out : in;
     collective.name = fmt::format("{} of {}", toString(collective.kind), nodeName(value.getLoc()));
+    if (auto made = runAgain.find(value.getDefiningOp()); made != runAgain.end())
+      collective.again = made->second;
     collective.independent = independent && (reduces ? isSum : isa<BlockArgument>(value));
     pass->collectives.push_back(std::move(collective));
   }
@@ -164,7 +166,8 @@ void Bridge::addRing(Operation *attention, PassWork &pass) const {
                                 nodeName(attention->getLoc()));
   collective.kind = Collective::Permute;
   collective.bytes = keyValueBytes(attention) * (backward ? 2 : 1);
-  collective.kept = Kept::Selective; // as the kernel that it feeds
+  auto pinned = runAgain.find(attention);
+  collective.again = pinned == runAgain.end() ? RunAgain::Selective : pinned->second; // as the kernel that it feeds
   collective.hops = ways(collective.axes) - 1;
   collective.besideAttention = true;
   pass.collectives.push_back(std::move(collective));
@@ -212,7 +215,8 @@ void Bridge::dropouts(Operation *op, Segment &segment) const {
   if (!op->hasAttr(KerfDialect::kDropoutAttr) || isa<AttentionOp>(op))
     return;
   double elements = static_cast<double>(elementsOf(localOf(op->getResult(0))));
-  segment.saved.push_back({"mask of " + nodeName(op->getLoc()), kMaskBytes * elements, Kept::Always, false});
+  segment.saved.push_back({"mask of " + nodeName(op->getLoc()), kMaskBytes * elements,
+                           runAgain.empty() ? RunAgain::Full : runAgain.lookup(op), false});
   Kernel kernel;
   kernel.name = nodeName(op->getLoc()) + " dropout@backward";
   kernel.cuts = cuts()(op);
@@ -416,6 +420,8 @@ void Bridge::layer(Run &run, ChainLink &link) {
   KernelBuilder forwardKernels(types, localShapes(), cuts()), kernels(types, localShapes(), cuts());
   std::vector<Handed> all = handed(run);
   llvm::DenseSet<Value> again = madeAgain(all);
+  pinRecomputation(run, all, segment);
+  forwardKernels.setRunAgain(runAgain);
   forwardKernels.setMadeAgain(again);
   kernels.setMadeAgain(again);
   addOps(forwardKernels, forward, segment.forward, nullptr, false);

@@ -244,7 +244,7 @@ std::vector<Kernel> KernelBuilder::attention(Operation *op) const {
       kernels.push_back(kernel(op, " merge", KernelClass::Movement, 2 * types.bytes * merged));
   }
   for (Kernel &one : kernels)
-    one.kept = one.work.kernelClass == KernelClass::Movement ? Kept::Always : Kept::Selective;
+    one.again = one.work.kernelClass == KernelClass::Movement ? RunAgain::Full : RunAgain::Selective;
   return kernels;
 }
 
@@ -324,21 +324,33 @@ void KernelBuilder::endPass(PassWork &pass) {
     const Slot &slot = slots[s];
     if (slot.mergedInto >= 0)
       continue;
-    if (!slot.pointwise) {
+    size_t begin = pass.kernels.size();
+    if (slot.pointwise)
+      pass.kernels.push_back(pointwiseKernel(static_cast<int>(s)));
+    else
       pass.kernels.insert(pass.kernels.end(), slot.kernels.begin(), slot.kernels.end());
+    if (runAgain.empty())
       continue;
-    }
-    double bytes = slot.extraBytes;
-    for (auto &[value, read] : slot.reads)
-      bytes += read;
-    Operation *last = slot.members.back();
+    RunAgain soonest = RunAgain::Never; // of the ops that are one kernel
     for (Operation *member : slot.members)
-      for (unsigned i = 0; i < member->getNumResults(); ++i)
-        if (usedOutside(member->getResult(i), static_cast<int>(s), static_cast<int>(s), nullptr))
-          bytes += resultBytes(member, i);
-    pass.kernels.push_back(kernel(last, "", KernelClass::Pointwise, bytes));
+      if (auto its = runAgain.find(member); its != runAgain.end())
+        soonest = std::min(soonest, its->second);
+    for (size_t k = begin; k < pass.kernels.size(); ++k)
+      pass.kernels[k].again = soonest;
   }
   passBegin = slots.size();
+}
+
+Kernel KernelBuilder::pointwiseKernel(int number) const {
+  const Slot &slot = slots[number];
+  double bytes = slot.extraBytes;
+  for (auto &[value, read] : slot.reads)
+    bytes += read;
+  for (Operation *member : slot.members)
+    for (unsigned i = 0; i < member->getNumResults(); ++i)
+      if (usedOutside(member->getResult(i), number, number, nullptr))
+        bytes += resultBytes(member, i);
+  return kernel(slot.members.back(), "", KernelClass::Pointwise, bytes);
 }
 
 } // namespace kerf

@@ -35,6 +35,8 @@ public:
   /// Values that no kernel writes for the backward, and the arguments by which the backward knows them: its kernels
   /// compute them again.
   void setMadeAgain(const llvm::DenseSet<mlir::Value> &values) { madeAgain = values; }
+  /// What a plan says of recomputation, op by op; empty: nothing.
+  void setRunAgain(const llvm::DenseMap<mlir::Operation *, RunAgain> &ops) { runAgain = ops; }
   /// Kernels of the ops added from here on. Ops of different passes are not fused.
   void beginPass() { passBegin = slots.size(); }
   void add(mlir::Operation *op);
@@ -62,6 +64,7 @@ private:
   int slotOf(mlir::Value value) const;
   bool usedOutside(mlir::Value value, int slot, int orSlot, mlir::Operation *orOp) const;
   void addPointwise(mlir::Operation *op);
+  Kernel pointwiseKernel(int slot) const;
   void addOwn(mlir::Operation *op, std::vector<Kernel> kernels);
   std::vector<Kernel> kernelsOf(mlir::Operation *op) const;
   std::vector<Kernel> attention(mlir::Operation *op) const;
@@ -72,6 +75,7 @@ private:
   LocalShape localShape;
   CutsOf cutsOf;
   llvm::DenseSet<mlir::Value> madeAgain;
+  llvm::DenseMap<mlir::Operation *, RunAgain> runAgain;
   std::vector<Slot> slots;
   size_t passBegin = 0;
   llvm::DenseMap<mlir::Operation *, int> slotOfOp;

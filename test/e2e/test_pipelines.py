@@ -37,6 +37,8 @@ PLANS = {
     "solved": plan(model=2, microbatch=4, layout="solved"),
     "recompute full": plan(recompute="full"),
     "recompute selective": plan(data=2, recompute="selective"),
+    "recompute ops": plan(data=2, model=2, microbatch=2, recompute="full", ops={"*attn*": {"recompute": False}}),
+    "recompute ops, none": plan(stage=2, microbatch=2, ops={"*mlp*/dot_general*": {"recompute": False}, "*mlp*": {"recompute": True}}),
     "zero 1": plan(data=2, optimizer_sharding=1),
     "zero 2": plan(data=2, microbatch=2, optimizer_sharding=2),
     "zero 3": plan(data=2, microbatch=2, optimizer_sharding=3),
@@ -60,7 +62,8 @@ PLANS = {
                                                         **schedule("zero-bubble")),
     "3-D, gpipe, zero 3, selective": plan(stage=2, data=2, model=2, microbatch=1, optimizer_sharding=3, recompute="selective", **schedule("gpipe")),
 }
-FEW = ["microbatches, data 2", "ring", "ring, zero 3, sequence parallel", "3-D, solved, zero 1", "zero 3", "1f1b, 4 stages", "interleaved", "3-D, zero-bubble, zero 2, sequence parallel"]
+FEW = ["microbatches, data 2", "ring", "ring, zero 3, sequence parallel", "recompute ops", "recompute ops, none", "3-D, solved, zero 1", "zero 3",
+       "1f1b, 4 stages", "interleaved", "3-D, zero-bubble, zero 2, sequence parallel"]
 
 
 class Pipelines(KerfTest):

@@ -63,6 +63,9 @@ def random_plan(rnd, layers, heads, keys, experts):
             "order": rnd.sample(["stage", "data", "context", "expert", "model"], 5), "microbatch": microbatch,
             "recompute": [rnd.choice(["none", "selective", "full"]) for _ in range(stage)],
             "sequence_parallel": rnd.random() < 0.5 and model > 1}
+    if rnd.random() < 0.4:
+        patterns = rnd.sample(["*/dot_general*", "*/attention*", "*/add*", "*/multiply*", "*norm*"], rnd.randint(1, 3))
+        plan["ops"] = {pattern: {"recompute": rnd.random() < 0.5} for pattern in patterns}
     if model > 1 and not plan["sequence_parallel"] and rnd.random() < 0.6:
         plan["layout"] = "solved"
     if rnd.random() < 0.6:

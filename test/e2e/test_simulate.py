@@ -187,6 +187,24 @@ class Simulate(KerfTest):
             self.assertGreater(less["peak_bytes"][0], more["peak_bytes"][0])
             self.assertLess(less["step_seconds"], more["step_seconds"])
 
+    def test_ops_are_recomputed_or_kept_by_themselves(self):
+        def simulated(mode, **ops):
+            pins = {"ops": {pattern: {"recompute": again} for pattern, again in ops.items()}} if ops else {}
+            return self.simulate(plan_of(2, microbatch=1, recompute=mode, **pins), GPT, CLUSTER, "--dtype", "bf16")
+        none, full = simulated("none"), simulated("full")
+        again, kept = simulated("none", **{"*mlp*": True}), simulated("full", **{"*mlp*": False})
+        for some in (again, kept):
+            self.assertLess(none["step_seconds"], some["step_seconds"])
+            self.assertLess(some["step_seconds"], full["step_seconds"])
+            self.assertGreater(none["peak_bytes"][0], some["peak_bytes"][0])
+            self.assertGreater(some["peak_bytes"][0], full["peak_bytes"][0])
+        # All of a layer that is made again is the layer made again, but for what only lies in other layouts.
+        self.assertEqual(simulated("full", **{"*": True})["breakdown"]["recompute"], full["breakdown"]["recompute"])
+        self.assertEqual(simulated("full", **{"*": False})["breakdown"]["recompute"], 0)
+        self.refuse_plan(["ops", "nowhere", "matches no op"], plan_of(ops={"nowhere": {"recompute": True}}))
+        self.refuse_plan(["ops", "recompute", "1"], plan_of(ops={"*": {"recompute": 1}}))
+        self.refuse_plan(["ops", "strategy", "recompute"], plan_of(ops={"*": {}}))
+
     def test_schedules_and_stages(self):
         self.simulate(plan_of(4, schedule={"name": "interleaved", "chunks": 2}))
         self.simulate(plan_of(4, schedule={"name": "zero-bubble", "variant": "2p"}))

@@ -127,7 +127,7 @@ Step randomStep(std::mt19937 &random, int64_t stages, int64_t data, int64_t mode
   layer.parameters = {{"w", some(1e6), s.axis(1)}};
   if (model > 1) {
     layer.forward.collectives = {{"sum", Collective::AllReduce, s.axis(2), some(1e7)}};
-    layer.inputGradient.collectives = {{"sum", Collective::AllReduce, s.axis(2), some(1e7), Kept::Always, coin()}};
+    layer.inputGradient.collectives = {{"sum", Collective::AllReduce, s.axis(2), some(1e7), RunAgain::Full, coin()}};
     s.work.message.afterReceive = {{"gather", Collective::AllGather, s.axis(2), some(1e7)}};
   }
   s.work.parts.push_back(s.work.parts[0]);

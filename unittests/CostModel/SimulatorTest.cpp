@@ -26,12 +26,12 @@ Cluster slowCluster(int64_t ranks, double bandwidth) {
   return cluster;
 }
 
-Kernel kernel(const char *name, double seconds, Kept kept = Kept::Always) {
+Kernel kernel(const char *name, double seconds, RunAgain again = RunAgain::Full) {
   Kernel kernel;
   kernel.name = name;
   kernel.work.kernelClass = KernelClass::Pointwise;
   kernel.work.bytes = seconds;
-  kernel.kept = kept;
+  kernel.again = again;
   return kernel;
 }
 
@@ -61,10 +61,10 @@ Step pipeline(int64_t stages, int64_t microbatches, int64_t layers = 1, int64_t 
   layer.name = "layer";
   layer.repeat = layers;
   layer.recomputable = true;
-  layer.forward.kernels = {kernel("product", 0.75), kernel("core", 0.25, Kept::Selective)};
+  layer.forward.kernels = {kernel("product", 0.75), kernel("core", 0.25, RunAgain::Selective)};
   layer.inputGradient.kernels = {kernel("input gradient", 1.5)};
   layer.weightGradient.kernels = {kernel("weight gradient", 0.5)};
-  layer.saved = {{"x", 60, Kept::Always, true}, {"scores", 40, Kept::Selective, false}};
+  layer.saved = {{"x", 60, RunAgain::Full, true}, {"scores", 40, RunAgain::Selective, false}};
   layer.inputBytes = 10;
   s.work.parts = {{"all", {layer}}};
   s.work.part.assign(stages, std::vector<int>(chunks, 0));
@@ -139,7 +139,7 @@ TEST(Simulator, SendsHoldUpBothEndsOrNobody) {
 TEST(Simulator, TensorCollectivesWaitUnlessIndependent) {
   Step s = pipeline(1, 2, 3);
   s.mesh.axes[2].size = 2;
-  PassCollective waiting{"sum", Collective::AllReduce, s.axis(2), 700, Kept::Always, false};
+  PassCollective waiting{"sum", Collective::AllReduce, s.axis(2), 700, RunAgain::Full, false};
   PassCollective gradient = waiting;
   gradient.independent = true;
   s.work.parts[0].segments[0].forward.collectives = {waiting};
@@ -287,7 +287,7 @@ TEST(Simulator, MoreBandwidthNeverSlowsAPlan) {
     if (s.mesh.axes[2].size > 1) {
       layer.forward.collectives = {{"sum", Collective::AllReduce, s.axis(2), double(random() % 5000)}};
       layer.inputGradient.collectives = {
-          {"sum", Collective::AllReduce, s.axis(2), double(random() % 5000), Kept::Always, coin()}};
+          {"sum", Collective::AllReduce, s.axis(2), double(random() % 5000), RunAgain::Full, coin()}};
     }
     s.work.message.bytes = double(random() % 3000);
     s.plan.recompute = Recompute(random() % 3);

@@ -23,10 +23,11 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
     Segment &segment = made.segment;
     segment.name = link.layer ? "layer" : l == 0 ? "embedding" : l + 1 == links.size() ? "head" : "between";
     segment.recomputable = link.layer;
-    auto kernel = [&](const char *name, KernelClass kernelClass, double flops, double bytes, Kept kept = Kept::Always) {
+    auto kernel = [&](const char *name, KernelClass kernelClass, double flops, double bytes,
+                      RunAgain again = RunAgain::Full) {
       Kernel one;
       one.name = name;
-      one.kept = kept;
+      one.again = again;
       one.work.kernelClass = kernelClass;
       one.work.dtype = "bf16";
       one.work.flops = samples * flops / ways;
@@ -40,14 +41,14 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
     };
     double whole = key.sequenceParallel ? 1 / ways : key.solved ? (1 + 1 / ways) / 2 : 1;
     segment.forward.kernels = {kernel("product", KernelClass::Product, link.flops, link.bytes / ways),
-                               kernel("core", KernelClass::Pointwise, 0, link.selective / ways, Kept::Selective),
+                               kernel("core", KernelClass::Pointwise, 0, link.selective / ways, RunAgain::Selective),
                                kernel("norm", KernelClass::Pointwise, 0, link.bytes * whole)};
     segment.inputGradient.kernels = {kernel("product", KernelClass::Product, link.flops, link.bytes / ways),
                                      kernel("core", KernelClass::Pointwise, 0, 2 * link.selective / ways)};
     segment.weightGradient.kernels = {kernel("product", KernelClass::Product, link.flops, link.bytes / ways)};
     if (key.model > 1) {
       auto collective = [&](const char *name, Collective kind, bool independent) {
-        return PassCollective{name, kind, modelAxis, samples * stream, Kept::Always, independent};
+        return PassCollective{name, kind, modelAxis, samples * stream, RunAgain::Full, independent};
       };
       if (key.sequenceParallel) {
         segment.forward.collectives = {collective("gather", Collective::AllGather, false),
@@ -64,7 +65,7 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
     }
     auto exchange = [&](PassWork &pass, const char *name, Collective kind, const char *axis, double bytes,
                         int64_t hops) {
-      pass.collectives.push_back({name, kind, {{planAxis(axis), 1, 0}}, bytes, Kept::Selective, false, hops});
+      pass.collectives.push_back({name, kind, {{planAxis(axis), 1, 0}}, bytes, RunAgain::Selective, false, hops});
     };
     for (PassWork *pass : {&segment.forward, &segment.inputGradient}) {
       if (key.context > 1 && link.layer)
@@ -73,9 +74,9 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
       if (key.expert > 1 && link.layer)
         exchange(*pass, "dispatch", Collective::AllToAll, "expert", streamHere, 1);
     }
-    segment.saved = {{"stream", streamHere, Kept::Always, true},
-                     {"inner", samples * link.width / (key.solved ? 1 : ways), Kept::Always, false},
-                     {"core", samples * link.selective / ways, Kept::Selective, false}};
+    segment.saved = {{"stream", streamHere, RunAgain::Full, true},
+                     {"inner", samples * link.width / (key.solved ? 1 : ways), RunAgain::Full, false},
+                     {"core", samples * link.selective / ways, RunAgain::Selective, false}};
     segment.inputBytes = streamHere;
     segment.pendingBytes = streamHere / 2;
     segment.workspaceBytes = samples * link.width / ways;

@@ -22,6 +22,24 @@ TEST(Plan, RecomputationByLayers) {
   EXPECT_EQ(again->recomputeLayers, plan->recomputeLayers);
 }
 
+TEST(Plan, StrategiesAndRecomputationOfOpsKeepTheirOrder) {
+  // Each list alone counts the first pattern that matches: both orders have to come back.
+  auto plan = parsePlan(R"({"kerf": 1, "ops": {"*attn*": {"recompute": false},
+                                              "*c_fc*": {"strategy": {"n": ["model"]}},
+                                              "*attn.q*": {"strategy": {}, "recompute": true},
+                                              "*": {"recompute": true},
+                                              "*c_proj*": {"strategy": {"k": ["model"]}}}})",
+                        "p");
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->recomputeOps, (std::vector<OpRecompute>{{"*attn*", false}, {"*attn.q*", true}, {"*", true}}));
+  ASSERT_EQ(plan->ops.size(), 3u);
+  EXPECT_EQ(plan->ops[1].pattern, "*attn.q*");
+  auto again = parsePlan(toJson(*plan), "p");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->recomputeOps, plan->recomputeOps);
+  EXPECT_EQ(again->ops, plan->ops);
+}
+
 TEST(Plan, RecomputationByStages) {
   auto plan = parsePlan(R"({"kerf": 1, "mesh": {"stage": 2}, "recompute": ["none", "full"]})", "p");
   ASSERT_TRUE(plan) << plan.error().message;

@@ -6,8 +6,6 @@
 
 namespace kerf {
 
-enum class Recompute { None, Selective, Full };
-
 /// So many layers, one after the other.
 struct RecomputeRun {
   Recompute mode = Recompute::None;

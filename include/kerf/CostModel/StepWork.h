@@ -17,16 +17,22 @@
 
 namespace kerf {
 
-/// What recomputation does to a kernel's results, when it is on.
-enum class Kept {
-  Always,    // kept by selective recomputation
-  Selective, // dropped and run again by selective recomputation (attention's core: scores, softmax, dropout)
+/// What a layer's backward makes again.
+enum class Recompute { None, Selective, Full };
+
+/// Under which recomputation of its layer an op runs again, and what it made is dropped until then.
+enum class RunAgain {
+  Always,    // as a plan says of the op
+  Selective, // attention's core: scores, softmax, dropout
+  Full,      // all else
+  Never,     // as a plan says of the op
 };
+inline bool runsAgain(RunAgain op, Recompute layer) { return static_cast<int>(op) <= static_cast<int>(layer); }
 
 struct Kernel {
   std::string name;
   Work work;
-  Kept kept = Kept::Always;
+  RunAgain again = RunAgain::Full;
   std::string cuts = {}; // "model: n": the factors that the ranks of a microbatch share; "" where each does the same
 };
 
@@ -36,7 +42,7 @@ struct PassCollective {
   Collective kind = Collective::AllReduce;
   std::vector<AxisRef> axes;
   double bytes = 0; // as CollectiveModel::seconds counts them
-  Kept kept = Kept::Always;
+  RunAgain again = RunAgain::Full;
   /// The pass has kernels that do not need its result: with tensor overlap it runs beside them. A sum of an input
   /// gradient does, as the weight gradient does not wait for it.
   bool independent = false;
@@ -55,8 +61,9 @@ struct PassWork {
 struct SavedTensor {
   std::string name;
   double bytes = 0;
-  Kept kept = Kept::Always;
-  bool forWeights = true; // stays until the weight gradient; false: free after the input gradient
+  RunAgain again = RunAgain::Full;  // that drops it
+  bool forWeights = true;           // stays until the weight gradient; false: free after the input gradient
+  Recompute from = Recompute::None; // less keeps what it is made of instead, or needs neither
 };
 
 struct ParameterGroup {

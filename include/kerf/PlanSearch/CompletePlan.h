@@ -19,6 +19,7 @@ struct TrainingJob {
   /// Pins that the model's layouts are made with: any plan has these, and no others.
   std::vector<OpPlan> ops;
   std::vector<ArgumentPlan> arguments;
+  std::vector<OpRecompute> recomputeOps;
 };
 
 struct CompletedPlan {

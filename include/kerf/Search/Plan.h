@@ -56,6 +56,13 @@ struct LayerRecompute {
   bool operator==(const LayerRecompute &) const = default;
 };
 
+/// Whether the backward makes the results of the ops that `pattern` matches again, whatever their layer recomputes.
+struct OpRecompute {
+  std::string pattern; // as OpPlan::pattern
+  bool again = false;
+  bool operator==(const OpRecompute &) const = default;
+};
+
 struct Prediction {
   double stepSeconds = 0, lowerBoundSeconds = 0;
   std::vector<int64_t> peakBytes; // one per stage
@@ -71,6 +78,7 @@ struct Plan {
   // One value, or one for each stage; empty: free.
   std::vector<std::string> recompute;          // "none", "selective", "full"
   std::vector<LayerRecompute> recomputeLayers; // instead: the first that matches a layer counts, else "none"
+  std::vector<OpRecompute> recomputeOps;       // the first that matches counts, else the layer's
   std::vector<int64_t> optimizerSharding;
   std::vector<bool> sequenceParallel;
   std::string layout;                              // "megatron", "solved"; empty: free

@@ -314,6 +314,8 @@ def Recompute : Pass<"kerf-recompute", "::mlir::ModuleOp"> {
     Before, a layer's forward function hands everything that its backward one uses from one to the other. After, a call of a backward function
     with `kerf.recompute` gets the layer's arguments instead and computes again what it needs: all of it ("full"), or what the core of
     attention made ("selective": attention, softmax). The same ops on the same values, collectives included: the same bits.
+    What an op of the layer with `kerf.recompute = true` made is computed again in any layer, what one with `kerf.recompute = false` made in
+    none: it is handed over, also where the backward function itself does not need it.
 
     Apart from differentiation: layers of one kind may differ in it, and one backward function serves all that don't.
 

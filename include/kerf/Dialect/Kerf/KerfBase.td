@@ -54,7 +54,8 @@ def Kerf_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral kStageAttr = "kerf.stage";
     /// Of a sync_gradient: the gradient of every microbatch is reduced, not their sum.
     static constexpr ::llvm::StringLiteral kEachMicrobatchAttr = "kerf.each_microbatch";
-    /// Of a call of a layer's backward function: which values are made again in it ("selective" or "full").
+    /// Of a call of a layer's backward function: which values are made again in it ("none", "selective" or "full"). Of
+    /// an op of the layer, what a plan says of its results alone (true or false).
     static constexpr ::llvm::StringLiteral kRecomputeAttr = "kerf.recompute";
     /// Of attention whose sequence ranks share: keys and values are cut as queries are and pass round these ranks.
     static constexpr ::llvm::StringLiteral kRingAttr = "kerf.ring";

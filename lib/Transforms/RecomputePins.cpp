@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Transforms/RecomputePins.h"
+#include "kerf/Transforms/OpKeys.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
+#include <fmt/format.h>
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+std::optional<bool> recomputePin(Operation *op) {
+  for (; op; op = op->getOperand(0).getDefiningOp()) {
+    if (auto pin = op->getAttrOfType<BoolAttr>(KerfDialect::kRecomputeAttr))
+      return pin.getValue();
+    if (!isa<ReshapeOp, TransposeOp, ConvertOp, ReshardOp, LocalSliceOp, MaskPaddingOp, AllReduceOp, AllGatherOp,
+             ReduceScatterOp, AllToAllOp, CollectivePermuteOp, WaitOp>(op))
+      break;
+  }
+  return std::nullopt;
+}
+
+Status pinRecomputation(ModuleOp module, llvm::ArrayRef<OpRecompute> pins, const std::string &where) {
+  if (pins.empty())
+    return ok();
+  llvm::StringSet<> layers;
+  module.walk([&](CallOp call) {
+    if (!call->hasAttr(KerfDialect::kBackwardAttr))
+      layers.insert(call.getCallee());
+  });
+  std::vector<bool> used(pins.size(), false);
+  for (const auto &[op, key] : opKeys(module)) {
+    if (!layers.contains(op->getParentOfType<func::FuncOp>().getName()))
+      continue;
+    for (size_t i = 0; i < pins.size(); ++i)
+      if (matchesKey(pins[i].pattern, key)) {
+        op->setAttr(KerfDialect::kRecomputeAttr, BoolAttr::get(module.getContext(), pins[i].again));
+        used[i] = true;
+        break;
+      }
+  }
+  for (size_t i = 0; i < pins.size(); ++i)
+    if (!used[i])
+      return Error{fmt::format("{}: ops[\"{}\"].recompute matches no op of a repeated layer's forward pass that an "
+                               "earlier pattern left over; kerf explain lists the names of ops",
+                               where, pins[i].pattern)};
+  return ok();
+}
+
+} // namespace kerf
