@@ -74,8 +74,8 @@ Result<TrainingStep *> ModelLayouts::imported(int64_t microbatch) {
       theWarnings = made->warnings;
       addPins(*made, pins);
     }
-    if (Status status = pinRecomputation(*made->module, pins.recomputeOps, "the constraints"); !status)
-      return status.error();
+    if (Status status = pinRecomputation(*made->module, pins.recomputeOps); !status)
+      return Error{fmt::format("{}: {}", modelPath, status.error().message)};
     found = steps.emplace(batch, std::move(*made)).first;
   }
   return &found->second;

@@ -263,11 +263,11 @@ Status applyExecution(ModuleOp module, const PlanLowering &lowering) {
     int64_t number = 0;
     if (llvm::none_of(forward,
                       [&](CallOp call) { return matchesLayer(rule.pattern, number++, nodeName(call.getLoc())); }))
-      return Error{fmt::format("{}: recompute[\"{}\"] matches none of the {} layers of the model",
-                               lowering.completed.where, rule.pattern, forward.size())};
+      return Error{
+          fmt::format("recompute[\"{}\"] matches none of the {} layers of the model", rule.pattern, forward.size())};
   }
   const std::vector<OpRecompute> &pins = lowering.completed.plan.recomputeOps;
-  if (Status status = pinRecomputation(module, pins, lowering.completed.where); !status)
+  if (Status status = pinRecomputation(module, pins); !status)
     return status;
   // Gradients come in the reverse order of layers; a layer without any has no backward call.
   size_t next = forward.size();

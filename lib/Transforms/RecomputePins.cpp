@@ -22,7 +22,7 @@ std::optional<bool> recomputePin(Operation *op) {
   return std::nullopt;
 }
 
-Status pinRecomputation(ModuleOp module, llvm::ArrayRef<OpRecompute> pins, const std::string &where) {
+Status pinRecomputation(ModuleOp module, llvm::ArrayRef<OpRecompute> pins) {
   if (pins.empty())
     return ok();
   llvm::StringSet<> layers;
@@ -43,9 +43,9 @@ Status pinRecomputation(ModuleOp module, llvm::ArrayRef<OpRecompute> pins, const
   }
   for (size_t i = 0; i < pins.size(); ++i)
     if (!used[i])
-      return Error{fmt::format("{}: ops[\"{}\"].recompute matches no op of a repeated layer's forward pass that an "
+      return Error{fmt::format("ops[\"{}\"].recompute matches no op of a repeated layer's forward pass that an "
                                "earlier pattern left over; kerf explain lists the names of ops",
-                               where, pins[i].pattern)};
+                               pins[i].pattern)};
   return ok();
 }
 

@@ -64,7 +64,7 @@ def random_plan(rnd, layers, heads, keys, experts):
             "recompute": [rnd.choice(["none", "selective", "full"]) for _ in range(stage)],
             "sequence_parallel": rnd.random() < 0.5 and model > 1}
     if rnd.random() < 0.4:
-        patterns = rnd.sample(["*/dot_general*", "*/attention*", "*/add*", "*/multiply*", "*norm*"], rnd.randint(1, 3))
+        patterns = rnd.sample(["*/dot_general*", "*/attention*", "*/add*", "*/*norm*"], rnd.randint(1, 3))
         plan["ops"] = {pattern: {"recompute": rnd.random() < 0.5} for pattern in patterns}
     if model > 1 and not plan["sequence_parallel"] and rnd.random() < 0.6:
         plan["layout"] = "solved"

@@ -13,8 +13,7 @@ namespace kerf {
 /// op's result out otherwise goes with that op.
 std::optional<bool> recomputePin(mlir::Operation *op);
 
-/// The first pin that matches an op counts. Refuses those that match no op of a layer's forward function; `where` names
-/// the plan in messages.
-Status pinRecomputation(mlir::ModuleOp module, llvm::ArrayRef<OpRecompute> pins, const std::string &where);
+/// The first pin that matches an op counts. Refuses those that match no op of a layer's forward function.
+Status pinRecomputation(mlir::ModuleOp module, llvm::ArrayRef<OpRecompute> pins);
 
 } // namespace kerf
