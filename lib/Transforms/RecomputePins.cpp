@@ -16,7 +16,7 @@ std::optional<bool> recomputePin(Operation *op) {
     if (auto pin = op->getAttrOfType<BoolAttr>(KerfDialect::kRecomputeAttr))
       return pin.getValue();
     if (!isa<ReshapeOp, TransposeOp, ConvertOp, ReshardOp, LocalSliceOp, MaskPaddingOp, AllReduceOp, AllGatherOp,
-             ReduceScatterOp, AllToAllOp, CollectivePermuteOp, WaitOp>(op))
+             ReduceScatterOp, AllToAllOp, CollectivePermuteOp, RingBalanceOp, WaitOp>(op))
       break;
   }
   return std::nullopt;

@@ -98,6 +98,11 @@ SmallVector<Value> kerf::ir::ringAttention(OpBuilder &builder, AttentionOp op, V
   auto own =
       AttentionOp::create(builder, op.getLoc(), ring.wide(types[0]), ring.wide(types[1]), query, block[0], block[1],
                           ring.ownColumns(mask, block[0]), op.getScaleAttr(), op.getCausalAttr(), nullptr);
+  auto pinLike = [&](Operation *block) { // what a plan says of its recomputation
+    if (Attribute pin = op->getAttr(KerfDialect::kRecomputeAttr))
+      block->setAttr(KerfDialect::kRecomputeAttr, pin);
+  };
+  pinLike(own);
   Value output = own.getResult(), lse = own.getLse();
   for (int64_t step = 1; step < ring.ranks; ++step) {
     block = ring.wait(next);
@@ -106,6 +111,7 @@ SmallVector<Value> kerf::ir::ringAttention(OpBuilder &builder, AttentionOp op, V
     auto more = AttentionBlockOp::create(builder, op.getLoc(), output.getType(), lse.getType(), output, lse, query,
                                          block[0], block[1], mask, op.getScaleAttr(), op.getCausalAttr(),
                                          ring.balancedAttr(), ring.axes, builder.getI64IntegerAttr(step));
+    pinLike(more);
     output = more.getResult(), lse = more.getLse();
   }
   return ring.balance({{ring.converted(output, types[0]), 1}, {ring.converted(lse, types[1]), 2}}, Way::Back);
