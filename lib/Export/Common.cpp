@@ -20,7 +20,7 @@ void writeOps(const View &view, Draft &out) {
   for (const OpPlan &op : view.plan.ops)
     for (const auto &[factor, cutBy] : op.strategy)
       axes.insert(cutBy.begin(), cutBy.end());
-  out.value = fmt::format("{} strategies", view.plan.ops.size());
+  out.value = fmt::format("{} strategies, {} of recomputation", view.plan.ops.size(), view.plan.recomputeOps.size());
   if (!view.plan.recomputeOps.empty())
     out.differs("recomputation of single ops is left out: what the plan keeps or makes again by itself goes with its "
                 "layer, and memory and time differ");
@@ -92,6 +92,7 @@ const Table &commonTable() {
       {"predicted", tellsNothing},
       {"inputs", tellsNothing},
       {"report", tellsNothing},
+      {"job", tellsNothing},
       {"ops", writeOps},
       {"arguments", writeArguments},
       {"optimizer_sharding_ranks", writeShardingRanks},

@@ -149,6 +149,19 @@ class Export(KerfTest):
             answer = json.loads(self.succeed("export", config, *size, "--plan", self.path("found.json"), "--to", target, "--json").stdout)
             self.assertLessEqual(keys, {decision["key"] for decision in answer["decisions"]}, target)
 
+    def test_a_searched_plan_has_no_key_that_is_unknown(self):
+        pins = {"kerf": 1, "ops": {"*mlp*": {"recompute": True}}}
+        self.succeed("plan", self.write("config.json", dict(LLAMA, num_hidden_layers=4)), "--cluster", A100, "--ranks", 8, "--dtype", "bf16",
+                     "--optimizer", "adamw", "--global-batch", 16, "--sequence", 1024, "--constraints", self.write("pins.json", pins), "-o",
+                     self.path("found.json"))
+        with open(self.path("found.json")) as file:
+            found = json.load(file)
+        self.assertEqual(found["ops"], pins["ops"])
+        for target in TARGETS:
+            notes = self.export(target, found, dict(LLAMA, num_hidden_layers=4)).stderr
+            self.assertNotIn("does not know this key", notes)
+            self.assertIn("recomputation of single ops is left out", notes)
+
     def test_exports_and_their_strategies(self):
         """A plan of strategies op by op, on an ONNX model whose sizes nobody knows."""
         self.succeed("plan", file_of("gpt2"), "--ranks", 4, "-o", self.path("found.json"))
