@@ -5,11 +5,14 @@ add_library(kerf_flags INTERFACE)
 target_include_directories(kerf_flags INTERFACE
   ${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR}/include)
 target_compile_options(kerf_flags INTERFACE -Wall -Wextra -Wno-unused-parameter
-  -Wno-restrict) # g++ 12 sees overlaps in std::string that are not there (GCC bug 105651)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>) # g++ 12 sees overlaps in std::string that are not there (GCC bug 105651)
 if(KERF_SANITIZE)
   # The packaged LLVM is not instrumented: vptr and container checks would see half of each object.
   target_compile_options(kerf_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer)
   target_link_options(kerf_flags INTERFACE -fsanitize=address,undefined)
+endif()
+if(KERF_FUZZ)
+  target_compile_options(kerf_flags INTERFACE -fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
 endif()
 if(KERF_SANITIZE_THREADS)
   target_compile_options(kerf_flags INTERFACE -fsanitize=thread -fno-omit-frame-pointer)

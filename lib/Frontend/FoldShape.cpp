@@ -249,6 +249,14 @@ template <typename T> static T neutralOf(Reduction op, DType dtype) {
   return dtype == DType::Bool ? T(1) : Limits::has_infinity ? Limits::infinity() : Limits::max();
 }
 
+/// Of integers, around: C++ says so of unsigned ones.
+template <typename T> static T added(T x, T y) {
+  if constexpr (std::is_floating_point_v<T>)
+    return x + y;
+  else
+    return T(uint64_t(x) + uint64_t(y));
+}
+
 Result<Literal> foldReduce(Reduction op, const Literal &x, const std::vector<int64_t> &dims) {
   Result<Literal> current = materialize(x);
   if (!current)
@@ -273,7 +281,7 @@ Result<Literal> foldReduce(Reduction op, const Literal &x, const std::vector<int
             if (k == 0)
               sum = value;
             else if (op == Reduction::Sum)
-              sum = T(sum + value);
+              sum = added(sum, value);
             else if (op == Reduction::Maximum)
               sum = std::max(sum, value);
             else
@@ -303,7 +311,7 @@ Result<Literal> foldCumulativeSum(const Literal &x, int64_t axis, SumOf sumOf, D
         for (int64_t k = 0; k < parts.size; ++k) {
           int64_t at = direction == Direction::Forward ? k : parts.size - 1 - k,
                   i = (o * parts.size + at) * parts.inner + j;
-          T next = T(sum + in[i]);
+          T next = added(sum, in[i]);
           out[i] = sumOf == SumOf::UpToHere ? next : sum;
           sum = next;
         }

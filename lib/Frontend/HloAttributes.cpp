@@ -213,7 +213,7 @@ Result<Attribute> Scanner::dialectAttribute() {
   return result;
 }
 
-Status Scanner::dictionary(std::vector<std::pair<std::string, Attribute>> &into) {
+Status Scanner::dictionary(std::vector<Field> &into) {
   KERF_CHECK(expect("{", "before attributes"));
   bool first = true;
   while (!take("}")) {

@@ -46,7 +46,7 @@ public:
   /// An attribute behind which a colon begins the op's own types: `dim = 0 : tensor<8xi32>`.
   Result<Attribute> untypedAttribute();
   /// `{name = attribute, name}`, added to what is there.
-  Status dictionary(std::vector<std::pair<std::string, Attribute>> &into);
+  Status dictionary(std::vector<Field> &into);
   /// `loc(...)`, if one comes; its name.
   Result<std::string> location();
   /// `#name = ...` and `!name = ...` outside of ops.

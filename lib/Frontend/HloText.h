@@ -26,6 +26,8 @@ struct Type {
   std::string text;
 };
 
+struct Field;
+
 struct Attribute {
   enum class Kind { Unit, Integer, Number, Text, Word, List, Record, Type, Function, Constant };
   Kind kind = Kind::Unit;
@@ -33,11 +35,16 @@ struct Attribute {
   double number = 0;
   std::string text; // Text; Word ("DEFAULT", "@callee" without the sign, what is not understood)
   std::vector<Attribute> list;
-  std::vector<std::pair<std::string, Attribute>> record;
+  std::vector<Field> record;
   std::vector<Type> inputs, outputs;               // Type (one output), Function
   std::optional<kerf::frontend::Literal> constant; // floating values as f32 or f64
 
   const Attribute *find(std::string_view name) const;
+};
+
+struct Field {
+  std::string name;
+  Attribute value;
 };
 
 struct Operation;
@@ -52,7 +59,7 @@ struct Operation {
   std::string name;                                 // with its dialect: "stablehlo.add", "func.call", "func.return"
   std::vector<std::pair<std::string, int>> results; // "%4" and how many values it stands for ("%4:2")
   std::vector<std::string> operands;                // "%0", "%4#1"
-  std::vector<std::pair<std::string, Attribute>> attributes;
+  std::vector<Field> attributes;
   std::vector<Region> regions;
   std::vector<Type> operandTypes, resultTypes; // operandTypes: empty where the text leaves them out
   std::string location;                        // its name in the source, or ""

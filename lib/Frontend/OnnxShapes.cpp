@@ -333,9 +333,15 @@ Status importConcatFromSequence(OnnxNode &node) {
 /// the other end.
 static Result<Term> extend(OnnxNode &node, const Term &x, int64_t dim, int64_t before, int64_t behind,
                            const std::string &mode) {
+  constexpr int64_t kMost = 1 << 26; // places: each is looked up
   int64_t size = x.shape[dim];
+  if (before == 0 && behind == size)
+    return x;
   if (size == 0 && behind + before > 0)
     return Error{fmt::format("dimension {} has no element to extend", dim)};
+  if (behind + before > kMost)
+    return Error{fmt::format("mode '{}' makes {} elements of dimension {} of {}; at most {} can be", mode,
+                             behind + before, dim, size, kMost)};
   std::vector<int64_t> at;
   for (int64_t i = -before; i < behind; ++i) {
     int64_t period = mode == "wrap" ? size : std::max<int64_t>(2 * (size - 1), 1),

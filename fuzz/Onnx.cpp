@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX files.
+#include "Context.h"
+#include "Input.h"
+#include "kerf/Frontend/Import.h"
+
+using namespace kerf;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+  std::string_view input(reinterpret_cast<const char *>(data), bytes);
+  fuzz::judge(importModel(fuzz::context(), fuzz::fileOf(input, "model.onnx"), {}));
+  return 0;
+}
