@@ -94,7 +94,7 @@ void change(Json &json, Chance &chance) {
     return;
   case 4:
     if (value.is_number_integer())
-      value = value.get<int64_t>() + int64_t(chance.below(5)) - 2;
+      value = int64_t(value.get<uint64_t>() + chance.below(5) - 2);
     else if (value.is_number())
       value = value.get<double>() * (chance.below(2) ? -1 : 1e10);
     else if (value.is_string() && copy.is_string())

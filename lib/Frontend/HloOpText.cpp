@@ -22,6 +22,11 @@ constexpr PrettyName kPrettyNames[] = {
     {"stablehlo.pad", "high", "edge_padding_high"},
     {"stablehlo.pad", "interior", "interior_padding"},
     {"stablehlo.dynamic_slice", "sizes", "slice_sizes"},
+    {"stablehlo.convolution", "stride", "window_strides"},
+    {"stablehlo.convolution", "pad", "padding"},
+    {"stablehlo.convolution", "lhs_dilate", "lhs_dilation"},
+    {"stablehlo.convolution", "rhs_dilate", "rhs_dilation"},
+    {"stablehlo.convolution", "reverse", "window_reversal"},
 };
 
 Attribute textAttribute(std::string text) {
@@ -255,6 +260,7 @@ Status OpParser::convolution(Operation &op) {
     KERF_CHECK(s.dictionary(op.attributes));
   }
   KERF_CHECK(attributesIfAny(op));
+  rename(op);
   return signature(op);
 }
 

@@ -53,6 +53,10 @@ Result<Term> applyBinary(TermBuilder &b, std::string_view name, const Term &x, c
 Result<Term> reshaped(TermBuilder &b, const Term &x, const Shape &shape);
 Result<Term> broadcastInDim(TermBuilder &b, const Term &x, const Shape &shape, const std::vector<int64_t> &dims);
 Result<Term> sliced(TermBuilder &b, const Term &x, const Shape &start, const Shape &limit, const Shape &strides);
+/// Negative borders take elements away; `interior` elements stand between two.
+Result<Term> padded(TermBuilder &b, const Term &x, const Term &value, const Shape &low, const Shape &high,
+                    const Shape &interior);
+Result<Term> reversed(TermBuilder &b, const Term &x, const std::vector<int64_t> &dims);
 /// `x` with `update` in place of the box that begins at `start`.
 Result<Term> updated(TermBuilder &b, const Term &x, const Term &update, const Shape &start);
 /// 0, 1, ... along `dim`, the same along the others.
@@ -81,5 +85,11 @@ Result<Terms> evaluateScatter(Node &node);
 /// The op of a region that combines its two arguments ("stablehlo.add"), "" where it returns the second; an error for
 /// any other region.
 Result<std::string> combinerOf(const Region &region);
+/// What changes nothing when it is combined by that op; nothing for an unknown op.
+std::optional<double> neutralOf(const std::string &name, DType dtype);
+
+Result<Terms> evaluateConvolution(Node &node); // HloWindows.cpp
+Result<Terms> evaluateReduceWindow(Node &node);
+Result<Terms> evaluateSelectAndScatter(Node &node);
 
 } // namespace kerf::frontend::hlo

@@ -28,9 +28,6 @@ Result<std::string> combinerOf(const Region &region) {
   return op.name;
 }
 
-namespace {
-
-/// What changes nothing when it is combined; nothing for an unknown op.
 std::optional<double> neutralOf(const std::string &name, DType dtype) {
   bool boolean = dtype == DType::Bool;
   if (name == "stablehlo.add")
@@ -54,6 +51,8 @@ std::optional<double> neutralOf(const std::string &name, DType dtype) {
   }
   return name == "stablehlo.maximum" ? limits[0] : limits[1];
 }
+
+namespace {
 
 /// By halves: ((x0 x4) (x2 x6)) ((x1 x5) (x3 x7)).
 Result<Term> reducedByHalves(TermBuilder &b, const std::string &name, Term x, int64_t dim) {

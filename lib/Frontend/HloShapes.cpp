@@ -288,14 +288,8 @@ Result<Terms> evaluateDynamicUpdateSlice(Node &node) {
   return one(b.select(here, update, x));
 }
 
-/// Negative borders take elements away.
-Result<Terms> evaluatePad(Node &node) {
-  TermBuilder &b = node.b;
-  Term x = node.input(0);
-  const Term &value = node.input(1);
-  KERF_TRY(low, node.integers("edge_padding_low"));
-  KERF_TRY(high, node.integers("edge_padding_high"));
-  KERF_TRY(interior, node.integers("interior_padding"));
+Result<Term> padded(TermBuilder &b, const Term &x, const Term &value, const Shape &low, const Shape &high,
+                    const Shape &interior) {
   size_t rank = x.shape.size();
   if (low.size() != rank || high.size() != rank || interior.size() != rank)
     return Error{fmt::format("{}, {} and {} paddings for an operand of {} dimensions", low.size(), high.size(),
@@ -319,23 +313,30 @@ Result<Terms> evaluatePad(Node &node) {
     shape[d] = int64_t(spread) + from[d] + more[d];
   }
   KERF_CHECK(checkShape(shape));
-  Term padded;
+  Term whole;
   if (gaps) {
     KERF_TRY(scalar, b.reshape(value, {}));
     mlir::Value operand = b.emit(x), border = b.emit(scalar);
     auto attr = [&](const Shape &numbers) { return b.builder.getDenseI64ArrayAttr(numbers); };
-    padded = b.fromValue(ir::PadOp::create(b.builder, b.loc, b.type(x.dtype, shape), operand, border, attr(from),
-                                           attr(more), attr(interior)));
+    whole = b.fromValue(ir::PadOp::create(b.builder, b.loc, b.type(x.dtype, shape), operand, border, attr(from),
+                                          attr(more), attr(interior)));
   } else {
     KERF_TRY(plain, b.pad(x, value, from, more));
-    padded = plain;
+    whole = plain;
   }
   Shape limit = shape;
   for (size_t d = 0; d < rank; ++d) {
     start[d] = std::max<int64_t>(-low[d], 0);
     limit[d] -= std::max<int64_t>(-high[d], 0);
   }
-  return one(sliced(b, padded, start, limit, Shape(rank, 1)));
+  return sliced(b, whole, start, limit, Shape(rank, 1));
+}
+
+Result<Terms> evaluatePad(Node &node) {
+  KERF_TRY(low, node.integers("edge_padding_low"));
+  KERF_TRY(high, node.integers("edge_padding_high"));
+  KERF_TRY(interior, node.integers("interior_padding"));
+  return one(padded(node.b, node.input(0), node.input(1), low, high, interior));
 }
 
 Result<Terms> evaluateConcatenate(Node &node) {
@@ -347,18 +348,21 @@ Result<Terms> evaluateConcatenate(Node &node) {
   return one(node.b.concatenate(node.operands, dim));
 }
 
-Result<Terms> evaluateReverse(Node &node) {
-  TermBuilder &b = node.b;
-  KERF_TRY(dims, node.integers("dimensions"));
-  Term x = node.input(0);
-  KERF_CHECK(checkDims(dims, x.rank(), "dimensions"));
+Result<Term> reversed(TermBuilder &b, const Term &x, const std::vector<int64_t> &dims) {
+  Term result = x;
   for (int64_t dim : dims) {
     KERF_TRY(forward, indexAlong(b, DType::I64, {x.shape[dim]}, 0));
     KERF_TRY(backward, b.binary(Binary::Subtract, b.integer(DType::I64, x.shape[dim] - 1), forward));
-    KERF_TRY(turned, b.gather(x, backward, dim));
-    x = turned;
+    KERF_TRY(turned, b.gather(result, backward, dim));
+    result = turned;
   }
-  return Terms{x};
+  return result;
+}
+
+Result<Terms> evaluateReverse(Node &node) {
+  KERF_TRY(dims, node.integers("dimensions"));
+  KERF_CHECK(checkDims(dims, node.input(0).rank(), "dimensions"));
+  return one(reversed(node.b, node.input(0), dims));
 }
 
 Result<Terms> evaluateIota(Node &node) {

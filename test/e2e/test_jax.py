@@ -58,10 +58,11 @@ class Programs(JaxTest):
 
     def test_generic_form(self):
         """What MLIR prints of the same module without any op's own syntax is the same model."""
-        folder = os.path.join(PROGRAMS, "experts")
-        pretty, generic = (json.loads(self.succeed("import", os.path.join(folder, file), "--json").stdout)
-                           for file in ("loss.mlir", "generic.mlir"))
-        self.assertEqual(pretty, generic)
+        for name in ("experts", "images"):
+            folder = os.path.join(PROGRAMS, name)
+            pretty, generic = (json.loads(self.succeed("import", os.path.join(folder, file), "--json").stdout)
+                               for file in ("loss.mlir", "generic.mlir"))
+            self.assertEqual(pretty, generic)
 
     def test_composites_are_found(self):
         folder = os.path.join(PROGRAMS, "encoder")

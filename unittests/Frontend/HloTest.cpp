@@ -293,6 +293,81 @@ TEST(HloErrors, AllUnsupportedOperationsInOneMessage) {
   EXPECT_EQ(imported.model.error().message.find("ceil"), std::string::npos); // the loss does not need it
 }
 
+/// A convolution whose kernel is turned, then a pool, a maximum's gradient.
+std::string windows() {
+  return summed("tensor<2x6x3xf32>", R"(
+    %k = stablehlo.constant dense<[[[1.0, 2.0]], [[3.0, 4.0]], [[5.0, 6.0]]]> : tensor<3x1x2xf32>
+    %0 = stablehlo.convolution(%arg0, %k) dim_numbers = [b, 0, f]x[i, o, 0]->[b, f, 0], window = {stride = [2], pad = [[-1, 1]], lhs_dilate = [1], rhs_dilate = [1], reverse = [true]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x6x3xf32>, tensor<3x1x2xf32>) -> tensor<2x1x3xf32>
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %1 = "stablehlo.reduce_window"(%0, %low) <{window_dimensions = array<i64: 1, 1, 2>, padding = dense<[[0, 0], [0, 0], [1, 0]]> : tensor<3x2xi64>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %m = stablehlo.maximum %a, %b : tensor<f32>
+      stablehlo.return %m : tensor<f32>
+    }) : (tensor<2x1x3xf32>, tensor<f32>) -> tensor<2x1x3xf32>
+    %2 = "stablehlo.select_and_scatter"(%0, %1, %z) <{window_dimensions = array<i64: 1, 1, 2>, padding = dense<[[0, 0], [0, 0], [1, 0]]> : tensor<3x2xi64>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.compare GE, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %s : tensor<i1>
+    }, {
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %m = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %m : tensor<f32>
+    }) : (tensor<2x1x3xf32>, tensor<2x1x3xf32>, tensor<f32>) -> tensor<2x1x3xf32>
+)",
+                "%2", "tensor<2x1x3xf32>", "[0, 1, 2]");
+}
+
+TEST(HloOps, Windows) {
+  Imported imported = importText(windows());
+  expectOps(imported,
+            {"kerf.convolution", "kerf.reduce_window", "kerf.select_and_scatter", "kind = #kerf<reduce_kind max>"});
+  std::vector<double> kernel; // [o, i, 0], turned
+  imported.model->module->walk([&](ir::ConvolutionOp op) {
+    EXPECT_EQ(llvm::to_vector(op.getStrides()), llvm::SmallVector<int64_t>{2});
+    EXPECT_EQ(llvm::to_vector(op.getLow()), llvm::SmallVector<int64_t>{0}); // what -1 takes is sliced off
+    EXPECT_EQ(llvm::to_vector(op.getHigh()), llvm::SmallVector<int64_t>{1});
+    EXPECT_EQ(ir::shapeOf(op.getOperand()), (Shape{2, 3, 5}));
+    auto spread = op.getKernel().getDefiningOp<ir::BroadcastInDimOp>(); // along the dimension of size 1
+    auto constant = spread ? spread.getOperand().getDefiningOp<ir::ConstantOp>() : ir::ConstantOp();
+    ASSERT_TRUE(constant);
+    for (const llvm::APFloat &value :
+         llvm::cast<mlir::DenseElementsAttr>(constant.getValue()).getValues<llvm::APFloat>())
+      kernel.push_back(value.convertToFloat());
+  });
+  EXPECT_EQ(kernel, (std::vector<double>{2, 1, 4, 3, 6, 5}));
+}
+
+TEST(HloErrors, Windows) {
+  struct Row {
+    const char *from, *to;
+    std::vector<std::string> words;
+  };
+  const Row rows[] = {
+      {"[b, 0, f]x", "[b, 0, 1]x", {"'f'", "rank 3"}},
+      {"[b, 0, f]x", "[b, f]x", {"'b'", "rank 3"}},
+      {"feature_group_count = 1", "feature_group_count = 2", {"2 groups", "3 channels"}},
+      {"batch_group_count = 1", "batch_group_count = 0", {"batch_group_count", "0"}},
+      {"stride = [2]", "stride = [0]", {"window_strides", "0"}},
+      {"stride = [2]", "stride = [2, 1]", {"window_strides", "2 entries", "1 are needed"}},
+      {"pad = [[-1, 1]]", "pad = [[-1]]", {"padding", "1 entries", "2 are needed"}},
+      {"pad = [[-1, 1]]", "pad = [[-7, 1]]", {"6 elements", "-7"}},
+      {"rhs_dilate = [1]", "rhs_dilate = [9]", {"spans 10", "with its padding 6"}},
+      {"dense<0xFF800000>", "dense<0.0>", {"first value", "-inf"}},
+      {"stablehlo.maximum %a, %b", "stablehlo.multiply %a, %b", {"stablehlo.multiply", "add, maximum and minimum"}},
+      {"window_dimensions = array<i64: 1, 1, 2>", "window_dimensions = array<i64: 1, 2>", {"2 dimensions over 3"}},
+      {"compare GE", "compare GT", {"GE and LE"}},
+      {"stablehlo.add %a, %b", "stablehlo.maximum %a, %b", {"by add"}},
+  };
+  for (const Row &row : rows) {
+    SCOPED_TRACE(row.to);
+    std::string text = windows();
+    size_t at = text.find(row.from);
+    ASSERT_NE(at, std::string::npos);
+    expectError(importText(text.replace(at, std::string_view(row.from).size(), row.to)), row.words);
+  }
+}
+
 TEST(HloErrors, TypesThatTheTextSaysAreCompared) {
   expectError(importText(summed("tensor<4x8xf32>",
                                 "    %0 = stablehlo.transpose %arg0, dims = [1, 0] : (tensor<4x8xf32>) "

@@ -158,8 +158,25 @@ def scan():
     return params, inputs, loss
 
 
-PROGRAMS = [encoder, narrow, experts, indices, scan]
-STEPPED = {"scan", "encoder"}  # whole train steps as well
+def images():
+    """Convolutions with groups, strides, dilations, uneven padding and other orders of dimensions, one of them transposed; pools; a running sum."""
+    params = {"first": normal(3, 2, 2, 8), "second": normal(6, 8, 3, 3), "up": normal(6, 4, 2, 2), "depth": normal(4, 1, 2, 2), "out": normal(4)}
+    inputs = {"x": normal(STEPS, 3, 9, 8, 4, scale=1.0), "y": normal(STEPS, 3, scale=1.0)}
+
+    def loss(params, x, y):
+        h = jax.lax.conv_general_dilated(x, params["first"], (2, 1), [(1, 2), (0, 1)], rhs_dilation=(1, 2),
+                                         dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=2)
+        h = jax.lax.reduce_window(jax.nn.relu(h), -jnp.inf, jax.lax.max, (1, 3, 2, 1), (1, 2, 1, 1), "SAME")
+        h = jnp.tanh(jax.lax.conv(h.transpose(0, 3, 1, 2), params["second"], (1, 1), "SAME"))
+        h = jax.lax.reduce_window(h, 0.0, jax.lax.add, (1, 1, 2, 2), (1, 1, 1, 2), "VALID") / 4
+        h = jax.lax.conv_transpose(h, params["up"], (2, 2), "SAME", dimension_numbers=("NCHW", "IOHW", "NCHW"))
+        h = jax.lax.conv_general_dilated(jnp.cumsum(h, axis=3), params["depth"], (1, 2), [(-1, 1), (1, -1)], feature_group_count=4)
+        return ((h.mean((2, 3)) @ params["out"] - y) ** 2).mean()
+    return params, inputs, loss
+
+
+PROGRAMS = [encoder, narrow, experts, indices, scan, images]
+STEPPED = {"scan", "encoder", "images"}  # whole train steps as well
 EXACT = False
 
 
@@ -223,7 +240,7 @@ def make(program, exact):
             kept = order + named(state, "state")
             signature["step.mlir"] = {"arguments": [entry(n, l, i) for i, (n, l) in enumerate(kept)] + [entry(n, l) for n, l in batch_order],
                                       "results": [{"name": n} for n, _ in kept] + [{"name": "loss"}]}
-        if name == "experts":
+        if name in ("experts", "images"):
             module = jax.jit(loss).lower(params, **batch).compiler_ir()
             open(os.path.join(folder, "generic.mlir"), "w").write(module.operation.get_asm(print_generic_op_form=True))
             signature["generic.mlir"] = signature["loss.mlir"]
