@@ -122,7 +122,7 @@ class KerfTest(unittest.TestCase):
 
 def npy(dtype, shape, data):
     """The bytes of a .npy file: `dtype` as NumPy writes it ("<i8"), data as bytes."""
-    text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
+    text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({''.join(f'{size}, ' for size in shape)}), }}"
     text += " " * (-(len(text) + 11) % 64) + "\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + data
 

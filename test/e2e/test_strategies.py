@@ -25,14 +25,14 @@ FEW = 3  # strategies of an op without --all
 DTYPES = {"f64": ("<f8", "d"), "i64": ("<i8", "q"), "i32": ("<i4", "i"), "i1": ("|b1", "?")}
 
 
-def examples():
-    """(op, its line) of every op with a sharding rule and operands."""
+def examples(interface="ShardingRuleOpInterface"):
+    """(op, its lines) of every op with that interface and operands."""
     with open(os.path.join(ROOT, "docs", "operators.md")) as file:
         page = file.read()
     for op, text in re.findall(r"^### `kerf\.(\w+)`(.*?)(?=^### |\Z)", page, re.MULTILINE | re.DOTALL):
         lines = re.findall(rf"^%[^\n]* = kerf\.{op} %[^\n]*(?:\n[^\n]+)*?(?=\n```|\n%)", text, re.MULTILINE)
-        if "ShardingRuleOpInterface" in text and lines:
-            yield op, " ".join(lines[-1].split())
+        if interface in text and (lines or interface != "ShardingRuleOpInterface"):
+            yield op, [" ".join(line.split()) for line in lines]
 
 
 def types_of(text):
@@ -45,37 +45,39 @@ def shape_of(tensor):
     return [int(size) for size in sizes], element
 
 
+def number(rnd, element):
+    """Where every op is smooth; 0 or 1 as an index."""
+    return rnd.uniform(0.3, 2.3) if element == "f64" else rnd.randrange(2)
+
+
 class Case:
     """A model of one op."""
 
-    def __init__(self, op, line, element, trains, folder):
+    def __init__(self, op, line, element, trains, folder, most=None):
+        """`most`: the results that the loss weighs; None: all."""
         match = re.match(r"(?P<results>%[^=]*) = kerf\.\w+ (?P<operands>[^{:]*)(?P<attributes>\{.*\})? ?: ?\((?P<types>.*?)\) -> (?P<made>.*)$",
                          line.replace("f32", element))
         self.op, self.folder = op, folder
-        rnd = random.Random(op)
         operands = [name.strip() for name in match["operands"].split(",") if name.strip()]
-        arguments, data, weights, body = {}, {}, {}, []
+        arguments, body = {}, []
         for name, tensor in zip(operands, types_of(match["types"]), strict=True):
             arguments.setdefault(name, tensor)
         results = [name.strip() for name in match["results"].split(",")]
         made = types_of(match["made"])
-        for at, tensor in enumerate(made):  # what the loss weighs the results by
+        weighed = list(zip(results, made, strict=True))[:most]
+        for at, (_, tensor) in enumerate(weighed):  # what the loss weighs the results by
             arguments[f"%weight{at}"] = f"tensor<{'x'.join([*map(str, shape_of(tensor)[0]), 'f64'])}>"
         arguments["%other"] = "tensor<1xf64>"
+        self.parameters = {name for name, tensor in arguments.items()
+                           if tensor.endswith("f64>") and not name.startswith("%weight") and (trains or name == "%other")}
         said = []
         for name, tensor in arguments.items():
-            sizes, element = shape_of(tensor)
-            is_parameter = element == "f64" and not name.startswith("%weight") and (trains or name == "%other")
-            kind = 'kerf.kind = "parameter", kerf.trainable' if is_parameter else 'kerf.kind = "input"'
+            kind = 'kerf.kind = "parameter", kerf.trainable' if name in self.parameters else 'kerf.kind = "input"'
             said.append(f'{name}: {tensor} {{{kind}, kerf.name = "{name[1:]}"}}')
-            shape = sizes if is_parameter else [STEPS, *sizes]
-            descr, code = DTYPES[element]
-            values = [rnd.uniform(0.3, 2.3) if element == "f64" else rnd.randrange(2) for _ in range(math.prod(shape))]
-            (weights if is_parameter else data)[name[1:]] = (descr, shape, struct.pack(f"<{len(values)}{code}", *values))
         body.append(f'{match["results"]} = kerf.{op} {match["operands"]}{match["attributes"] or ""} : ({match["types"]}) -> {match["made"]} loc("case/op")')
         total = "%loss"
         body.append('%loss = kerf.reduce %other {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<1xf64>) -> tensor<f64>')
-        for at, (name, tensor) in enumerate(zip(results, made, strict=True)):
+        for at, (name, tensor) in enumerate(weighed):
             wide = arguments[f"%weight{at}"]
             dims = ", ".join(map(str, range(len(shape_of(tensor)[0]))))
             if wide != tensor:
@@ -90,8 +92,22 @@ class Case:
         with open(self.model, "w") as file:
             file.write(f'func.func @main({", ".join(said)}) -> (tensor<f64> {{kerf.name = "loss"}}) {{\n  ' + "\n  ".join(body) +
                        f"\n  return {total} : tensor<f64>\n}}\n")
-        self.data = write_npz(os.path.join(folder, "data.npz"), data)
-        self.weights = write_npz(os.path.join(folder, "weights.npz"), weights)
+        self.arguments = {name: shape_of(tensor) for name, tensor in arguments.items()}
+        self.fill(random.Random(op))
+
+    def fill(self, rnd):
+        self.write({name: [number(rnd, element) for _ in range(math.prod(sizes) * (1 if name in self.parameters else STEPS))]
+                    for name, (sizes, element) in self.arguments.items()})
+
+    def write(self, values):
+        """The files of weights, and of data: the values of one step after the other's."""
+        files = {True: {}, False: {}}
+        for name, (sizes, element) in self.arguments.items():
+            is_parameter, (descr, code) = name in self.parameters, DTYPES[element]
+            shape = sizes if is_parameter else [len(values[name]) // math.prod(sizes), *sizes]
+            files[is_parameter][name[1:]] = (descr, shape, struct.pack(f"<{len(values[name])}{code}", *values[name]))
+        self.weights = write_npz(os.path.join(self.folder, "weights.npz"), files[True])
+        self.data = write_npz(os.path.join(self.folder, "data.npz"), files[False])
 
     def losses(self, mesh, strategy):
         """(losses, or None; what was said)."""
@@ -132,8 +148,9 @@ class Strategies(KerfTest):
         """Faults of an op, strategies that ran, and why it did not run."""
         folder = tempfile.mkdtemp(dir=self.folder)
         case, expected, said = None, None, ""
-        for element, trains in (("f64", True), ("f64", False), ("i32", False)):  # some have no gradient, some are of integers
-            case = Case(op, line, element, trains, folder)
+        # Some have a gradient of their first result alone, some have none, some are of integers.
+        for element, trains, most in (("f64", True, None), ("f64", True, 1), ("f64", False, None), ("i32", False, None)):
+            case = Case(op, line, element, trains, folder, most)
             expected, said = case.losses(None, None)
             if expected:
                 break
@@ -158,7 +175,7 @@ class Strategies(KerfTest):
         return faults, ran, refused, ""
 
     def test_every_op(self):
-        all_examples = list(examples())
+        all_examples = [(op, lines[-1]) for op, lines in examples()]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             found = list(pool.map(lambda one: self.check(*one), all_examples))
         ran = 0
