@@ -136,7 +136,7 @@ std::vector<Bounds::Group> Bounds::groupsOf(const Choice &choice) {
   return list;
 }
 
-std::vector<AxisOrder> Bounds::distinctOrders(const Choice &layout, const ModelWork &work) {
+std::vector<Choice> Bounds::orders(const Choice &layout, const ModelWork &work) {
   std::set<std::vector<AxisRef>> groups;
   if (theSpace->groupsOf(layout.frame).empty()) // else it is the outermost axis in any order
     groups.insert({AxisRef{planAxis("stage"), 1, 0}});
@@ -149,9 +149,10 @@ std::vector<AxisOrder> Bounds::distinctOrders(const Choice &layout, const ModelW
       for (const ParameterGroup &group : *parameters)
         groups.insert(group.reduceAxes);
   }
-  std::vector<AxisOrder> orders;
+  std::vector<Choice> orders;
   std::vector<std::vector<GroupShape>> known;
   Choice choice = layout;
+  choice.level = Choice::Level::Order;
   for (const AxisOrder &order : theSpace->orders(layout)) {
     choice.order = order;
     const PipelineModel &pipeline = pipelineOf(choice);
@@ -164,7 +165,7 @@ std::vector<AxisOrder> Bounds::distinctOrders(const Choice &layout, const ModelW
     if (std::find(known.begin(), known.end(), shape) != known.end())
       continue;
     known.push_back(std::move(shape));
-    orders.push_back(order);
+    orders.push_back(choice);
   }
   return orders;
 }
@@ -216,7 +217,24 @@ double Bounds::mixedSeconds(const Choice &choice, const ModelWork &work,
   return bound;
 }
 
-/// Kernels alone, stages evenly filled.
+/// Stages evenly filled, whatever the schedule and the sharding.
+double Bounds::evenSeconds(const Choice &choice, const ModelWork &work, const PassSeconds &pass) {
+  ScheduleOptions least = theSpace->schedule(choice);
+  least.kind = ScheduleKind::ZeroBubble;
+  least.variant = ZeroBubbleVariant::TwoLimit;
+  bool pinned = !options.constraints.optimizerSharding.empty();
+  std::vector<double> states =
+      pinned ? std::vector<double>(work.chain.size()) : stateBytesOf(work, theSpace->mesh(choice), stateBytes, 3);
+  const Device &device = groupsOf(choice).front().cluster->device;
+  StagePrices stage{&pass, &device, recomputeLimit(device)};
+  double forced = forcedSeconds({work, heldOfLayout(keyOf(choice), work), states, std::span(&stage, 1)}, least);
+  auto stages = static_cast<double>(choice.frame.stage);
+  double layers = std::ceil(static_cast<double>(theSpace->layers()) / stages);
+  return static_cast<double>(theSpace->microbatches(choice)) *
+         std::max((pass.whole() + forced) / stages, layers * pass.layer);
+}
+
+/// Kernels alone.
 Result<double> Bounds::ofLayout(const Choice &choice) {
   LayoutKey key = keyOf(choice);
   auto work = workOf(key);
@@ -225,24 +243,23 @@ Result<double> Bounds::ofLayout(const Choice &choice) {
   if (!*work)
     return kInfinity;
   const std::vector<PassSeconds> &passes = kernels.at(key);
-  const PassSeconds &pass = passes.front();
-  if (!theSpace->groupsOf(choice.frame).empty())
-    return mixedSeconds(choice, **work,
-                        [&](const Group &group) -> const PassSeconds & { return passes[group.number]; });
-  // What any schedule and sharding holds.
-  ScheduleOptions least = theSpace->schedule(choice);
-  least.kind = ScheduleKind::ZeroBubble;
-  least.variant = ZeroBubbleVariant::TwoLimit;
-  bool pinned = !options.constraints.optimizerSharding.empty();
-  std::vector<double> states =
-      pinned ? std::vector<double>((*work)->chain.size()) : stateBytesOf(**work, theSpace->mesh(choice), stateBytes, 3);
-  const Device &device = groupsOf(choice).front().cluster->device;
-  StagePrices stage{&pass, &device, recomputeLimit(device)};
-  double forced = forcedSeconds({**work, heldOfLayout(key, **work), states, std::span(&stage, 1)}, least);
-  auto stages = static_cast<double>(choice.frame.stage);
-  double layers = std::ceil(static_cast<double>(theSpace->layers()) / stages);
-  return static_cast<double>(theSpace->microbatches(choice)) *
-         std::max((pass.whole() + forced) / stages, layers * pass.layer);
+  if (theSpace->groupsOf(choice.frame).empty())
+    return evenSeconds(choice, **work, passes.front());
+  return mixedSeconds(choice, **work, [&](const Group &group) -> const PassSeconds & { return passes[group.number]; });
+}
+
+/// With the collectives on their links.
+Result<double> Bounds::ofOrder(const Choice &choice) {
+  LayoutKey key = keyOf(choice);
+  auto work = workOf(key);
+  if (!work)
+    return work.error();
+  const PipelineModel &pipeline = pipelineOf(choice);
+  if (!pipeline.stages())
+    return evenSeconds(choice, **work, passesOn(key, **work, pipeline.collectives(0)));
+  return mixedSeconds(choice, **work, [&](const Group &group) -> const PassSeconds & {
+    return passesOn(key, **work, pipeline.collectives(group.firstStage));
+  });
 }
 
 const LinkHeld &Bounds::heldOfLayout(const LayoutKey &key, const ModelWork &work) {
@@ -269,8 +286,7 @@ Bounds::Parameters &Bounds::parametersOf(LayoutKey key, const ModelWork &work, c
   return entry->second;
 }
 
-/// With the collectives on their links, the way of the first microbatch to the last stage, and parameters gathered and
-/// reduced.
+/// With the way of the first microbatch to the last stage, and parameters gathered and reduced.
 Result<double> Bounds::ofExecution(const Choice &choice) {
   LayoutKey key = keyOf(choice);
   auto work = workOf(key);
@@ -362,6 +378,8 @@ Result<double> Bounds::of(const Choice &choice, double enough) {
     return ofMesh(choice);
   case Choice::Level::Layout:
     return ofLayout(choice);
+  case Choice::Level::Order:
+    return ofOrder(choice);
   case Choice::Level::Execution:
     return ofExecution(choice);
   case Choice::Level::Cut:

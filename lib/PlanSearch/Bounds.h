@@ -32,7 +32,7 @@ public:
   Result<const ModelWork *> workOf(const LayoutKey &key);
   LayoutKey keyOf(const Choice &choice) const;
   /// Those that differ in where some group of the layout's collectives lies.
-  std::vector<AxisOrder> distinctOrders(const Choice &layout, const ModelWork &work);
+  std::vector<Choice> orders(const Choice &layout, const ModelWork &work);
   /// That models of collectives on the cluster may share.
   std::shared_ptr<GroupShapes> groupShapes() const { return shapes; }
   int64_t layoutsMade() const { return layoutCount; }
@@ -42,7 +42,9 @@ private:
          MemoryLimit memoryLimit);
   Result<double> ofMesh(const Choice &choice);
   Result<double> ofLayout(const Choice &choice);
+  Result<double> ofOrder(const Choice &choice);
   Result<double> ofExecution(const Choice &choice);
+  double evenSeconds(const Choice &choice, const ModelWork &work, const PassSeconds &pass);
   Result<double> ofCut(const Choice &choice, double enough);
   const LinkHeld &heldOfLayout(const LayoutKey &key, const ModelWork &work);
   double recomputeLimit(const Device &device) const;

@@ -177,7 +177,14 @@ Status Searching::dive(const Choice &layout) {
     return model.error();
   if (!*model)
     return ok();
-  auto executions = byBound(space->executions(layout, bounds->distinctOrders(layout, **model)));
+  auto orders = byBound(bounds->orders(layout, **model));
+  if (!orders)
+    return orders.error();
+  std::vector<Choice> all;
+  for (const Choice &order : *orders)
+    for (Choice &choice : space->executions(order))
+      all.push_back(choice);
+  auto executions = byBound(all);
   if (!executions)
     return executions.error();
   if (options.constraints.schedule.name.empty()) // schedules that are searched take long to simulate
@@ -337,7 +344,10 @@ Result<FoundPlans> Searching::run() {
       if (auto model = bounds->workOf(bounds->keyOf(top.choice)); !model)
         status = model.error();
       else if (status)
-        status = open(space->executions(top.choice, bounds->distinctOrders(top.choice, **model)), top.bound);
+        status = open(bounds->orders(top.choice, **model), top.bound);
+      break;
+    case Choice::Level::Order:
+      status = open(space->executions(top.choice), top.bound);
       break;
     case Choice::Level::Execution:
       status = open(space->cuts(top.choice), top.bound);

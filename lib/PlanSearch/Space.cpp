@@ -198,15 +198,15 @@ std::vector<AxisOrder> Space::orders(const Choice &layout) const {
   return orders;
 }
 
-std::vector<Choice> Space::executions(const Choice &layout, const std::vector<AxisOrder> &orders) const {
-  int64_t stages = layout.frame.stage, count = microbatches(layout);
+std::vector<Choice> Space::executions(const Choice &order) const {
+  int64_t stages = order.frame.stage, count = microbatches(order);
   std::vector<Choice> pipelines;
   auto offer = [&](ScheduleKind kind, int64_t chunks, ZeroBubbleVariant variant, const char *variantName) {
     const SchedulePlan &pinned = given.schedule;
     if ((!pinned.name.empty() && pinned.name != toString(kind)) || (pinned.chunks && pinned.chunks != chunks) ||
         (!pinned.variant.empty() && pinned.variant != variantName))
       return;
-    Choice choice = layout;
+    Choice choice = order;
     choice.level = Choice::Level::Execution;
     choice.schedule = kind;
     choice.chunks = chunks;
@@ -224,17 +224,15 @@ std::vector<Choice> Space::executions(const Choice &layout, const std::vector<Ax
   if (stages > 1 || given.schedule.name == "gpipe")
     offer(ScheduleKind::GPipe, 1, ZeroBubbleVariant::H1, "");
 
-  bool cut = layout.frame.data * layout.frame.context * layout.frame.expert > 1;
+  bool cut = order.frame.data * order.frame.context * order.frame.expert > 1;
   int most = given.optimizerSharding.empty() && cut ? 3 : 0;
   std::vector<Choice> list;
-  for (const AxisOrder &order : orders)
-    for (Choice &choice : pipelines)
-      for (int sharding = 0; sharding <= most; ++sharding) {
-        choice.order = order;
-        choice.optimizerSharding = sharding;
-        if (!leftOut("order", choice) && !leftOut("schedule", choice) && !leftOut("optimizer_sharding", choice))
-          list.push_back(choice);
-      }
+  for (Choice &choice : pipelines)
+    for (int sharding = 0; sharding <= most; ++sharding) {
+      choice.optimizerSharding = sharding;
+      if (!leftOut("order", choice) && !leftOut("schedule", choice) && !leftOut("optimizer_sharding", choice))
+        list.push_back(choice);
+    }
   return list;
 }
 

@@ -20,15 +20,15 @@ using AxisOrder = std::array<int8_t, std::size(kPlanAxes)>;
 
 /// A plan as far as it is decided. Millions are made: no allocations.
 struct Choice {
-  enum class Level : int8_t { Mesh, Layout, Execution, Cut, Ready };
+  enum class Level : int8_t { Mesh, Layout, Order, Execution, Cut, Ready };
   Level level = Level::Mesh;
   Frame frame;
   // Layout
   int64_t microbatch = 0;
   bool sequenceParallel = false, solved = false;
   bool ulysses = false; // of a context of several ranks
-  // Execution
   AxisOrder order = {0, 1, 2, 3, 4};
+  // Execution
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   ZeroBubbleVariant variant = ZeroBubbleVariant::H1;
   int64_t chunks = 1;
@@ -49,7 +49,7 @@ public:
   Result<std::vector<Choice>> meshes() const;
   std::vector<Choice> layouts(const Choice &mesh) const;
   std::vector<AxisOrder> orders(const Choice &layout) const;
-  std::vector<Choice> executions(const Choice &layout, const std::vector<AxisOrder> &orders) const;
+  std::vector<Choice> executions(const Choice &order) const;
   std::vector<Choice> cuts(const Choice &execution) const;
 
   int64_t globalBatch() const { return batch; }
