@@ -3,9 +3,10 @@
 """Writes what the fuzz targets begin with: seeds.py OUT makes OUT/<target>/*, small good inputs of each reader, from the tests' models and
 from what Kerf itself writes (KERF names the program), and unpacks the corpora that were kept (fuzz/corpora/<target>.zip).
 
-    seeds.py --pack <target> FOLDER     keeps the inputs in FOLDER
+    seeds.py --pack <target> FOLDER     keeps inputs of FOLDER: what `fuzz-<target> -set_cover_merge=1 FOLDER CORPUS` chose
 """
 import glob
+import hashlib
 import os
 import random
 import shutil
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -22,6 +24,7 @@ from support import KERF, write_npz  # noqa: E402
 
 CORPORA = os.path.join(HERE, "corpora")
 MOST_BYTES = 100_000  # of a seed: larger ones slow all down
+MOST_KEPT = 100_000   # bytes of a corpus that is kept, compressed
 
 
 def write(out, target, name, content):
@@ -86,12 +89,19 @@ def unpack(out):
 
 
 def pack(target, folder):
-    """The same bytes for the same inputs."""
+    """The smallest inputs, as many as there is room for; the same bytes for the same inputs."""
     os.makedirs(CORPORA, exist_ok=True)
-    with zipfile.ZipFile(os.path.join(CORPORA, f"{target}.zip"), "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name in sorted(os.listdir(folder)):
-            with open(os.path.join(folder, name), "rb") as file:
-                archive.writestr(zipfile.ZipInfo(name), file.read(), zipfile.ZIP_DEFLATED, 9)
+    paths = sorted((os.path.join(folder, name) for name in os.listdir(folder)), key=lambda path: (os.path.getsize(path), path))
+    room = MOST_KEPT
+    with zipfile.ZipFile(os.path.join(CORPORA, f"{target}.zip"), "w") as archive:
+        for path in paths:
+            with open(path, "rb") as file:
+                content = file.read()
+            room -= len(zlib.compress(content, 9)) + 200  # what the archive says of a file
+            if room < 0:
+                break
+            name = zipfile.ZipInfo(hashlib.sha1(content).hexdigest()[:16])
+            archive.writestr(name, content, zipfile.ZIP_DEFLATED, 9)
 
 
 def main():
