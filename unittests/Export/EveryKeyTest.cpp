@@ -21,7 +21,7 @@ constexpr ExportTarget kTargets[] = {ExportTarget::Megatron, ExportTarget::Torch
 /// The keys of the plan's file whose members are set. A new member of Plan does not compile here: give it its key, and
 /// each target a row.
 std::set<std::string> keysSet(const Plan &plan) {
-  const auto &[meshSizes, order, globalBatch, microbatch, schedule, stages, recompute, recomputeLayers,
+  const auto &[meshSizes, order, globalBatch, microbatch, schedule, stages, recompute, recomputeLayers, recomputeOps,
                optimizerSharding, sequenceParallel, layout, optimizerShardingRanks, overlap, gradientDtype, attention,
                contextStyle, gradientAccumulation, parameterGathers, stageSends, ops, arguments, predicted, modelHash,
                clusterHash, others] = plan;
@@ -52,7 +52,7 @@ std::set<std::string> keysSet(const Plan &plan) {
   add("gradient_accumulation", !gradientAccumulation.empty());
   add("parameter_gathers", !parameterGathers.empty());
   add("stage_sends", !stageSends.empty());
-  add("ops", !ops.empty());
+  add("ops", !ops.empty() || !recomputeOps.empty());
   add("arguments", !arguments.empty());
   add("predicted", predicted.has_value());
   add("inputs", !modelHash.empty() || !clusterHash.empty());
