@@ -159,6 +159,7 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
       passes.addPass(createCSEPass());
       if (tasks.splitBackward)
         passes.addPass(createSplitBackward());
+      passes.addPass(createOffloadActivations());
       passes.addPass(createAssignTasks(tasks));
     }
     if (Status status = collected.run(passes, *module); !status)

@@ -55,6 +55,8 @@ void reportCollectives(ModuleOp module, const CollectiveModel &collectives, Repo
   for (auto function : module.getOps<func::FuncOp>()) {
     int64_t count = calls[function.getName().str()];
     for (Operation &op : function.getOps()) {
+      if (isa<OffloadOp, PrefetchOp>(op))
+        continue;
       double seconds = static_cast<double>(count) * deviceOpSeconds(&op, collectives);
       if (op.getNumResults() != 1 || !isa<PendingType>(op.getResult(0).getType())) {
         report.computeSeconds += seconds;

@@ -281,6 +281,10 @@ Status applyExecution(ModuleOp module, const PlanLowering &lowering) {
     call->setAttr(KerfDialect::kPartAttr, builder.getI64IntegerAttr(part));
     std::string kind = recomputeOf(lowering.completed.plan, part % stages, static_cast<int64_t>(next),
                                    nodeName(forward[next].getLoc()));
+    if (kind == "offload") {
+      call->setAttr(KerfDialect::kOffloadAttr, builder.getUnitAttr());
+      kind = "none";
+    }
     if (kind != "none" || !pins.empty())
       call->setAttr(KerfDialect::kRecomputeAttr, builder.getStringAttr(kind));
   }

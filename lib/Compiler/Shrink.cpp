@@ -78,7 +78,7 @@ private:
   /// A layer for each mode that layers have, and one without where there are enough.
   void pickRecomputedLayers(std::vector<LayerRecompute> &rules) {
     std::vector<LayerRecompute> picked;
-    for (const char *mode : {"full", "selective"})
+    for (const char *mode : {"full", "selective", "offload"})
       if (std::any_of(rules.begin(), rules.end(), [&](const LayerRecompute &rule) { return rule.mode == mode; }) &&
           static_cast<int64_t>(picked.size()) < newLayers) {
         picked.push_back({std::to_string(picked.size()), mode});

@@ -5,6 +5,11 @@
 
 namespace kerf {
 
+bool usesHost(const LayerModes &modes) {
+  return std::any_of(modes.begin(), modes.end(),
+                     [](const RecomputeRun &run) { return run.mode == Recompute::Offload; });
+}
+
 std::vector<SegmentRun> segmentRuns(const Part &part, const LayerModes &modes) {
   std::vector<SegmentRun> runs;
   size_t next = 0;

@@ -81,9 +81,11 @@ public:
     const Numbers &numbers = numbersOf[stage * plan.schedule.chunks + task.chunk];
     std::optional<TaskCost> &cost =
         costs[restores ? numbers.restoring : numbers.plain][2 * static_cast<size_t>(task.kind) + last];
-    if (!cost)
+    if (!cost) {
+      LayerModes modes = plan.recomputeAt(stage, task.chunk);
       cost = pricer(stage).task(work.part[stage][task.chunk], task.kind,
-                                restores ? plan.recomputeAt(stage, task.chunk) : LayerModes(), last);
+                                restores || usesHost(modes) ? modes : LayerModes(), last);
+    }
     return *cost;
   }
 
@@ -140,7 +142,9 @@ private:
     for (int64_t s = 0; s < plan.schedule.stages; ++s)
       for (int64_t c = 0; c < plan.schedule.chunks; ++c) {
         int part = work.part[s][c];
-        numbersOf.push_back({number(kindOfStage[s], part, {}), number(kindOfStage[s], part, plan.recomputeAt(s, c))});
+        LayerModes modes = plan.recomputeAt(s, c);
+        numbersOf.push_back({number(kindOfStage[s], part, usesHost(modes) ? modes : LayerModes()),
+                             number(kindOfStage[s], part, modes)});
       }
     costs.resize(known.size());
   }

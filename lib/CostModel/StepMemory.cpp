@@ -17,7 +17,13 @@ Recompute modeOf(const Segment &segment, Recompute recompute) {
   return segment.recomputable ? recompute : Recompute::None;
 }
 
-bool isKept(const SavedTensor &tensor, Recompute mode) { return tensor.from <= mode && !runsAgain(tensor.again, mode); }
+/// There is such a tensor: on the device, in the host's memory, or made again.
+bool isMade(const SavedTensor &tensor, Recompute mode) {
+  return tensor.from <= (mode == Recompute::Offload ? Recompute::None : mode);
+}
+bool isKept(const SavedTensor &tensor, Recompute mode) {
+  return isMade(tensor, mode) && mode != Recompute::Offload && !runsAgain(tensor.again, mode);
+}
 
 HeldBytes heldBy(const Part &part, const LayerModes &modes) {
   HeldBytes held;
@@ -85,7 +91,7 @@ HeldBytes kerf::heldBytes(const Segment &segment, Recompute recompute) {
     if (isKept(tensor, mode)) {
       held.all += tensor.bytes;
       held.forWeights += tensor.forWeights ? tensor.bytes : 0;
-    } else if (tensor.from <= mode) {
+    } else if (isMade(tensor, mode)) {
       again += tensor.bytes;
     }
   held.forWeights += segment.pendingBytes;
@@ -95,6 +101,10 @@ HeldBytes kerf::heldBytes(const Segment &segment, Recompute recompute) {
   }
   held.recomputing = again + segment.workspaceBytes;
   held.workspace = segment.workspaceBytes;
+  if (mode == Recompute::Offload) { // of this layer and of the one whose copies are on their way
+    held.recomputing += again;
+    held.workspace += 2 * again;
+  }
   return held;
 }
 

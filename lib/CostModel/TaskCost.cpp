@@ -8,6 +8,9 @@ using namespace kerf::cost;
 
 namespace {
 
+/// Bytes/s between device and host in one direction: PCIe 4.0 x16 gives pinned copies about 25 of its 32 GB/s. Cluster
+/// files do not say it.
+constexpr double kHostLinkBandwidth = 25e9;
 constexpr double kRounding = 1e-12; // share of a task: less is what sums of doubles leave
 
 void add(std::map<std::string, double> &to, const std::map<std::string, double> &from, double times = 1) {
@@ -154,6 +157,16 @@ double TaskPricer::accumulation(const Segment &segment) const {
   return kernel.bytes > 0 ? computeSeconds(collectives.cluster().device, kernel) : 0;
 }
 
+double TaskPricer::hostSeconds(const Segment &segment) const {
+  const Device &device = collectives.cluster().device;
+  double bytes = 0;
+  for (const SavedTensor &tensor : segment.saved)
+    if (tensor.from == Recompute::None && tensor.again != RunAgain::Always)
+      bytes += tensor.bytes;
+  // A core reads and writes the memory that it shares.
+  return bytes / (device.kind == "cpu" ? device.memoryBandwidth / 2 : kHostLinkBandwidth);
+}
+
 double TaskPricer::groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const {
   double seconds = collectives.seconds(kind, group.reduceAxes, group.elements * bytesPerElement);
   if (plan.gathers == GatherStyle::Layer || plan.optimizerSharding < 3)
@@ -163,7 +176,8 @@ double TaskPricer::groupSeconds(Collective kind, const ParameterGroup &group, do
 
 TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, bool last) const {
   bool forward = kind == TaskKind::Forward, restores = kind == TaskKind::Backward || kind == TaskKind::InputGradient;
-  std::vector<SegmentRun> segments = segmentRuns(work.parts[part], restores ? recompute : LayerModes());
+  std::vector<SegmentRun> segments =
+      segmentRuns(work.parts[part], restores || usesHost(recompute) ? recompute : LayerModes());
   if (!forward)
     std::reverse(segments.begin(), segments.end());
   bool reduces = kind == TaskKind::Backward || kind == TaskKind::WeightGradient;
@@ -217,6 +231,12 @@ TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, 
       }
     }
     double body = run.compute + again.compute + run.exposedSeconds + again.exposedSeconds;
+    if (mode == Recompute::Offload && segment->recomputable) {
+      double copy = hostSeconds(*segment), left = std::max(0.0, copy - body);
+      cost.collectives["host"] += repeat * copy;
+      cost.exposed["host"] += repeat * left;
+      body += left;
+    }
     beside += repeat * (gather + reduce);
     layers.push_back({gather, body, reduce, layersAlike});
   }

@@ -41,6 +41,8 @@ public:
 
   /// Adds a microbatch's gradients to those before, where no product does.
   double accumulation(const Segment &segment) const;
+  /// Of the copies of what a layer keeps to the host's memory, or back.
+  double hostSeconds(const Segment &segment) const;
   /// Of a collective of the group's parameters or gradients, those of one layer.
   double groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const;
 

@@ -137,6 +137,11 @@ Result<Exported> exportPlan(ExportTarget which, const ExportInput &input, const 
   for (const auto &[key, value] : settings(view)) {
     draft.key = key;
     draft.value = value.dump();
+    if (key == "recompute" && view.recompute == "offload") {
+      draft.differs(fmt::format("{} is not told to keep activations in the host's memory: they stay on the device",
+                                target.title));
+      continue;
+    }
     const Row *row = rowOf(target.table(), key);
     if (!row)
       row = rowOf(commonTable(), key);

@@ -7,7 +7,7 @@
 namespace kerf::exporting {
 
 static std::string strongest(const std::vector<std::string> &modes) {
-  for (const char *mode : {"full", "selective"})
+  for (const char *mode : {"offload", "full", "selective"})
     if (std::find(modes.begin(), modes.end(), mode) != modes.end())
       return mode;
   return "none";

@@ -3,6 +3,7 @@
 // crash.
 #include "CheckPipeline.h"
 #include "Readers.h"
+#include "kerf/Package/HostCopies.h"
 
 #include <algorithm>
 #include <array>
@@ -97,7 +98,7 @@ private:
         return status;
     if (instruction.op == "call")
       return checkCall(instruction);
-    bool collective = isCollective(instruction.op), wait = instruction.op == "wait";
+    bool collective = isAsynchronous(instruction.op), wait = instruction.op == "wait";
     bool oneOfOne = collective || wait || instruction.op == kTransfer || instruction.op == kAccumulate;
     if (oneOfOne && (instruction.operands.size() != 1 || instruction.results.size() != 1))
       return Error{fmt::format("it takes one operand and gives one result, here {} and {}", instruction.operands.size(),
@@ -110,7 +111,7 @@ private:
       if (value(result).pending != collective)
         return Error{
             fmt::format("result {} is {}: {}", result, text(value(result)),
-                        collective ? "a collective gives a pending value" : "only collectives give pending values")};
+                        collective ? "it gives a pending value" : "only collectives and copies give pending values")};
     if (wait && (value(instruction.operands[0]).dtype != value(instruction.results[0]).dtype ||
                  value(instruction.operands[0]).shape != value(instruction.results[0]).shape))
       return Error{
@@ -291,6 +292,8 @@ Status checkEntry(const Program &program, const Function &entry) {
 bool isCollective(std::string_view op) {
   return std::find(kCollectives.begin(), kCollectives.end(), op) != kCollectives.end();
 }
+
+bool isAsynchronous(std::string_view op) { return isCollective(op) || isHostCopy(op); }
 
 Status checkProgram(const Program &program) {
   if (Status status = checkMesh(program.mesh); !status)

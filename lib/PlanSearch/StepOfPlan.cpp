@@ -201,7 +201,10 @@ StageMessage kerf::messageOf(const ModelWork &model, const Mesh &mesh, bool scat
 namespace {
 
 Recompute modeOf(const std::string &word) {
-  return word == "full" ? Recompute::Full : word == "selective" ? Recompute::Selective : Recompute::None;
+  return word == "full"        ? Recompute::Full
+         : word == "selective" ? Recompute::Selective
+         : word == "offload"   ? Recompute::Offload
+                               : Recompute::None;
 }
 
 /// By part.

@@ -49,7 +49,7 @@ std::string recomputeText(const Plan &plan) {
   if (plan.recomputeLayers.empty())
     return valuesText(plan.recompute) + ops;
   std::string text;
-  for (const char *mode : {"full", "selective"}) {
+  for (const char *mode : {"full", "selective", "offload"}) {
     std::vector<std::string> patterns;
     for (const LayerRecompute &rule : plan.recomputeLayers)
       if (rule.mode == mode)

@@ -74,7 +74,7 @@ private:
       const FlatInstruction &instruction = flat.body[i];
       for (int operand : instruction.operands)
         use(operand, int64_t(i));
-      if (package::isCollective(instruction.source->op)) {
+      if (package::isAsynchronous(instruction.source->op)) {
         for (int result : instruction.results)
           started[result] = i;
         plan.waitedAt[i] = end;
@@ -117,7 +117,8 @@ private:
     const FlatInstruction &instruction = flat.body[size_t(position)];
     if (isView(flat, instruction))
       return;
-    bool collective = package::isCollective(instruction.source->op);
+    bool collective = package::isAsynchronous(instruction.source->op);
+    BufferKind kind = instruction.source->op == package::kOffload ? BufferKind::Host : BufferKind::Working;
     std::vector<int> taken;
     for (size_t r = 0; r < instruction.results.size(); ++r) {
       int value = instruction.results[r];
@@ -129,7 +130,7 @@ private:
       if (sharing == Sharing::InPlace && buffer < 0 && !constant && !collective)
         buffer = dyingOperand(instruction, int(r), position, bytes, taken);
       if (buffer < 0)
-        buffer = addBuffer(value, constant ? BufferKind::Constant : BufferKind::Working, position);
+        buffer = addBuffer(value, constant ? BufferKind::Constant : kind, position);
       else
         taken.push_back(buffer);
       plan.bufferOf[size_t(value)] = buffer;

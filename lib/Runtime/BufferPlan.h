@@ -7,8 +7,9 @@
 
 namespace kerf::runtime {
 
-/// `Argument` and `Constant` buffers keep their content between steps; `Working` ones share the arena.
-enum class BufferKind { Argument, Constant, Working };
+/// `Argument` and `Constant` buffers keep their content between steps; `Working` ones share the arena, `Host` ones a
+/// pool of the host's.
+enum class BufferKind { Argument, Constant, Working, Host };
 
 struct Buffer {
   BufferKind kind = BufferKind::Working;

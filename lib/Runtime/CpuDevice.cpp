@@ -201,6 +201,7 @@ public:
     std::memset(memory, 0, rounded);
     return std::shared_ptr<std::byte>(static_cast<std::byte *>(memory), [](std::byte *bytes) { std::free(bytes); });
   }
+  Result<std::shared_ptr<std::byte>> allocateInHost(int64_t bytes) override { return allocate(bytes); }
   void copyIn(std::byte *device, const std::byte *host, int64_t bytes) override {
     std::memcpy(device, host, size_t(bytes));
   }

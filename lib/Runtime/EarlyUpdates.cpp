@@ -42,7 +42,7 @@ void moveUpdatesAhead(FlatProgram &flat) {
       if (int read = pendingOperand[size_t(operand)]; read >= 0)
         use(read, i);
     }
-    if (package::isCollective(instruction.source->op))
+    if (package::isAsynchronous(instruction.source->op))
       for (size_t r = 0; r < instruction.results.size(); ++r)
         pendingOperand[size_t(instruction.results[r])] = instruction.operands[r];
   }

@@ -108,14 +108,22 @@ private:
   int64_t firstCollectiveTag() const { return kFirstCollectiveTag + flat.messages; }
 
   Status allocate() {
-    auto kept = device.allocate(plan.memory.persistentBytes), shared = device.allocate(plan.memory.arenaBytes);
+    auto kept = device.allocate(plan.memory.persistentBytes), shared = device.allocate(plan.memory.arenaBytes),
+         outside = device.allocateInHost(plan.memory.hostBytes);
     if (!kept)
       return kept.error();
     if (!shared)
       return shared.error();
-    persistent = *kept, arena = *shared;
-    for (size_t b = 0; b < plan.offsets.size(); ++b)
-      memories.push_back((buffers.buffers[b].kind == BufferKind::Working ? arena : persistent).get() + plan.offsets[b]);
+    if (!outside)
+      return outside.error();
+    persistent = *kept, arena = *shared, inHost = *outside;
+    for (size_t b = 0; b < plan.offsets.size(); ++b) {
+      BufferKind kind = buffers.buffers[b].kind;
+      std::byte *its = kind == BufferKind::Working ? arena.get()
+                       : kind == BufferKind::Host  ? inHost.get()
+                                                   : persistent.get();
+      memories.push_back(its + plan.offsets[b]);
+    }
     return ok();
   }
 
@@ -152,6 +160,12 @@ private:
       return ok();
     if (package::isCollective(instruction.op))
       return bindCollectiveAt(index);
+    if (package::isHostCopy(instruction.op)) {
+      TensorView from = view(flat.body[index].operands[0]), to = view(flat.body[index].results[0]);
+      addAsynchronous(index, device.bindCopy(static_cast<std::byte *>(to.data),
+                                             static_cast<const std::byte *>(from.data), from.bytes()));
+      return ok();
+    }
     auto kernel = device.bind(request(index));
     if (!kernel)
       return kernel.error();
@@ -213,24 +227,29 @@ private:
     auto kernel = bindCollective(request);
     if (!kernel)
       return kernel.error();
+    addAsynchronous(index, std::move(*kernel));
+    return ok();
+  }
+
+  /// On its own stream, or where it is waited for at once on that of kernels.
+  void addAsynchronous(size_t index, Kernel kernel) {
     std::string name = streamOf(plan, index);
     if (name == kComputeStream) {
-      addCompute(index, std::move(*kernel), true);
-      return ok();
+      addCompute(index, std::move(kernel), true);
+      return;
     }
     auto &stream = streams[name];
     if (!stream)
       stream = device.createStream();
     Action start;
     start.kind = Action::Kind::Start;
-    start.kernel = wrapped(std::move(*kernel), index, false);
+    start.kernel = wrapped(std::move(kernel), index, false);
     start.stream = stream.get();
     start.ready = newEvent();
     start.done = newEvent();
     for (int result : flat.body[index].results)
       pending[result] = {start.done, timerOf(index), false};
     actions.push_back(std::move(start));
-    return ok();
   }
 
   struct Pending {
@@ -317,7 +336,7 @@ private:
   RankPlan plan;
   const FlatProgram &flat = plan.flat;
   const BufferPlan &buffers = plan.buffers;
-  std::shared_ptr<std::byte> persistent, arena;
+  std::shared_ptr<std::byte> persistent, arena, inHost;
   Memories memories;
   int64_t collectivesBound = 0;
   std::map<int, Pending> pending; // [value]: started on a stream

@@ -3,6 +3,7 @@
 // schedule, the stage's tasks unrolled in its order, each microbatch's values its own.
 #pragma once
 
+#include "kerf/Package/HostCopies.h"
 #include "kerf/Package/Package.h"
 
 namespace kerf::runtime {

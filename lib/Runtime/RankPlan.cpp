@@ -3,6 +3,7 @@
 #include "Buckets.h"
 #include "EarlyUpdates.h"
 #include "GatherAhead.h"
+#include "HostCopies.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -25,6 +26,7 @@ public:
       fillBuckets(flat, *options.bucketBytes);
       gatherAhead(flat);
     }
+    copyBeside(flat);
     moveUpdatesAhead(flat);
     auto planned = planBuffers(program, flat, options.reuseMemory ? Sharing::InPlace : Sharing::Views);
     if (!planned)
@@ -48,7 +50,8 @@ private:
     std::map<std::pair<int, std::vector<const package::Instruction *>>, int64_t> knownBuckets; // of its first's origin
     for (size_t i = 0; i < flat.body.size(); ++i) {
       const package::Instruction &instruction = *flat.body[i].source;
-      if (flat.body[i].kind != FlatInstruction::Kind::Op || isView(flat, flat.body[i]))
+      if (flat.body[i].kind != FlatInstruction::Kind::Op || isView(flat, flat.body[i]) ||
+          package::isHostCopy(instruction.op))
         continue;
       bool collective = package::isCollective(instruction.op);
       const auto &others = flat.body[i].others;
@@ -73,14 +76,19 @@ private:
   }
 
   void placeAll() {
-    std::vector<Lifetime> working;
-    std::vector<size_t> workingIndex;
+    std::vector<Lifetime> working, host;
+    std::vector<size_t> workingIndex, hostIndex;
     plan.offsets.assign(buffers.buffers.size(), 0);
     for (size_t b = 0; b < buffers.buffers.size(); ++b) {
       const Buffer &buffer = buffers.buffers[b];
       if (buffer.kind == BufferKind::Working) {
         working.push_back(buffer.lifetime);
         workingIndex.push_back(b);
+        continue;
+      }
+      if (buffer.kind == BufferKind::Host) {
+        host.push_back(buffer.lifetime);
+        hostIndex.push_back(b);
         continue;
       }
       plan.offsets[b] = plan.memory.persistentBytes;
@@ -91,6 +99,10 @@ private:
     for (size_t w = 0; w < working.size(); ++w)
       plan.offsets[workingIndex[w]] = placement.offsets[w];
     plan.memory.arenaBytes = placement.bytes;
+    Placement inHost = placeBuffers(host, Device::kAlignment);
+    for (size_t h = 0; h < host.size(); ++h)
+      plan.offsets[hostIndex[h]] = inHost.offsets[h];
+    plan.memory.hostBytes = inHost.bytes;
     reportMemory(working, workingIndex);
   }
 
@@ -161,7 +173,7 @@ BindRequest bindRequest(const package::Program &program, const RankPlan &plan, s
 
 std::string streamOf(const RankPlan &plan, size_t instruction) {
   const package::Instruction &source = *plan.flat.body[instruction].source;
-  if (!package::isCollective(source.op) || plan.buffers.waitedAt[instruction] == int64_t(instruction) + 1)
+  if (!package::isAsynchronous(source.op) || plan.buffers.waitedAt[instruction] == int64_t(instruction) + 1)
     return kComputeStream;
   return streamNamed(source);
 }

@@ -9,7 +9,7 @@ namespace kerf::runtime {
 
 namespace {
 bool communicates(const FlatInstruction &instruction) {
-  return instruction.kind != FlatInstruction::Kind::Op || package::isCollective(instruction.source->op);
+  return instruction.kind != FlatInstruction::Kind::Op || package::isAsynchronous(instruction.source->op);
 }
 
 /// Of several collectives that are one, the first's, and how many more.

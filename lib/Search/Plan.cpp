@@ -202,7 +202,7 @@ template <typename Read> void readPerStage(Reader &in, const Json &value, const 
     read(value[i], fmt::format("{}[{}]", key, i));
 }
 
-constexpr std::initializer_list<const char *> kRecompute = {"none", "selective", "full"};
+constexpr std::initializer_list<const char *> kRecompute = {"none", "selective", "full", "offload"};
 
 /// One value, one for each stage, or {pattern of layers: value}.
 void readRecompute(Reader &in, const Json &value, Plan &plan) {

@@ -39,6 +39,9 @@ PLANS = {
     "recompute selective": plan(data=2, recompute="selective"),
     "recompute ops": plan(data=2, model=2, microbatch=2, recompute="full", ops={"*attn*": {"recompute": False}}),
     "recompute ops, none": plan(stage=2, microbatch=2, ops={"*mlp*/dot_general*": {"recompute": False}, "*mlp*": {"recompute": True}}),
+    "offload": plan(model=2, microbatch=4, recompute="offload"),
+    "offload some, zero-bubble": plan(stage=2, microbatch=1, recompute={"0": "offload", "1": "selective"}, **schedule("zero-bubble", variant="2p")),
+    "offload, 1f1b, ring, zero 2": plan(stage=2, context=2, microbatch=1, recompute="offload", optimizer_sharding=2),
     "zero 1": plan(data=2, optimizer_sharding=1),
     "zero 2": plan(data=2, microbatch=2, optimizer_sharding=2),
     "zero 3": plan(data=2, microbatch=2, optimizer_sharding=3),
@@ -62,8 +65,8 @@ PLANS = {
                                                         **schedule("zero-bubble")),
     "3-D, gpipe, zero 3, selective": plan(stage=2, data=2, model=2, microbatch=1, optimizer_sharding=3, recompute="selective", **schedule("gpipe")),
 }
-FEW = ["microbatches, data 2", "ring", "ring, zero 3, sequence parallel", "recompute ops", "recompute ops, none", "3-D, solved, zero 1", "zero 3",
-       "1f1b, 4 stages", "interleaved", "3-D, zero-bubble, zero 2, sequence parallel"]
+FEW = ["microbatches, data 2", "offload, 1f1b, ring, zero 2", "ring", "ring, zero 3, sequence parallel", "recompute ops", "recompute ops, none",
+       "3-D, solved, zero 1", "zero 3", "1f1b, 4 stages", "interleaved", "3-D, zero-bubble, zero 2, sequence parallel"]
 
 
 class Pipelines(KerfTest):
@@ -96,6 +99,25 @@ class Pipelines(KerfTest):
             for name in reached:
                 self.close(reached[name], reached[None], tolerance, f"{dtype} {more}, {name}")
             self.assertLess(reached[None][-1], reached[None][0])
+
+    def test_offloading(self):
+        """What waits in the host's memory comes back as it was, and is no longer on the device."""
+        golden, reached = golden_of("gpt2"), {}
+        step, run = optimizer_flags(golden, "adamw")
+        config = {"model_type": "gpt2", "n_layer": 8, "n_embd": 32, "n_head": 4, "vocab_size": 97, "n_positions": 32}
+        for mode in ["none", {"0-6": "offload"}, "full"]:
+            done = self.succeed("train", self.write("config.json", config), "--global-batch", 8, "--sequence", 32, "--data", file_of("gpt2", "batches.npz"),
+                                "--steps", 3, "--plan", self.write("plan.json", plan(microbatch=8, recompute=mode, **schedule("1f1b"))),
+                                "--log", self.path("log"), "--json", "--seed", 7, *step, *run)
+            measured = json.loads(done.stdout)["measured"]
+            reached[str(mode)] = losses_of(self.path("log")), measured["arena_bytes"], measured["host_bytes"]
+        (kept, whole, none), (back, less, host), (_, least, _) = reached.values()
+        self.assertEqual(back, kept)
+        self.assertEqual(none, 0)
+        self.assertGreater(host, 0)
+        # Of the seven layers that are offloaded two are on the device.
+        self.assertLess(less, whole - host * 0.6)
+        self.assertGreater(less, least)
 
     def test_clipping_across_stages(self):
         for model in ["gpt2", "llama"] if ALL else ["gpt2"]:

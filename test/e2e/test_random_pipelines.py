@@ -61,7 +61,7 @@ def random_plan(rnd, layers, heads, keys, experts):
     microbatch, microbatches = rnd.choice([1, 1, 2, 3]), rnd.randint(1, 7)
     plan = {"kerf": 1, "mesh": {"stage": stage, "data": data, "context": context, "expert": expert, "model": model},
             "order": rnd.sample(["stage", "data", "context", "expert", "model"], 5), "microbatch": microbatch,
-            "recompute": [rnd.choice(["none", "selective", "full"]) for _ in range(stage)],
+            "recompute": [rnd.choice(["none", "selective", "full", "offload"]) for _ in range(stage)],
             "sequence_parallel": rnd.random() < 0.5 and model > 1}
     if rnd.random() < 0.4:
         patterns = rnd.sample(["*/dot_general*", "*/attention*", "*/add*", "*/*norm*"], rnd.randint(1, 3))

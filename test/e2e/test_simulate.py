@@ -205,6 +205,14 @@ class Simulate(KerfTest):
         self.refuse_plan(["ops", "recompute", "1"], plan_of(ops={"*": {"recompute": 1}}))
         self.refuse_plan(["ops", "strategy", "recompute"], plan_of(ops={"*": {}}))
 
+    def test_offloading_takes_memory_off_the_device(self):
+        kept, away = (self.simulate(plan_of(model=2, recompute=mode), GPT, CLUSTER, "--dtype", "bf16") for mode in ("none", "offload"))
+        self.assertLess(away["peak_bytes"][0], kept["peak_bytes"][0])
+        self.assertGreater(away["breakdown"]["collectives"]["host"], 0)
+        self.assertNotIn("host", kept["breakdown"]["collectives"])
+        self.assertEqual(away["breakdown"]["recompute"], 0)
+        self.assertAlmostEqual(away["step_seconds"], kept["step_seconds"] + away["breakdown"]["exposed"].get("host", 0), delta=1e-6)
+
     def test_schedules_and_stages(self):
         self.simulate(plan_of(4, schedule={"name": "interleaved", "chunks": 2}))
         self.simulate(plan_of(4, schedule={"name": "zero-bubble", "variant": "2p"}))

@@ -78,6 +78,7 @@ nlohmann::ordered_json measuredJson(const runtime::RunReport &run) {
   nlohmann::ordered_json measured;
   measured["peak_bytes"] = run.memory.totalBytes();
   measured["arena_bytes"] = run.memory.arenaBytes;
+  measured["host_bytes"] = run.memory.hostBytes;
   measured["persistent_bytes"] = run.memory.persistentBytes;
   for (const runtime::MemoryReport &stage : run.stageMemory)
     measured["stage_peak_bytes"].push_back(stage.totalBytes());

@@ -119,6 +119,17 @@ TEST(Simulator, Recomputation) {
   EXPECT_NEAR(selective.memory[0].activations, 4 * 60, kEps);
   s.plan.recompute = Recompute::None;
   EXPECT_NEAR(s.run().memory[0].activations, 4 * 100, kEps);
+  s.plan.recompute = Recompute::Offload;
+  Simulation offload = s.run();
+  EXPECT_NEAR(offload.breakdown.recompute, 0, kEps);
+  EXPECT_NEAR(offload.memory[0].activations, 0, kEps);
+  EXPECT_NEAR(offload.memory[0].workspace, 2 * 100, kEps) << "two layers at a time";
+  EXPECT_NEAR(offload.stepSeconds, 2 * 4 * 3, 1e-6);
+  for (SavedTensor &tensor : s.work.parts[0].segments[0].saved)
+    tensor.bytes *= 25e9 * 1.5 / 100; // 1.5 s each way: beside 1 s of forward and 2 s of backward
+  Simulation slow = s.run();
+  EXPECT_NEAR(slow.stepSeconds, 2 * 4 * 3.5, kEps);
+  EXPECT_NEAR(slow.breakdown.exposed["host"], 2 * 4 * 0.5, kEps);
 }
 
 TEST(Simulator, SendsHoldUpBothEndsOrNobody) {

@@ -191,7 +191,7 @@ TEST(Program, EveryInconsistencyIsNamed) {
       {"function 'layer' has f32[4, 3]", [](Program &p) { p.functions[0].values[0].shape = {4, 3}; }},
       {"calls itself", [](Program &p) { p.functions[0].body[0] = {"call", {0}, {1}, {{"callee", "layer"}}, ""}; }},
       {"wait first", [](Program &p) { p.functions[1].body[3].op = "negate"; }},
-      {"only collectives give pending", [](Program &p) { p.functions[1].body[2].op = "tanh"; }},
+      {"only collectives and copies give pending", [](Program &p) { p.functions[1].body[2].op = "tanh"; }},
       {"it waits for a pending value", [](Program &p) { p.functions[1].body[3].operands = {3}; }},
       {"one operand", [](Program &p) { p.functions[1].body[2].operands = {3, 3}; }},
       {"negative or too large",

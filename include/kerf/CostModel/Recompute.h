@@ -14,6 +14,8 @@ struct RecomputeRun {
 };
 /// Of a part's layers in forward order; what the runs leave over is not recomputed.
 using LayerModes = std::vector<RecomputeRun>;
+/// What some layers keep passes the link to the host in every pass, not only where something is computed again.
+bool usesHost(const LayerModes &modes);
 
 /// Layers of a segment that recompute alike.
 struct SegmentRun {

@@ -17,8 +17,8 @@
 
 namespace kerf {
 
-/// What a layer's backward makes again.
-enum class Recompute { None, Selective, Full };
+/// What a layer's backward makes again. Offload: nothing; what the layer keeps is in the host's memory.
+enum class Recompute { None, Selective, Full, Offload };
 
 /// Under which recomputation of its layer an op runs again, and what it made is dropped until then.
 enum class RunAgain {
@@ -27,7 +27,9 @@ enum class RunAgain {
   Full,      // all else
   Never,     // as a plan says of the op
 };
-inline bool runsAgain(RunAgain op, Recompute layer) { return static_cast<int>(op) <= static_cast<int>(layer); }
+inline bool runsAgain(RunAgain op, Recompute layer) {
+  return static_cast<int>(op) <= static_cast<int>(layer == Recompute::Offload ? Recompute::None : layer);
+}
 
 struct Kernel {
   std::string name;

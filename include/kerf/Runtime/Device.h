@@ -38,12 +38,14 @@ public:
   virtual std::string_view kind() const = 0;
   /// Zeroed, aligned to kAlignment; an Error when the device has not that much.
   virtual Result<std::shared_ptr<std::byte>> allocate(int64_t bytes) = 0;
+  /// The same of the host's memory, which the device's copies can reach.
+  virtual Result<std::shared_ptr<std::byte>> allocateInHost(int64_t bytes) = 0;
   virtual void copyIn(std::byte *device, const std::byte *host, int64_t bytes) = 0;
   virtual void copyOut(std::byte *host, const std::byte *device, int64_t bytes) = 0;
 
   virtual Result<Kernel> bind(const BindRequest &request) = 0;
   virtual Result<int64_t> scratchBytes(const BindRequest &request) = 0;
-  /// Copies between places of the device's memory that don't overlap.
+  /// Copies between places of the device's and the host's memory that don't overlap.
   virtual Kernel bindCopy(std::byte *to, const std::byte *from, int64_t bytes) = 0;
 
   /// The stream of kernels. On the CPU it runs each one at once on the calling thread.

@@ -19,6 +19,7 @@ struct MemoryReport {
   int64_t peakLiveBytes = 0;    // of the arena: no plan could need less
   int64_t arenaBytes = 0;       // its real size
   int64_t persistentBytes = 0;  // real size of what stays between steps
+  int64_t hostBytes = 0;        // of activations in the host's memory; no part of the total
   int64_t totalBytes() const { return arenaBytes + persistentBytes; }
 };
 
@@ -67,7 +68,8 @@ struct ExecutorOptions {
   /// Off: every value has memory of its own. The oracle of the memory plan's tests.
   bool reuseMemory = true;
   /// Reductions of gradients, and gathers of what the step leaves behind, are put together until they have so many
-  /// bytes; 0: only what is ready at the same moment. Nothing: every collective alone, the oracle of the buckets' tests.
+  /// bytes; 0: only what is ready at the same moment. Nothing: every collective alone, the oracle of the buckets'
+  /// tests.
   std::optional<int64_t> bucketBytes = kBucketBytes;
 };
 

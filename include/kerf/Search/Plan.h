@@ -76,7 +76,7 @@ struct Plan {
   SchedulePlan schedule;
   std::vector<StageLayers> stages; // empty: free
   // One value, or one for each stage; empty: free.
-  std::vector<std::string> recompute;          // "none", "selective", "full"
+  std::vector<std::string> recompute;          // "none", "selective", "full", "offload"
   std::vector<LayerRecompute> recomputeLayers; // instead: the first that matches a layer counts, else "none"
   std::vector<OpRecompute> recomputeOps;       // the first that matches counts, else the layer's
   std::vector<int64_t> optimizerSharding;

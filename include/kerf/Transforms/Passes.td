@@ -332,6 +332,30 @@ def Recompute : Pass<"kerf-recompute", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
+def OffloadActivations : Pass<"kerf-offload-activations", "::mlir::ModuleOp"> {
+  let summary = "Keeps in the host's memory what layers keep for their backward pass";
+  let description = [{
+    Before, what the forward pass leaves for a layer's backward one stays on the device. After, a backward call with `kerf.offload` gets copies
+    that were made in the host's memory as soon as the values were there, and fetched again right before the call; the runtime moves
+    both apart, so that they run beside other layers. Values that a backward op without `kerf.offload` reads as well stay.
+
+    ```mlir
+    %y, %h = kerf.call @layer(%x, %w) : ...
+    %dx = kerf.call @layer_backward(%h, %w, %dy) {kerf.backward, kerf.offload} : ...
+    ```
+    becomes
+    ```mlir
+    %y, %h = kerf.call @layer(%x, %w) : ...
+    %p = kerf.offload %h {stream = "offload"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf32>>
+    %copy = kerf.wait %p : ...
+    %f = kerf.prefetch %copy {kerf.backward, stream = "prefetch"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf32>>
+    %back = kerf.wait %f {kerf.backward} : ...
+    %dx = kerf.call @layer_backward(%back, %w, %dy) {kerf.backward} : ...
+    ```
+  }];
+  let dependentDialects = ["::kerf::ir::KerfDialect"];
+}
+
 def SplitBackward : Pass<"kerf-split-backward", "::mlir::ModuleOp"> {
   let summary = "Makes two of a layer's backward function: gradients of its inputs, and of its parameters";
   let description = [{

@@ -189,6 +189,10 @@ LogicalResult RingBalanceOp::verify() {
   return emitOpError() << "halves dimension " << dim << " of size " << type.getDimSize(dim) << ", which is odd";
 }
 
+LogicalResult OffloadOp::verify() { return checkSameType(*this, getOperand().getType(), getType().getTensor()); }
+
+LogicalResult PrefetchOp::verify() { return checkSameType(*this, getOperand().getType(), getType().getTensor()); }
+
 LogicalResult WaitOp::verify() { return checkSameType(*this, getOperand().getType().getTensor(), getType()); }
 
 //===-- stages

@@ -128,6 +128,14 @@ func.func @a_ring_shift_keeps_the_type(%x: tensor<4x8xf32>) {
 
 // -----
 
+func.func @a_copy_keeps_the_type(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{turns 'tensor<4x8xf32>' into 'tensor<4x8xf16>'; both should be of one type}}
+  %0 = kerf.offload %x {stream = "offload"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf16>>
+  return
+}
+
+// -----
+
 func.func @a_block_is_of_another_rank(%o: tensor<1x4x2x8xf32>, %l: tensor<1x2x4xf32>, %q: tensor<1x4x2x8xf32>, %k: tensor<1x4x1x8xf32>) {
   // expected-error @+1 {{step is 2, but 2 ranks have steps 1 to 1}}
   %0, %1 = kerf.attention_block %o, %l, %q, %k, %k {scale = 1.0 : f64, axes = array<i64: 0, 1, 2>, step = 2 : i64}

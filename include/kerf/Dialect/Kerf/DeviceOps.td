@@ -201,6 +201,40 @@ def Kerf_WaitOp : Kerf_Op<"wait"> {
   let hasVerifier = 1;
 }
 
+//===-- activations in the host's memory -----------------------------------------------------------------------------------===//
+
+class Kerf_HostCopy<string opMnemonic> : Kerf_Op<opMnemonic> {
+  let arguments = (ins Kerf_Tensor:$operand, StrAttr:$stream);
+  let results = (outs Kerf_Pending:$result);
+  let hasVerifier = 1;
+}
+
+def Kerf_OffloadOp : Kerf_HostCopy<"offload"> {
+  let summary = "A copy of a value in the host's memory";
+  let description = [{
+    Started on the stream `stream`; only `kerf.wait` and then `kerf.prefetch` take the result.
+    * The result has the operand's type.
+
+    Example:
+    ```mlir
+    %p = kerf.offload %x {stream = "offload"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf32>>
+    ```
+  }];
+}
+
+def Kerf_PrefetchOp : Kerf_HostCopy<"prefetch"> {
+  let summary = "A value that was offloaded, in the device's memory again";
+  let description = [{
+    Started on the stream `stream`; the result is there after `kerf.wait`.
+    * The result has the operand's type.
+
+    Example:
+    ```mlir
+    %p = kerf.prefetch %h {stream = "prefetch"} : (tensor<4x8xf32>) -> !kerf.pending<tensor<4x8xf32>>
+    ```
+  }];
+}
+
 //===-- microbatches and stages: ops of the step itself, not of layers (docs/pipelines.md) ---------------------------------===//
 
 def Kerf_AccumulateOp : Kerf_Op<"accumulate", [Pure, SameOperandsAndResultType]> {

@@ -57,6 +57,8 @@ def Kerf_Dialect : Dialect {
     /// Of a call of a layer's backward function: which values are made again in it ("none", "selective" or "full"). Of
     /// an op of the layer, what a plan says of its results alone (true or false).
     static constexpr ::llvm::StringLiteral kRecomputeAttr = "kerf.recompute";
+    /// Of a call of a layer's backward function: what it keeps of the forward pass is in the host's memory meanwhile.
+    static constexpr ::llvm::StringLiteral kOffloadAttr = "kerf.offload";
     /// Of attention whose sequence ranks share: keys and values are cut as queries are and pass round these ranks.
     static constexpr ::llvm::StringLiteral kRingAttr = "kerf.ring";
     /// The argument of the entry that the loss's gradient begins with, instead of 1.
