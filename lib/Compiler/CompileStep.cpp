@@ -110,6 +110,12 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
     return status.error();
   if (Status status = checkBelongs(step, plan, planFile, cluster); !status)
     return status.error();
+  auto cuts = stageCuts(plan, planFile);
+  if (!cuts)
+    return cuts.error();
+  if (!cuts->empty() && *cuts != step.cuts)
+    return Error{fmt::format("{}: its stages are cut at ops, and the step was imported without these cuts", planFile),
+                 ExitStatus::InternalCheck};
   ModuleOp whole = step.module.get();
   std::optional<PlanLowering> execution;
   if (isExecutionPlan(plan, batchOf(*step.module))) {

@@ -2,6 +2,7 @@
 #include "kerf/Compiler/ModelLayouts.h"
 #include "HandWritten.h"
 #include "LayOut.h"
+#include "PlanLowering.h"
 #include "kerf/Transforms/ExpertLayout.h"
 #include "kerf/Transforms/Layout.h"
 #include "kerf/Transforms/ModelWork.h"
@@ -147,6 +148,13 @@ Result<bool> ModelLayouts::possible(const LayoutKey &key) {
                                         key.ulysses ? ContextStyle::Ulysses : ContextStyle::Ring, key.fusedAttention));
 }
 
+Result<Plan> ModelLayouts::withLayers(const Plan &completed) {
+  if (step.cuts.empty())
+    return completed;
+  auto made = imported(completed.microbatch * completed.meshSizes.at("expert"));
+  return made ? kerf::withLayers(*(*made)->module, completed) : Result<Plan>(made.error());
+}
+
 /// The largest proper divisor; 1 where there is none.
 static int64_t largestPart(int64_t batch) {
   for (int64_t parts = 2; parts * parts <= batch; ++parts)
@@ -198,7 +206,7 @@ Result<const ModelWork *> ModelLayouts::work(const LayoutKey &key) {
     return placed.error();
   const LaidOut &layout = placed->layout;
   auto work = modelWork(placed->module, layout.placement, layout.choice, layout.collectives,
-                        {dtype, key.fusedAttention, layout.axes});
+                        {dtype, key.fusedAttention, layout.axes, static_cast<int64_t>(step.cuts.size()) + 1});
   if (!work)
     return work.error();
   work->samples = batchOf(placed->module);

@@ -169,9 +169,9 @@ bool isExecutionPlan(const Plan &plan, int64_t batch) {
 
 Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, const std::string &where,
                                const Cluster &cluster) {
-  Plan plan = given;
-  addPins(step, plan);
   ModuleOp module = step.module.get();
+  Plan plan = withLayers(module, given);
+  addPins(step, plan);
   TrainingJob job;
   job.model = "the model";
   job.exportedBatch = batchOf(module);
@@ -231,6 +231,24 @@ Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, cons
   for (size_t part = 0; part < cut->size(); ++part)
     lowering.partOfLayer.resize((*cut)[part].second, static_cast<int64_t>(part));
   return lowering;
+}
+
+Plan withLayers(ModuleOp module, Plan plan) {
+  if (llvm::all_of(plan.stages, [](const StageLayers &run) { return run.until.empty(); }))
+    return plan;
+  int64_t stages = plan.meshSizes.contains("stage") ? plan.meshSizes.at("stage") : 1, number = 0;
+  std::map<int64_t, std::pair<int64_t, int64_t>> runs; // by part
+  for (CallOp call : layerCalls(module).first) {
+    int64_t part = call->getAttrOfType<IntegerAttr>(KerfDialect::kPartAttr).getInt();
+    runs.try_emplace(part, number, number).first->second.second = number;
+    ++number;
+  }
+  for (StageLayers &run : plan.stages) {
+    run.until.clear();
+    if (auto found = runs.find(run.chunk * stages + run.stage); found != runs.end())
+      run.layers = found->second;
+  }
+  return plan;
 }
 
 std::set<int64_t> stagesOf(Value parameter, const PlanLowering &lowering) {

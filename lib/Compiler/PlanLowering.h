@@ -20,6 +20,9 @@ struct PlanLowering {
 Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &plan, const std::string &where,
                                const Cluster &cluster);
 
+/// `stages` that cut at ops, told by the calls of the step that was cut so.
+Plan withLayers(mlir::ModuleOp module, Plan plan);
+
 /// Stages whose forward pass uses the parameter: the first one for what stands before all layers, that of the last part
 /// for what stands behind them.
 std::set<int64_t> stagesOf(mlir::Value parameter, const PlanLowering &lowering);

@@ -14,6 +14,11 @@ const std::vector<std::string> &WholeJob::warnings() const { return model->warni
 
 Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPath, const Cluster &cluster,
                           const WholeJobOptions &options) {
+  for (const StageLayers &run : options.search.constraints.stages)
+    if (!run.until.empty())
+      return Error{fmt::format("{}: stages end with \"until\": the search cuts between layers; give \"layers\", or "
+                               "the whole plan to `kerf simulate` and `kerf train`",
+                               options.search.constraintsFile)};
   auto used = firstRanks(cluster, options.ranks.value_or(cluster.ranks()));
   if (!used)
     return used.error();

@@ -89,6 +89,34 @@ private:
     rules = std::move(picked);
   }
 
+  /// "model.layers.17.mlp*" -> the same of layer `number`; what names no layer by its number stays.
+  static std::string ofLayer(const std::string &until, int64_t number) {
+    for (size_t begin = 0, end; begin < until.size(); begin = end + 1) {
+      end = std::min(until.find('.', begin), until.size());
+      std::string_view part = std::string_view(until).substr(begin, end - begin);
+      if (!part.empty() && part.find_first_not_of("0123456789") == part.npos)
+        return until.substr(0, begin) + std::to_string(number) + until.substr(end);
+    }
+    return until;
+  }
+
+  /// Cuts at ops: as many of them, from first to last; in layers that are left where there are fewer.
+  void shrinkCuts(const std::vector<StageLayers> &runs, int64_t stages, int64_t parts, bool mayChangeLayers) {
+    int64_t before = static_cast<int64_t>(runs.size()) - 1, after = parts - 1;
+    newLayers = mayChangeLayers ? std::min(layers, parts + 1) : layers;
+    for (int64_t part = 0; part < parts; ++part) {
+      StageLayers &run = result.plan.stages.emplace_back();
+      run.stage = part % stages;
+      run.chunk = part / stages;
+      if (part == after)
+        continue;
+      const std::string &until = runs[after > 1 ? part * (before - 1) / (after - 1) : 0].until;
+      run.until = newLayers < layers ? ofLayer(until, part) : until;
+      if (run.until != until)
+        result.notes.push_back(fmt::format("until {} -> {}", until, run.until));
+    }
+  }
+
   void shrinkStages(bool mayChangeLayers) {
     Plan &plan = result.plan;
     int64_t stages = now("stage"), chunks = std::min<int64_t>(plan.schedule.chunks, 2), parts = stages * chunks;
@@ -100,6 +128,14 @@ private:
     std::vector<StageLayers> runs = completed.plan.stages;
     auto byPart = [&](const StageLayers &run) { return run.chunk * old("stage") + run.stage; };
     std::sort(runs.begin(), runs.end(), [&](auto &a, auto &b) { return byPart(a) < byPart(b); });
+    if (!runs.empty() && !runs.front().until.empty()) {
+      plan.stages.clear();
+      shrinkCuts(runs, stages, parts, mayChangeLayers);
+      note("layers", layers, newLayers);
+      if (newLayers != layers)
+        pickRecomputedLayers(plan.recomputeLayers);
+      return;
+    }
     bool emptyFront = !runs.empty() && !runs.front().layers && parts > 2;
     bool emptyBack = runs.size() > 1 && !runs.back().layers && parts > 2;
     int64_t filled = parts - emptyFront - emptyBack;
@@ -112,7 +148,9 @@ private:
       return;
     int64_t begin = 0, index = 0;
     for (int64_t part = 0; part < parts; ++part) {
-      StageLayers run{std::nullopt, part % stages, part / stages};
+      StageLayers run;
+      run.stage = part % stages;
+      run.chunk = part / stages;
       if (!(part == 0 && emptyFront) && !(part == parts - 1 && emptyBack)) {
         int64_t count = newLayers / filled + (index < newLayers % filled);
         if (count > 0)

@@ -10,7 +10,12 @@ namespace kerf {
 
 Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &modelPath, const Plan &plan,
                                const std::string &planFile, const Cluster &cluster, const SimulateOptions &options) {
-  ModelLayouts layouts(context, modelPath, options.step, options.dtype, cluster, plan);
+  auto cuts = stageCuts(plan, planFile);
+  if (!cuts)
+    return cuts.error();
+  StepOptions cutStep = options.step;
+  cutStep.cuts = std::move(*cuts);
+  ModelLayouts layouts(context, modelPath, std::move(cutStep), options.dtype, cluster, plan);
   auto job = layouts.job(options.ranks);
   if (!job)
     return job.error();
@@ -20,6 +25,11 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &mo
   auto pipeline = PipelineModel::make(completed->mesh, completed->cluster);
   if (!pipeline)
     return Error{fmt::format("{}: {}", planFile, pipeline.error().message)};
+  std::vector<StageLayers> stages = completed->plan.stages;
+  auto told = layouts.withLayers(completed->plan);
+  if (!told)
+    return told.error();
+  completed->plan = std::move(*told);
   auto model = layouts.work(layoutOf(completed->plan));
   if (!model)
     return model.error();
@@ -32,6 +42,7 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &mo
   auto simulation = simulate(*work, *step, *pipeline, options.trace);
   if (!simulation)
     return Error{fmt::format("{}: {}", planFile, simulation.error().message), simulation.error().status};
+  completed->plan.stages = std::move(stages);
   return Simulated{std::move(*simulation),     std::move(*work), completed->mesh,
                    std::move(completed->plan), std::move(*step), std::move(completed->cluster),
                    layouts.warnings()};

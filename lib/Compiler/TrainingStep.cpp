@@ -97,6 +97,10 @@ Status checkWholeStep(const std::string &path, const StepOptions &options) {
     return Error{fmt::format("'{}' is a whole train step, which runs in the types that it is written in: give --dtype "
                              "f32 or f64",
                              path)};
+  if (!options.cuts.empty())
+    return Error{fmt::format("'{}' is a whole train step, whose backward pass is its own; its stages can be cut "
+                             "between layers only: give \"layers\" instead of \"until\"",
+                             path)};
   if (options.optimizer.gradientNorms)
     return Error{
         fmt::format("'{}' is a whole train step, whose gradients have no names: leave --gradient-norms out", path)};
@@ -149,6 +153,8 @@ Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string 
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createOutlineLayers());
+  if (!options.cuts.empty())
+    passes.addPass(createCutStages({{options.cuts.begin(), options.cuts.end()}}));
   if (!whole) {
     if (options.precision)
       passes.addPass(createMixedPrecision(*options.precision));
@@ -164,6 +170,7 @@ Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string 
     return Error{fmt::format("'{}': {}", path, status.error().message)};
   step.ops = std::move(pins->ops);
   step.arguments = std::move(pins->arguments);
+  step.cuts = options.cuts;
   return step;
 }
 

@@ -66,10 +66,15 @@ public:
       kindOfStage.push_back(it->second);
     }
     numberTasks();
-    for (int64_t s = 0; s < plan.schedule.stages; ++s) {
-      toNext.push_back(messageSeconds(pipeline, s, (s + 1) % plan.schedule.stages, work.message));
-      toPrevious.push_back(
-          messageSeconds(pipeline, s, (s + plan.schedule.stages - 1) % plan.schedule.stages, work.message));
+    int64_t stages = plan.schedule.stages, parts = stages * plan.schedule.chunks;
+    StageMessage message = work.message;
+    auto seconds = [&](int64_t from, int64_t to) {
+      message.bytes = work.bytesInto(std::max(from, to));
+      return messageSeconds(pipeline, from % stages, to % stages, message);
+    };
+    for (int64_t p = 0; p < parts; ++p) {
+      toNext.push_back(p + 1 < parts ? seconds(p, p + 1) : 0);
+      toPrevious.push_back(p > 0 ? seconds(p, p - 1) : 0);
     }
   }
 
@@ -91,7 +96,8 @@ public:
 
   /// A message that nobody overlaps holds up both ends: the sender's share is part of the task.
   double sendSeconds(int64_t stage, const Task &task) const {
-    return task.kind == TaskKind::Forward ? toNext[stage] : toPrevious[stage];
+    int64_t part = task.chunk * plan.schedule.stages + stage;
+    return task.kind == TaskKind::Forward ? toNext[part] : toPrevious[part];
   }
   bool leaves(const Schedule &schedule, int64_t stage, const Task &task) const {
     if (task.kind == TaskKind::WeightGradient)
@@ -106,7 +112,7 @@ public:
   PassDurations durations() {
     PassDurations mean{0, 0, 0, 0};
     if (plan.overlap.stage) // the slowest there is; from the last stage nothing is sent on
-      mean.send = *std::max_element(toNext.begin(), toNext.end() - (toNext.size() > 1));
+      mean.send = *std::max_element(toNext.begin(), toNext.end());
     auto stages = static_cast<double>(work.part.size());
     for (int64_t s = 0; s < plan.schedule.stages; ++s) {
       mean.forward += cost(s, {TaskKind::Forward, 0, 0}).seconds / stages;
@@ -153,7 +159,7 @@ private:
   std::deque<StepPlan> plans; // pricers refer to them
   std::vector<TaskPricer> pricers;
   std::vector<int> kindOfStage;
-  std::vector<double> toNext, toPrevious;
+  std::vector<double> toNext, toPrevious; // by part
   std::vector<Numbers> numbersOf;
   std::deque<std::array<std::optional<TaskCost>, kTasks>> costs;
 };

@@ -5,6 +5,7 @@
 #include "kerf/CostModel/Compute.h"
 
 #include <fmt/format.h>
+#include <map>
 
 using namespace kerf;
 using namespace kerf::cost;
@@ -141,13 +142,22 @@ private:
       return;
     bool isFirst = stage == 0, isLast = stage == stages - 1;
     int64_t next = (stage + 1) % stages, previous = (stage + stages - 1) % stages;
-    message(next, "activations for the next stage", "forward", microbatches * (chunks - (isLast ? 1 : 0)));
-    message(previous, "gradients for the stage before", "backward", microbatches * (chunks - (isFirst ? 1 : 0)));
+    std::map<double, int64_t> on, back; // chunks, by the bytes of their messages
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      if (!isLast || chunk + 1 < chunks)
+        ++on[work.bytesInto(chunk * stages + stage + 1)];
+      if (!isFirst || chunk > 0)
+        ++back[work.bytesInto(chunk * stages + stage)];
+    }
+    for (auto [bytes, count] : on)
+      message(next, bytes, "activations for the next stage", "forward", microbatches * count);
+    for (auto [bytes, count] : back)
+      message(previous, bytes, "gradients for the stage before", "backward", microbatches * count);
   }
 
-  void message(int64_t to, const char *cause, const char *pass, int64_t calls) {
-    add(Collective::Send, work.message.axes, cause, pass, calls, work.message.bytes,
-        pipeline.sendSeconds(stage, to, work.message.axes, work.message.bytes));
+  void message(int64_t to, double bytes, const char *cause, const char *pass, int64_t calls) {
+    add(Collective::Send, work.message.axes, cause, pass, calls, bytes,
+        pipeline.sendSeconds(stage, to, work.message.axes, bytes));
     for (const PassCollective &after : work.message.afterReceive)
       add(after.kind, after.axes, after.name + " by the receiver", pass, calls, after.bytes,
           pipeline.collectives(to).seconds(after.kind, after.axes, after.bytes));

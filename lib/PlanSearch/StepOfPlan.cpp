@@ -175,11 +175,12 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
     group.reduceAxes = onMesh(tied.reduceAxes, mesh);
     for (Part &part : work.parts)
       for (Segment &segment : part.segments)
-        if (segment.name == model.chain[link].segment.name && model.chain[link].layers == 0)
+        if (segment.link == static_cast<int>(link))
           segment.parameters.push_back(group);
     work.tiedElements += group.elements;
   }
-  work.message = messageOf(model, mesh, plan.stageSends == "scattered");
+  work.message = messageOf(model, mesh, plan.stageSends == "scattered" && model.receivedBytes.empty());
+  work.receivedBytes = model.receivedBytes;
   double batches = static_cast<double>(plan.globalBatch) / static_cast<double>(model.samples);
   work.tokens = model.tokens * batches;
   work.modelFlops = model.modelFlops * batches;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <initializer_list>
+#include <map>
 #include <set>
 
 namespace kerf {
@@ -158,28 +159,48 @@ void readSchedule(Reader &in, const Json &value, Plan &plan) {
     plan.schedule.variant = in.word(value["variant"], "schedule.variant", {"h1", "1p", "2p"});
 }
 
+/// Of a list with "until" in it: which entry is the last one's is seen when the parts are in order (stageCuts).
+void readUntil(Reader &in, const Json &entry, const std::string &what, StageLayers &run) {
+  if (entry.contains("layers"))
+    return in.fail(
+        fmt::format("{} has \"layers\" and others have \"until\": cut between layers or at operators", what));
+  if (!entry.contains("until"))
+    return;
+  if (!entry["until"].is_string() || entry["until"].get<std::string>().empty())
+    return in.fail(fmt::format("{}.until is {}; it has to be the name of an operator, or a pattern of names", what,
+                               entry["until"].dump()));
+  run.until = entry["until"].get<std::string>();
+}
+
 /// Entry i of the list is chunk i / stages of stage i % stages, unless it says which.
 void readStages(Reader &in, const Json &value, Plan &plan) {
   if (!value.is_array())
     return in.fail("\"stages\" has to be a list like [{\"layers\": [0, 11]}, {\"layers\": [12, 23]}]");
   int64_t stages = plan.meshSizes.contains("stage") ? plan.meshSizes.at("stage") : int64_t(value.size());
+  bool atOps =
+      std::any_of(value.begin(), value.end(), [](const Json &one) { return one.is_object() && one.contains("until"); });
   for (size_t i = 0; i < value.size() && !in.fault; ++i) {
     const Json &entry = value[i];
     std::string what = fmt::format("stages[{}]", i);
     if (!entry.is_object())
       return in.fail(fmt::format("{} is {}; it has to be an object like {{\"layers\": [0, 11]}}", what, entry.dump()));
-    for (const char *key : {"ops", "ranks", "mesh"})
+    for (const char *key : {"ranks", "mesh"})
       if (entry.contains(key))
-        return in.fail(
-            fmt::format("{} has the key \"{}\": cuts at ops and stages with ranks or meshes of their own are "
-                        "not known yet; give \"layers\"",
-                        what, key));
-    in.onlyKeys(entry, what, {"layers", "stage", "chunk"});
-    StageLayers run{std::nullopt, int64_t(i) % std::max<int64_t>(1, stages), int64_t(i) / std::max<int64_t>(1, stages)};
+        return in.fail(fmt::format("{} has the key \"{}\": stages with ranks or meshes of their own are not known yet",
+                                   what, key));
+    in.onlyKeys(entry, what, {"layers", "until", "stage", "chunk"});
+    StageLayers run;
+    run.stage = int64_t(i) % std::max<int64_t>(1, stages);
+    run.chunk = int64_t(i) / std::max<int64_t>(1, stages);
     if (entry.contains("stage"))
       run.stage = in.count(entry["stage"], what + ".stage", 0, kMostStages - 1);
     if (entry.contains("chunk"))
       run.chunk = in.count(entry["chunk"], what + ".chunk", 0, kMostStages - 1);
+    if (atOps) {
+      readUntil(in, entry, what, run);
+      plan.stages.push_back(run);
+      continue;
+    }
     const Json layers = entry.contains("layers") ? entry["layers"] : Json();
     if (!layers.is_array() || (layers.size() != 2 && !layers.empty()))
       return in.fail(fmt::format("{}.layers is {}; it has to be [first, last], or [] where a stage has no layer", what,
@@ -305,11 +326,16 @@ void writeExecution(const Plan &plan, Json &root) {
     schedule["variant"] = plan.schedule.variant;
   if (!schedule.empty())
     root["schedule"] = schedule;
+  bool atOps = std::any_of(plan.stages.begin(), plan.stages.end(), [](auto &run) { return !run.until.empty(); });
   for (const StageLayers &run : plan.stages) {
-    Json layers = Json::array();
-    if (run.layers)
-      layers = {run.layers->first, run.layers->second};
-    root["stages"].push_back({{"layers", layers}, {"stage", run.stage}, {"chunk", run.chunk}});
+    Json entry = Json::object();
+    if (!run.until.empty())
+      entry["until"] = run.until;
+    if (!atOps)
+      entry["layers"] = run.layers ? Json{run.layers->first, run.layers->second} : Json::array();
+    entry["stage"] = run.stage;
+    entry["chunk"] = run.chunk;
+    root["stages"].push_back(std::move(entry));
   }
   for (const LayerRecompute &layers : plan.recomputeLayers)
     root["recompute"][layers.pattern] = layers.mode;
@@ -360,6 +386,35 @@ static std::optional<std::pair<int64_t, int64_t>> numbersOf(const std::string &p
   if (first.ec != std::errc() || last.ec != std::errc() || first.ptr != text + dash || last.ptr != end)
     return std::nullopt;
   return ends;
+}
+
+Result<std::vector<std::string>> stageCuts(const Plan &plan, const std::string &where) {
+  std::vector<std::string> cuts;
+  if (std::all_of(plan.stages.begin(), plan.stages.end(), [](auto &run) { return run.until.empty(); }))
+    return cuts;
+  auto wrong = [&](const std::string &message) { return Error{fmt::format("{}: stages: {}", where, message)}; };
+  int64_t stages = plan.meshSizes.contains("stage") ? plan.meshSizes.at("stage") : 1;
+  int64_t chunks = plan.schedule.chunks ? plan.schedule.chunks : plan.schedule.name == "interleaved" ? 2 : 1;
+  if (static_cast<int64_t>(plan.stages.size()) != stages * chunks)
+    return wrong(fmt::format("there are {} entries for {} stages of {} chunks", plan.stages.size(), stages, chunks));
+  std::map<int64_t, const StageLayers *> byPart;
+  for (const StageLayers &run : plan.stages) {
+    if (run.stage >= stages || run.chunk >= chunks)
+      return wrong(fmt::format("stage {}, chunk {} is not there; the plan has {} stages of {} chunks", run.stage,
+                               run.chunk, stages, chunks));
+    if (!byPart.try_emplace(run.chunk * stages + run.stage, &run).second)
+      return wrong(fmt::format("chunk {} of stage {} is told twice", run.chunk, run.stage));
+  }
+  for (const auto &[part, run] : byPart) {
+    bool last = part == stages * chunks - 1;
+    if (run->until.empty() != last)
+      return wrong(fmt::format("chunk {} of stage {} {}", run->chunk, run->stage,
+                               last ? "is the last part and holds the rest: leave its \"until\" out"
+                                    : "has no \"until\", which only the last part leaves out"));
+    if (!last)
+      cuts.push_back(run->until);
+  }
+  return cuts;
 }
 
 bool matchesLayer(const std::string &pattern, int64_t number, const std::string &name) {

@@ -168,7 +168,7 @@ LogicalResult Assigner::findDependences() {
       return op->emitError() << "needs a sum over all microbatches before the last one is done, so the step can't be "
                                 "cut into microbatches; set microbatch to the samples of a data group";
     dependence[op] = sums ? Dependence::Sums : microbatch ? Dependence::Microbatch : Dependence::Nothing;
-    if (microbatch && alone && !isa<CallOp>(op) && !op->hasAttr(KerfDialect::kPartAttr))
+    if (microbatch && alone && !isa<CallOp, AccumulateOp>(op) && !op->hasAttr(KerfDialect::kPartAttr))
       inputOnly.insert(op);
     if (isa<AccumulateOp>(op))
       inputOnly.erase(op->getOperand(0).getDefiningOp()); // it is summed at one place
@@ -188,9 +188,13 @@ void Assigner::findParts() {
     if (dependence.lookup(op) != Dependence::Microbatch || isInputOnly(op))
       continue;
     SmallVector<int64_t> ofOperands;
+    int64_t latest = partCount - 1; // gradients go from the last part to the first
     for (Value operand : op->getOperands())
-      if (Operation *definer = operand.getDefiningOp(); definer && parts.contains(definer))
+      if (Operation *definer = operand.getDefiningOp(); definer && parts.contains(definer)) {
         ofOperands.push_back(parts.lookup(definer));
+        if (isBackward(definer))
+          latest = std::min(latest, parts.lookup(definer));
+      }
     int64_t part;
     if (given(op)) {
       part = given(op).getInt();
@@ -199,7 +203,7 @@ void Assigner::findParts() {
       part = leads.contains(op) ? before : partCount - 1;
     } else {
       auto itsForward = forwardPart.find(op->getLoc());
-      part = itsForward != forwardPart.end() && itsForward->second != kUnknown ? itsForward->second
+      part = itsForward != forwardPart.end() && itsForward->second != kUnknown ? std::min(itsForward->second, latest)
              : ofOperands.empty()                                              ? partCount - 1
                                                                                : *llvm::min_element(ofOperands);
     }

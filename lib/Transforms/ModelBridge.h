@@ -42,9 +42,10 @@ inline Value behindViews(Value value) {
 
 /// A run of calls of one layer, forward and backward.
 struct Run {
-  CallOp first, last, backward; // backward: of `first`, or null
+  CallOp first, backward; // backward: of `first`, or null
   func::FuncOp layer, layerBackward;
-  int64_t count = 0;
+  SmallVector<CallOp> calls; // forward
+  int64_t count = 0;         // of layers
 };
 
 class Bridge {
@@ -73,10 +74,13 @@ public:
 
 private:
   Status findRuns();
+  void findTrained();
   void placeMainOps();
   void forwardOfMain();
   void backwardOfMain();
   void layer(Run &run, ChainLink &link);
+  DenseMap<Operation *, int64_t> partsOfOps();
+  void received();
   struct Handed {
     Value made, inner; // in the layer, and as its backward knows it
   };
@@ -133,7 +137,9 @@ private:
   llvm::SmallPtrSet<Operation *, 32> forWeights;   // ops of weight gradients
   DenseMap<Operation *, RunAgain> runAgain;        // ops of layers of which a plan says something; empty: it does not
   std::vector<Run> runs;
-  DenseMap<Operation *, size_t> level; // of @main's ops: how many runs come before
+  DenseMap<Operation *, size_t> runOf;   // of calls, forward and backward
+  llvm::DenseSet<Operation *> ofTrained; // forward ops of @main, and calls, that depend on what is trained
+  DenseMap<Operation *, size_t> level;   // of @main's ops: how many runs come before
   ModelWork work;
 };
 

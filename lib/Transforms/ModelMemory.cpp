@@ -256,6 +256,11 @@ void Bridge::parameters() {
       if (trainable(operand))
         links[operand].insert(2 * level[&op]);
   }
+  for (size_t r = 0; r < runs.size(); ++r)
+    if (runs[r].count == 1)
+      for (Value operand : runs[r].first.getInputs())
+        if (trainable(operand))
+          links[operand].insert(2 * r + 1);
   for (BlockArgument argument : main.getArguments()) {
     auto found = links.find(argument);
     if (found == links.end())
@@ -266,7 +271,7 @@ void Bridge::parameters() {
   }
   for (size_t r = 0; r < runs.size(); ++r)
     for (Value operand : runs[r].first.getInputs())
-      if (trainable(operand))
+      if (runs[r].count > 1 && trainable(operand))
         add(work.chain[2 * r + 1].segment, cast<BlockArgument>(operand));
 }
 

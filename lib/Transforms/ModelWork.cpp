@@ -227,6 +227,7 @@ void Bridge::dropouts(Operation *op, Segment &segment) const {
 }
 
 Status Bridge::findRuns() {
+  std::vector<CallOp> forward;
   for (CallOp call : main.getOps<CallOp>()) {
     auto callee = cast<func::FuncOp>(symbols.lookup(call.getCallee()));
     auto repeat = call->getAttrOfType<IntegerAttr>(KerfDialect::kRepeatAttr);
@@ -234,20 +235,26 @@ Status Bridge::findRuns() {
     if (isBackward(call))
       continue;
     if (runs.empty() || runs.back().layer != callee)
-      runs.push_back({call, call, nullptr, callee, nullptr, 0});
-    runs.back().last = call;
+      runs.push_back({call, nullptr, callee, nullptr, {}, 0});
+    runOf[call] = runs.size() - 1;
+    runs.back().calls.push_back(call);
     runs.back().count += count;
+    forward.push_back(call);
   }
-  // The backward of a run's first call: the last one that reads what the layers of this run leave.
+  // Gradients come in the reverse order of layers.
+  size_t next = forward.size();
   for (CallOp call : main.getOps<CallOp>()) {
     if (!isBackward(call))
       continue;
-    for (Run &run : runs)
-      if (llvm::any_of(call.getInputs(),
-                       [&](Value value) { return value.getDefiningOp() == run.first.getOperation(); })) {
-        run.backward = call;
-        run.layerBackward = cast<func::FuncOp>(symbols.lookup(call.getCallee()));
-      }
+    while (next > 0 && forward[next - 1].getCallee().str() + "_backward" != call.getCallee().str())
+      --next;
+    if (next == 0)
+      return Error{fmt::format("@{} belongs to no layer's forward pass", call.getCallee().str()),
+                   ExitStatus::InternalCheck};
+    size_t run = runOf[forward[--next]];
+    runOf[call] = run;
+    runs[run].backward = call; // at last of its first call
+    runs[run].layerBackward = cast<func::FuncOp>(symbols.lookup(call.getCallee()));
   }
   for (Run &run : runs)
     if (!run.backward)
@@ -258,13 +265,6 @@ Status Bridge::findRuns() {
 
 /// Forward ops after as many runs as they need; backward ops between the runs whose gradients they need and give.
 void Bridge::placeMainOps() {
-  auto runOf = [&](CallOp call) {
-    auto callee = call.getCallee();
-    for (size_t r = 0; r < runs.size(); ++r)
-      if (runs[r].layer.getName() == callee || (runs[r].layerBackward && runs[r].layerBackward.getName() == callee))
-        return r;
-    return size_t(0);
-  };
   for (Operation &op : main.front().without_terminator()) {
     bool back = isBackward(&op);
     size_t its = back ? runs.size() : 0;
@@ -272,9 +272,9 @@ void Bridge::placeMainOps() {
       if (Operation *from = operand.getDefiningOp()) {
         auto call = dyn_cast<CallOp>(from);
         if (back && isBackward(from))
-          its = std::min(its, call ? runOf(call) : level.lookup(from));
+          its = std::min(its, call ? runOf.lookup(call) : level.lookup(from));
         if (!back)
-          its = std::max(its, call ? runOf(call) + 1 : level.lookup(from));
+          its = std::max(its, call ? runOf.lookup(call) + 1 : level.lookup(from));
       }
     level[&op] = its;
   }
@@ -287,7 +287,7 @@ void Bridge::placeMainOps() {
       if (isBackward(user))
         continue;
       auto call = dyn_cast<CallOp>(user);
-      latest = std::min(latest, call                                      ? runOf(call)
+      latest = std::min(latest, call                                      ? runOf.lookup(call)
                                 : user->hasTrait<OpTrait::IsTerminator>() ? runs.size()
                                                                           : level.lookup(user));
     }
@@ -384,11 +384,9 @@ void Bridge::keepForms(Run &run) {
 
 /// Modules that the run's layers are; a call that stands for several has the first one's name, which ends with its
 /// number.
-static std::vector<std::string> namesOf(func::FuncOp main, Run &run) {
+static std::vector<std::string> namesOf(Run &run) {
   std::vector<std::string> names;
-  for (CallOp call : main.getOps<CallOp>()) {
-    if (isBackward(call) || call.getCallee() != run.layer.getName())
-      continue;
+  for (CallOp call : run.calls) {
     std::string first = nodeName(call.getLoc());
     auto repeat = call->getAttrOfType<IntegerAttr>(KerfDialect::kRepeatAttr);
     size_t digits = first.find_last_not_of("0123456789") + 1;
@@ -407,9 +405,6 @@ static std::vector<std::string> namesOf(func::FuncOp main, Run &run) {
 
 void Bridge::layer(Run &run, ChainLink &link) {
   Segment &segment = link.segment;
-  link.layers = run.count;
-  if (std::vector<std::string> names = namesOf(main, run); static_cast<int64_t>(names.size()) == run.count)
-    link.names = std::move(names);
   segment.name = run.layer.getName().str();
   segment.recomputable = true;
   std::vector<Operation *> forward, backward, input, weight;
@@ -451,6 +446,12 @@ void Bridge::layer(Run &run, ChainLink &link) {
           work.streamBytes /= static_cast<double>(placement.mesh.axes[axis].size);
       break;
     }
+  if (options.parts > 1) { // pieces of layers get more than the stream
+    segment.inputBytes = 0;
+    for (auto [outer, inner] : llvm::zip(run.first.getInputs(), run.layer.getArguments()))
+      if (ofTrained.contains(outer.getDefiningOp()))
+        segment.inputBytes += localBytes(inner);
+  }
   SmallVector<Value> gradients;
   for (auto [outer, inner] : llvm::zip(run.backward.getInputs(), run.layerBackward.getArguments()))
     if (outer.getDefiningOp() && isBackward(outer.getDefiningOp()))
@@ -470,21 +471,82 @@ void Bridge::layer(Run &run, ChainLink &link) {
   savedOfLayer(run, all, again, segment, weight);
 }
 
+/// As kerf-assign-tasks finds them, of calls and forward ops that depend on what is trained.
+DenseMap<Operation *, int64_t> Bridge::partsOfOps() {
+  DenseMap<Operation *, int64_t> parts;
+  llvm::DenseSet<Operation *> leads;
+  for (Operation &op : llvm::reverse(main.front().without_terminator()))
+    if (llvm::any_of(op.getUsers(), [&](Operation *user) { return isa<CallOp>(user) || leads.contains(user); }))
+      leads.insert(&op);
+  for (Operation &op : main.front().without_terminator()) {
+    if (!ofTrained.contains(&op))
+      continue;
+    int64_t before = 0;
+    for (Value operand : op.getOperands())
+      if (auto found = parts.find(operand.getDefiningOp()); found != parts.end())
+        before = std::max(before, found->second);
+    auto given = op.getAttrOfType<IntegerAttr>(KerfDialect::kPartAttr);
+    parts[&op] = given ? given.getInt() : leads.contains(&op) ? before : options.parts - 1;
+  }
+  return parts;
+}
+
+/// A value is sent once to each part that needs it.
+void Bridge::received() {
+  DenseMap<Operation *, int64_t> parts = partsOfOps();
+  work.receivedBytes.assign(static_cast<size_t>(options.parts), 0);
+  llvm::DenseSet<std::pair<Value, int64_t>> sent;
+  for (Operation &op : main.front().without_terminator())
+    if (auto to = parts.find(&op); to != parts.end())
+      for (Value operand : op.getOperands()) {
+        auto from = parts.find(operand.getDefiningOp());
+        if (from != parts.end() && from->second < to->second && sent.insert({operand, to->second}).second)
+          work.receivedBytes[static_cast<size_t>(to->second)] += localBytes(operand);
+      }
+}
+
+/// Like what kerf-assign-tasks lets a stage have: it is forward, and not made of inputs alone.
+void Bridge::findTrained() {
+  for (Operation &op : main.front().without_terminator()) {
+    bool trained = isa<CallOp>(op);
+    for (Value operand : op.getOperands()) {
+      auto argument = dyn_cast<BlockArgument>(operand);
+      trained |= argument ? static_cast<bool>(main.getArgAttr(argument.getArgNumber(), KerfDialect::kUpdatedByAttr))
+                          : ofTrained.contains(operand.getDefiningOp());
+    }
+    if (trained && !isBackward(&op) && !isUpdate(&op))
+      ofTrained.insert(&op);
+  }
+}
+
 Result<ModelWork> Bridge::run() {
   if (Status status = findRuns(); !status)
     return status.error();
+  findTrained();
   work.chain.resize(2 * runs.size() + 1);
   placeMainOps();
   for (size_t l = 0; l <= runs.size(); ++l)
     work.chain[2 * l].segment.name = l == runs.size() ? (runs.empty() ? "model" : "head")
                                      : l == 0         ? "embedding"
                                                       : "between";
-  for (size_t r = 0; r < runs.size(); ++r)
-    layer(runs[r], work.chain[2 * r + 1]);
+  for (size_t r = 0; r < runs.size(); ++r) {
+    ChainLink &link = work.chain[2 * r + 1];
+    link.layers = runs[r].count;
+    if (std::vector<std::string> names = namesOf(runs[r]); static_cast<int64_t>(names.size()) == runs[r].count)
+      link.names = std::move(names);
+    auto same = std::find_if(runs.begin(), runs.begin() + static_cast<ptrdiff_t>(r),
+                             [&](const Run &other) { return other.layer == runs[r].layer; });
+    if (same != runs.begin() + static_cast<ptrdiff_t>(r)) // its layers are cut off by pieces of one between them
+      link.segment = work.chain[2 * (same - runs.begin()) + 1].segment;
+    else
+      layer(runs[r], link);
+  }
   forwardOfMain();
   backwardOfMain();
   parameters();
   totals();
+  if (options.parts > 1)
+    received();
   return std::move(work);
 }
 

@@ -5,10 +5,11 @@
 By default a choice of plans on GPT-2; `--all`: every plan on every model that has layers.
 """
 import itertools
-import json
+import os
 import sys
 
-from support import KerfTest, file_of, golden_of, losses_of, main, optimizer_flags
+from images import small_batches, small_net
+from support import ROOT, KerfTest, file_of, golden_of, losses_of, main, optimizer_flags
 
 ALL = "--all" in sys.argv
 if ALL:
@@ -28,6 +29,12 @@ def schedule(name, **more):
 
 # Two layers: with four parts the first and the last hold only what stands before and behind the layers.
 FOUR = {"stages": [{"layers": []}, {"layers": [0, 0]}, {"layers": [1, 1]}, {"layers": []}]}
+
+
+def until(*names):
+    """Cuts at ops; "*" stands for what the model calls its layers."""
+    return {"stages": [{"until": name} for name in names] + [{}]}
+
 
 PLANS = {
     "microbatches": plan(microbatch=2),
@@ -64,9 +71,17 @@ PLANS = {
     "3-D, zero-bubble, zero 2, sequence parallel": plan(stage=2, data=2, model=2, microbatch=1, optimizer_sharding=2, sequence_parallel=True,
                                                         **schedule("zero-bubble")),
     "3-D, gpipe, zero 3, selective": plan(stage=2, data=2, model=2, microbatch=1, optimizer_sharding=3, recompute="selective", **schedule("gpipe")),
+    "cut in a layer": plan(stage=2, microbatch=2, **until("*.0.*attn*")),
+    "cut in a layer, 3-D, recompute, zero 3": plan(stage=2, data=2, model=2, microbatch=1, recompute="full", optimizer_sharding=3,
+                                                   **until("*.1.*attn*")),
+    "cuts in two layers and in the head, zero-bubble": plan(stage=4, microbatch=2, **until("*.0.*attn*", "*.1.mlp*", "*lm_head*"),
+                                                            **schedule("zero-bubble", variant="h1")),
+    "two cuts in a layer, interleaved, sequence parallel": plan(stage=2, model=2, microbatch=2, sequence_parallel=True, recompute="selective",
+                                                                **until("*.0.*attn*", "*.0.mlp*", "*.1.*attn*"), **schedule("interleaved", chunks=2)),
 }
-FEW = ["microbatches, data 2", "offload, 1f1b, ring, zero 2", "ring", "ring, zero 3, sequence parallel", "recompute ops", "recompute ops, none",
-       "3-D, solved, zero 1", "zero 3", "1f1b, 4 stages", "interleaved", "3-D, zero-bubble, zero 2, sequence parallel"]
+FEW = ["microbatches, data 2", "offload, 1f1b, ring, zero 2", "ring", "ring, zero 3, sequence parallel", "recompute ops",
+       "recompute ops, none", "3-D, solved, zero 1", "zero 3", "1f1b, 4 stages", "interleaved", "3-D, zero-bubble, zero 2, sequence parallel", "cut in a layer, 3-D, recompute, zero 3",
+       "cuts in two layers and in the head, zero-bubble", "two cuts in a layer, interleaved, sequence parallel"]
 
 
 class Pipelines(KerfTest):
@@ -84,6 +99,55 @@ class Pipelines(KerfTest):
         if dtype == "f64":
             for (a, first), (b, second) in itertools.combinations(reached.items(), 2):
                 self.close(second, first, PLANS_AGREE, f"{model} {optimizer}: plans {a} and {b}")
+
+    def agree(self, model, data, plans, *more):
+        """Losses of these plans are those of one rank."""
+        reached = {}
+        for name, given in {"one rank": {"kerf": 1, "mesh": {"data": 1, "model": 1}, "schedule": {"name": "1f1b"}}, **plans}.items():
+            self.succeed("train", model, "--data", data, "--steps", 3, "--dtype", "f64", "--lr", "0.1", "--plan", self.write("plan.json", given),
+                         "--log", self.path("log"), *more)
+            reached[name] = losses_of(self.path("log"))
+            self.close(reached[name], reached["one rank"], PLANS_AGREE, f"{model}, {name}")
+        self.assertNotEqual(reached["one rank"][0], reached["one rank"][2])
+        return reached
+
+    def test_models_without_layers(self):
+        """A convolutional net with a residual over two cuts, also with statistics of the batch, and a perceptron."""
+        data = small_batches(self.path("data.npz"))
+        cuts = until("node_maxpool_*", "node_leakyrelu_*", "node_averagepool_*")
+        net = self.write("net.onnx", small_net())
+        self.agree(net, data, {"4 stages": plan(stage=4, microbatch=1, **cuts),
+                               "recomputed, data 2": plan(stage=2, data=2, microbatch=1, recompute="full", optimizer_sharding=2, **until("node_leakyrelu_*")),
+                               "interleaved, model 2": plan(stage=2, model=2, microbatch=3, **cuts, **schedule("interleaved", chunks=2)),
+                               "zero-bubble": plan(stage=4, microbatch=2, **cuts, **schedule("zero-bubble"))})
+        self.agree(self.write("net.onnx", small_net(training=True)), data, {"statistics": plan(stage=4, microbatch=6, **cuts)})
+        self.refuse(1, ["needs a sum over the whole batch"], "train", net, "--data", data, "--plan",
+                    self.write("plan.json", plan(stage=4, microbatch=1, **cuts)))
+        mlp = file_of("mlp")
+        self.agree(mlp, file_of("mlp", "batches.npz"), {"3 stages": plan(stage=3, microbatch=1, **until("*gelu*", "mid/*"))})
+
+    def test_an_encoder_and_a_decoder(self):
+        """What the encoder leaves goes to every part that decodes; both share one table, at their ends and in the head."""
+        folder = os.path.join(ROOT, "test", "models", "families", "t5")
+        sizes = ["--global-batch", 3, "--sequence", 12, "--optimizer", "adamw", "--clip-norm", 0.5]
+        self.agree(os.path.join(folder, "config.json"), os.path.join(folder, "batches.npz"),
+                   {"in both": plan(stage=3, microbatch=1, **until("encoder.block.1.layer.0*", "decoder.block.1.layer.1*")),
+                    "data 3": plan(stage=2, data=3, microbatch=1, optimizer_sharding=1, recompute="full", **until("decoder.block.0.layer.0*"))}, *sizes)
+
+    def test_cuts_that_cannot_be(self):
+        base = ["train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--plan"]
+        refused = lambda words, given: self.refuse(1, words, *base, self.write("plan.json", given))
+        refused(["until", "nothing_like_it", "no operator"], plan(stage=2, **until("nothing_like_it")))
+        refused(["leaves nothing for part 1"], plan(stage=3, **until("*.1.mlp*", "*.0.mlp*")))
+        refused(["leaves nothing for the last part"], plan(stage=2, **until("*")))
+        refused(["3 entries", "2 stages"], plan(stage=2, **until("*.0.mlp*", "*.1.mlp*")))
+        refused(["stage 1", "holds the rest"], plan(stage=2, stages=[{"until": "*.0.mlp*"}, {"until": "*.1.mlp*"}]))
+        refused(["stage 0", "no \"until\""], plan(stage=3, stages=[{}, {"until": "*.1.mlp*"}, {}]))
+        refused(["stages[1]", "layers", "until"], plan(stage=2, stages=[{"until": "*.0.mlp*"}, {"layers": [1, 1]}]))
+        self.refuse(1, ["until", "layers"], "plan", file_of("gpt2"), "--search", "all", "--ranks", 2, "--constraints",
+                    self.write("plan.json", plan(stage=2, **until("*.0.mlp*"))))
+        self.refuse(1, ["until", "layers"], "export", file_of("gpt2"), "--to", "megatron", "--plan",
+                    self.write("plan.json", plan(stage=2, **until("*.0.mlp*"))), "-o", self.path("out.sh"))
 
     def test_sixteen_bits(self):
         """16-bit steps give those of one rank within 16-bit rounding; a scale that overflows skips the same steps on every stage."""

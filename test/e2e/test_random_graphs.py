@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random graphs of up to 40 operators (graphs.py) train the same on one rank and on 2 to 6 ranks, under plans that a search finds on random
-clusters and random meshes: losses of three steps in float64, so that gradients and updates count.
+clusters and random meshes, and in pipelines that are cut anywhere: losses of three steps in float64, so that gradients and updates count.
 
 `test_random_graphs.py [SEED [CASES]]`; case i is the graph of seed SEED + i. A failing case prints its seed, plan and cluster, and its graph is
 kept in the folder that KERF_KEEP names.
 """
 import os
 import random
+import re
 import sys
 import unittest
 
 from graphs import random_graph
-from support import KerfTest, losses_of, random_cluster, write_npz
+from support import KerfTest, kerf, losses_of, random_cluster, write_npz
 
 SEED = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 1
 CASES = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 12
@@ -47,6 +48,29 @@ class RandomGraphs(KerfTest):
                                       "--constraints", self.write("plan.json", plan))
                     for a, b in zip(got, expected, strict=True):
                         self.assertTrue(abs(a - b) <= TOLERANCE * max(abs(b), 1), f"seed {seed}: {got} on {ranks} ranks, {expected} on one")
+            plan = self.pipeline(rnd, model, next((shape[1] for _, shape, _ in data.values() if len(shape) > 1), 1))
+            with self.subTest(seed=seed, optimizer=optimizer[1], plan=plan):
+                got = self.losses(*optimizer, "--plan", self.write("plan.json", plan))
+                for a, b in zip(got, expected, strict=True):
+                    self.assertTrue(abs(a - b) <= TOLERANCE * max(abs(b), 1), f"seed {seed}: {got} in a pipeline, {expected} on one rank")
+
+    def pipeline(self, rnd, model, batch):
+        """Stages that end with nodes of the graph, as many as have something to do; one microbatch, as nodes mix samples."""
+        nodes = re.findall(rb"node_t\d+", model)
+        for stages in (3, 2, 1):
+            for _ in range(4):
+                cuts = sorted(rnd.sample(range(len(nodes)), min(stages - 1, len(nodes))))
+                ways = rnd.choice([ways for ways in (1, 2) if batch % ways == 0])
+                plan = {"kerf": 1, "mesh": {"stage": stages, "data": ways, "model": rnd.choice([1, 2])}, "microbatch": batch // ways,
+                        "recompute": rnd.choice(["none", "full"]),
+                        "schedule": {"name": "1f1b"}}
+                if cuts:
+                    plan["stages"] = [{"until": nodes[cut].decode()} for cut in cuts] + [{}]
+                done = kerf("compile", self.path("model.onnx"), "--dtype", "f64", "--plan", self.write("plan.json", plan), "-o", self.path("package"))
+                if done.returncode == 0:
+                    return plan
+                self.assertRegex(done.stderr, "leaves nothing|no operator|no layout", f"{plan}")
+        self.fail("one stage of everything is refused")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,20 @@ def random_cut(rnd, layers, parts):
     return [{"layers": []}] * front + runs + [{"layers": []}] * (empty - front)
 
 
-def random_plan(rnd, layers, heads, keys, experts):
+# Ops that are the last of something in a layer, in order.
+BORDERS = {"gpt2": ["ln_1*", "attn.c_attn*", "attn*", "ln_2*", "mlp.c_fc/activation*", "mlp.c_proj*"],
+           "llama": ["input_layernorm*", "self_attn.k_proj*", "self_attn*", "post_attention_layernorm*", "mlp.gate_proj*", "mlp*"],
+           "mixtral": ["input_layernorm*", "self_attn.v_proj*", "self_attn*", "post_attention_layernorm*"]}
+
+
+def random_cuts(rnd, family, layers, parts):
+    """Parts that end somewhere in a layer, in front of them all or behind."""
+    inner = [f"*.{layer}.{border}" for layer in range(layers) for border in BORDERS[family]]
+    places = (["*wte*"] if family == "gpt2" else ["*embed_tokens*"]) + inner + ["*lm_head*"]
+    return [{"until": places[place]} for place in sorted(rnd.sample(range(len(places)), parts - 1))] + [{}]
+
+
+def random_plan(rnd, family, layers, heads, keys, experts):
     while True:
         stage, data, model, context = rnd.choice([1, 2, 2, 3, 4]), rnd.choice([1, 1, 2, 3]), rnd.choice([1, 2, 3, 4]), rnd.choice([1, 1, 1, 2, 3, 4])
         expert = rnd.choice([1, 2]) if experts > 1 else 1
@@ -82,7 +95,7 @@ def random_plan(rnd, layers, heads, keys, experts):
             plan["schedule"]["chunks"] = chunks
         if name == "zero-bubble":
             plan["schedule"]["variant"] = rnd.choice(["h1", "1p", "2p"])
-        plan["stages"] = random_cut(rnd, layers, stage * chunks)
+        plan["stages"] = random_cut(rnd, layers, stage * chunks) if rnd.random() < 0.5 else random_cuts(rnd, family, layers, stage * chunks)
     return plan, data * expert * microbatch * microbatches
 
 
@@ -101,7 +114,7 @@ class RandomPipelines(KerfTest):
         for case in range(CASES):
             rnd = random.Random(SEED * 1000 + case)
             config, layers, heads, keys, experts = random_model(rnd)
-            plan, batch = random_plan(rnd, layers, heads, keys, experts)
+            plan, batch = random_plan(rnd, config["model_type"], layers, heads, keys, experts)
             sequence = 2 * rnd.randint(2, 6) * (2 * plan["mesh"]["context"])
             ranks = 1
             for size in plan["mesh"].values():

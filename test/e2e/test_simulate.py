@@ -221,6 +221,22 @@ class Simulate(KerfTest):
         result = self.simulate(plan_of(3, stages=cut))
         self.assertEqual(len(result["peak_bytes"]), 3)
 
+    def test_cuts_at_ops(self):
+        """A cut behind all of a layer is that between layers; one inside of it moves work, memory and parameters from one stage to the other."""
+        for more in ({}, {"recompute": "full"}, {"schedule": {"name": "zero-bubble", "variant": "h1"}}):
+            cut = lambda stages: self.simulate(plan_of(2, 2, micro=1, batch=16, stages=stages, **more))
+            layers, border = cut([{"layers": [0, 3]}, {"layers": [4, 7]}]), cut([{"until": "transformer.h.3*"}, {}])
+            self.assertEqual([border["step_seconds"], border["peak_bytes"], border["breakdown"]], [layers["step_seconds"], layers["peak_bytes"], layers["breakdown"]])
+            inside, before = cut([{"until": "transformer.h.3.attn*"}, {}]), cut([{"until": "transformer.h.2*"}, {}])
+            for stage, (least, most) in enumerate(((before, layers), (layers, before))):
+                self.assertLess(least["peak_bytes"][stage], inside["peak_bytes"][stage])
+                self.assertLess(inside["peak_bytes"][stage], most["peak_bytes"][stage])
+            self.assertLess(layers["step_seconds"], before["step_seconds"])
+        # Behind attention its result and the stream cross, behind the MLP's first product the stream and four times as much.
+        message = lambda name: self.simulate(plan_of(2, 2, micro=1, batch=16, overlap=[], stages=[{"until": f"transformer.h.3.{name}"}, {}])
+                                             )["breakdown"]["collectives"]["stage"]
+        self.assertGreater(message("mlp.c_fc*"), 1.3 * message("attn*"))
+
     def test_families_and_exports(self):
         for config in (LLAMA, {"model_type": "bert", "num_hidden_layers": 4}, {"model_type": "vit", "num_hidden_layers": 4},
                        {"model_type": "t5", "num_layers": 4, "vocab_size": 512}, {"model_type": "falcon", "num_hidden_layers": 4,

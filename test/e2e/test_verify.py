@@ -40,8 +40,18 @@ class Verify(KerfTest):
         self.assertEqual(result["mesh"]["expert"], 2)
 
     def test_an_export_keeps_its_sizes(self):
-        plan = self.write("plan.json", {"kerf": 1, "mesh": {"stage": 2, "data": 2, "model": 2}, "microbatch": 1})
-        self.assertIn("are those of one rank", self.succeed("verify", file_of("gpt2"), "--plan", plan).stdout)
+        for stages in ([{"layers": [0, 0]}, {"layers": [1, 1]}], [{"until": "transformer.h.0.attn*"}, {}]):
+            plan = self.write("plan.json", {"kerf": 1, "mesh": {"stage": 2, "data": 2, "model": 2}, "microbatch": 1, "stages": stages})
+            self.assertIn("are those of one rank", self.succeed("verify", file_of("gpt2"), "--plan", plan).stdout)
+
+    def test_cuts_in_layers(self):
+        cuts = ["transformer.h.5.attn*", "transformer.h.11.mlp.c_fc*", "transformer.h.17.ln_2*"]
+        result = self.verify(GPT, {"mesh": {"stage": 4, "data": 2, "model": 2}, "microbatch": 1, "recompute": "full", "optimizer_sharding": 2,
+                                   "stages": [{"until": cut} for cut in cuts] + [{}]})
+        self.assertEqual(len(result["full"]["stage_bytes"]), 4)
+        self.assertEqual(result["mesh"]["stage"], 3)
+        for note in ("layers 24 -> 4", "until transformer.h.5.attn* -> transformer.h.0.attn*", "until transformer.h.17.ln_2* -> transformer.h.1.ln_2*"):
+            self.assertIn(note, result["shrunk"])
 
     def test_memory_of_the_full_size(self):
         plan = self.write("plan.json", {"kerf": 1, "mesh": {"stage": 1, "data": 8, "model": 1}, "recompute": "full"})

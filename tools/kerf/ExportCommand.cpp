@@ -81,6 +81,13 @@ struct ExportCommand {
     auto given = readPlan(plan);
     if (!given)
       return given.error();
+    auto cuts = stageCuts(*given, plan);
+    if (!cuts)
+      return cuts.error();
+    if (!cuts->empty())
+      return Error{fmt::format("{}: stages end with \"until\": the systems that a plan is exported to cut between "
+                               "layers; give \"layers\"",
+                               plan)};
     auto machine = cluster.empty() ? thisMachine(given->mesh().ranks()) : readCluster(cluster);
     if (!machine)
       return machine.error();

@@ -27,8 +27,17 @@ bool endsWith(const std::string &text, std::string_view suffix) {
 } // namespace
 
 Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &precision, bool gradientNorms,
-                                bool hybrid) {
+                                const std::string &planFile, bool hybrid) {
   StepOptions options = model.toStepOptions();
+  if (!planFile.empty() && !hybrid) {
+    auto plan = readPlan(planFile);
+    if (!plan)
+      return plan.error();
+    auto cuts = stageCuts(*plan, planFile);
+    if (!cuts)
+      return cuts.error();
+    options.cuts = std::move(*cuts);
+  }
   auto mixed = precision.toOptions(model.dtype);
   if (!mixed)
     return mixed.error();
@@ -248,7 +257,7 @@ struct CompileCommand {
   bool json = false, gradientNorms = false;
 
   int run() {
-    auto imported = importStep(model, precision, gradientNorms, where.mode == "hybrid");
+    auto imported = importStep(model, precision, gradientNorms, planFile, where.mode == "hybrid");
     if (!imported)
       return fail(imported.error());
     warn(imported->step.warnings);

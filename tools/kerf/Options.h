@@ -91,9 +91,10 @@ struct ImportedStep {
   std::unique_ptr<mlir::MLIRContext> context;
   TrainingStep step;
 };
-/// `hybrid`: the model is a device program, which is taken as it is.
+/// `planFile`: the plan that the step is for, which may cut it at ops; "": none. `hybrid`: the model is a device
+/// program, which is taken as it is.
 Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &precision, bool gradientNorms,
-                                bool hybrid = false);
+                                const std::string &planFile = "", bool hybrid = false);
 
 /// Searches, or loads `planFile` when it is complete; the plan and its device program.
 Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile,

@@ -264,7 +264,7 @@ struct TrainCommand {
     auto resumed = openResumed(flags);
     if (!resumed)
       return fail(resumed.error());
-    auto imported = importStep(model, precision, !flags.gradientNorms.empty(), where.mode == "hybrid");
+    auto imported = importStep(model, precision, !flags.gradientNorms.empty(), planFile, where.mode == "hybrid");
     if (!imported)
       return fail(imported.error());
     const TrainingStep &step = imported->step;

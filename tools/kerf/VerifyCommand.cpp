@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 #include <limits>
 #include <random>
+#include <set>
 #include <unistd.h>
 
 namespace kerf::tool {
@@ -39,10 +40,11 @@ struct Scratch {
 
 int64_t layersOf(mlir::ModuleOp module) {
   auto main = module.lookupSymbol<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
-  int64_t layers = 0;
+  std::set<std::string> layers; // pieces of one have its name
   for (auto call : main.getOps<ir::CallOp>())
-    layers += !call->hasAttr(ir::KerfDialect::kBackwardAttr);
-  return layers;
+    if (!call->hasAttr(ir::KerfDialect::kBackwardAttr))
+      layers.insert(ir::nodeName(call.getLoc()));
+  return static_cast<int64_t>(layers.size());
 }
 
 /// Integers below this are rows of every table and classes of every loss.
@@ -191,6 +193,10 @@ struct VerifyCommand {
       return plan.error();
     plan->clusterHash.clear(); // the machines need not be here
     StepOptions options = model.toStepOptions();
+    auto cuts = stageCuts(*plan, planFile);
+    if (!cuts)
+      return cuts.error();
+    options.cuts = *cuts;
     auto context = createContext();
     auto whole = importTrainingStep(*context, model.model, options);
     if (!whole)
@@ -225,6 +231,10 @@ struct VerifyCommand {
     std::string path = model.model;
     options.import.floatType = DType::F64;
     options.optimizer.gradientNorms = true;
+    cuts = stageCuts(small.plan, "the shrunken plan");
+    if (!cuts)
+      return cuts.error();
+    options.cuts = std::move(*cuts);
     if (configured()) {
       path = scratch.file("config.json");
       if (Status status = writeFile(path, small.config.dump()); !status)

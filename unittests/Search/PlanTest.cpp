@@ -58,3 +58,45 @@ TEST(Plan, RecomputationThatIsRefused) {
   EXPECT_NE(message("{}").find("patterns of layers"), std::string::npos);
   EXPECT_NE(message(R"([{"0": "full"}])").find("recompute[0]"), std::string::npos);
 }
+
+TEST(Plan, StagesThatEndAtOps) {
+  auto plan = parsePlan(R"({"kerf": 1, "mesh": {"stage": 2}, "schedule": {"name": "interleaved"}, "stages":
+      [{"until": "b", "stage": 1, "chunk": 0}, {"until": "a", "stage": 0, "chunk": 0}, {"stage": 1, "chunk": 1},
+       {"until": "c*", "stage": 0, "chunk": 1}]})",
+                        "p");
+  ASSERT_TRUE(plan) << plan.error().message;
+  auto cuts = stageCuts(*plan, "p");
+  ASSERT_TRUE(cuts) << cuts.error().message;
+  EXPECT_EQ(*cuts, (std::vector<std::string>{"a", "b", "c*"})) << "by part, not as they are listed";
+  auto again = parsePlan(toJson(*plan), "written");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->stages, plan->stages);
+  auto layers = parsePlan(R"({"kerf": 1, "mesh": {"stage": 2}, "stages": [{"layers": [0, 1]}, {"layers": []}]})", "p");
+  ASSERT_TRUE(layers) << layers.error().message;
+  EXPECT_TRUE(stageCuts(*layers, "p")->empty());
+}
+
+TEST(Plan, StagesAtOpsThatAreRefused) {
+  auto message = [](const char *stages) {
+    auto plan = parsePlan(std::string(R"({"kerf": 1, "mesh": {"stage": 3}, "stages": )") + stages + "}", "p");
+    if (!plan)
+      return plan.error().message;
+    auto cuts = stageCuts(*plan, "p");
+    return cuts ? std::string() : cuts.error().message;
+  };
+  EXPECT_EQ(message(R"([{"until": "a"}, {"until": "b"}, {}])"), "");
+  EXPECT_EQ(message(R"([{"until": "a"}, {}])"), "p: stages: there are 2 entries for 3 stages of 1 chunks");
+  EXPECT_EQ(message(R"([{"until": "a"}, {}, {}])"),
+            "p: stages: chunk 0 of stage 1 has no \"until\", which only the last part leaves out");
+  EXPECT_EQ(message(R"([{"until": "a"}, {"until": "b"}, {"until": "c"}])"),
+            "p: stages: chunk 0 of stage 2 is the last part and holds the rest: leave its \"until\" out");
+  EXPECT_EQ(message(R"([{"until": "a"}, {"until": "b", "stage": 0}, {}])"),
+            "p: stages: chunk 0 of stage 0 is told twice");
+  EXPECT_EQ(message(R"([{"until": "a"}, {"until": "b", "stage": 3}, {}])"),
+            "p: stages: stage 3, chunk 0 is not there; the plan has 3 stages of 1 chunks");
+  EXPECT_EQ(message(R"([{"until": "a"}, {"layers": [0, 1]}, {}])"),
+            "p: stages[1] has \"layers\" and others have \"until\": cut between layers or at operators");
+  EXPECT_EQ(message(R"([{"until": ""}, {"until": "b"}, {}])"),
+            "p: stages[0].until is \"\"; it has to be the name of an operator, or a pattern of names");
+  EXPECT_NE(message(R"([{"ranks": 4, "until": "a"}, {"until": "b"}, {}])").find("ranks"), std::string::npos);
+}

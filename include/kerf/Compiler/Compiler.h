@@ -22,6 +22,8 @@ struct StepOptions {
   /// Nothing: everything is in import.floatType. Otherwise that is F32.
   std::optional<PrecisionOptions> precision;
   bool recognizeComposites = true;
+  /// Of the plan that the step is compiled under, where it cuts stages at ops (stageCuts).
+  std::vector<std::string> cuts = {};
 };
 
 /// One training step over whole tensors, with what came with the model.
@@ -35,6 +37,8 @@ struct TrainingStep {
   /// What kerf IR was annotated with by hand (`kerf.strategy` of ops, `kerf.sharding` of arguments): pins of any plan.
   std::vector<OpPlan> ops;
   std::vector<ArgumentPlan> arguments;
+  /// Those of StepOptions: calls say their part of the pipeline.
+  std::vector<std::string> cuts;
 };
 
 /// Imports the model and runs the passes up to one whole training step: composites, reshapes, layers, precision,

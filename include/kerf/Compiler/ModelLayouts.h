@@ -19,6 +19,8 @@ public:
 
   /// The job that plans are completed for. Imports an exported model, whose batch is its own.
   Result<TrainingJob> job(std::optional<int64_t> ranks);
+  /// A plan whose stages are cut at ops, told by layers, as the step was imported with its cuts (StepOptions).
+  Result<Plan> withLayers(const Plan &completed);
   /// Computed once for each key.
   Result<const ModelWork *> work(const LayoutKey &key);
   /// Sizes of "model" up to `most` that divide the heads of every attention (without attention: powers of two).

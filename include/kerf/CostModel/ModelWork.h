@@ -28,6 +28,8 @@ struct ModelWork {
   int64_t samples = 1;                          // that `tokens` and `modelFlops` are of
   double tokens = 0, modelFlops = 0;            // of all ranks
   double streamBytes = 0, streamLocalBytes = 0; // what layers hand on: whole, and what one rank holds of it
+  /// Where the step is cut at ops: what each part of the pipeline gets from parts before it, on one rank.
+  std::vector<double> receivedBytes = {};
   int64_t layers() const {
     int64_t count = 0;
     for (const ChainLink &link : chain)

@@ -113,6 +113,9 @@ struct StepWork {
   /// Which part chunk c of stage s is: part[s][c].
   std::vector<std::vector<int>> part;
   StageMessage message;
+  /// Instead of the message's: into chunk c of stage s at c * stages + s, as if the part before had sent all of it.
+  std::vector<double> receivedBytes = {};
+  double bytesInto(int64_t part) const { return receivedBytes.empty() ? message.bytes : receivedBytes[part]; }
   /// Gradients of parameters that the first and the last stage share (tied embeddings), elements on one rank.
   double tiedElements = 0;
   /// Of the whole step, all ranks: for tokens per second and utilization.

@@ -41,10 +41,12 @@ struct SchedulePlan {
 };
 
 /// One run of layers, chunk `chunk` of stage `stage`: first to last, or none where the run holds only what stands
-/// before or after all layers.
+/// before or after all layers. Or all up to the ops that `until` means (a glob on names of the forward pass); the last
+/// run then holds the rest.
 struct StageLayers {
   std::optional<std::pair<int64_t, int64_t>> layers;
   int64_t stage = 0, chunk = 0;
+  std::string until = {};
   bool operator==(const StageLayers &) const = default;
 };
 
@@ -101,6 +103,10 @@ struct Plan {
   /// Axes of size > 1 in the plan's order: the mesh that passes see.
   Mesh mesh() const;
 };
+
+/// What each part of the pipeline but the last ends with (chunk c of stage s is part c * stages + s), where the plan
+/// cuts at ops; empty where it cuts between layers. Refuses parts that are told twice or not at all.
+Result<std::vector<std::string>> stageCuts(const Plan &plan, const std::string &where);
 
 bool matchesLayer(const std::string &pattern, int64_t number, const std::string &name);
 /// What layer `number` of stage `stage` recomputes; `name` empty: not known.

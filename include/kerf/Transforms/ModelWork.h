@@ -17,6 +17,8 @@ struct WorkOptions {
   /// Axis of the placement's mesh -> the plan's axis that it is (kPlanAxes); nothing: the axis stands for
   /// microbatches.
   std::vector<std::optional<AxisRef>> axes;
+  /// Of the pipeline, where the step is cut at ops (kerf-cut-stages): what each gets is told.
+  int64_t parts = 1;
 };
 
 Result<ModelWork> modelWork(mlir::ModuleOp module, const Placement &placement, const std::vector<int> &choice,

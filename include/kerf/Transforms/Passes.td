@@ -100,6 +100,37 @@ def OutlineLayers : Pass<"kerf-outline-layers", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
+def CutStages : Pass<"kerf-cut-stages", "::mlir::ModuleOp"> {
+  let summary = "Cuts the forward pass into parts of a pipeline at ops that are named";
+  let description = [{
+    Before, @main is the forward pass: calls of layers, and ops around them. After, each part of the pipeline is a run of calls (and
+    what stands before the first call and behind the last one), and each call says its part (`kerf.part`).
+
+    The pattern `until` of a part (the name of an op, as plans and reports have it, with a layer's own number) names the ops that the
+    part ends with. It holds them, and of what they need all that no part before it holds; the last part holds the rest. So a value may
+    skip parts, and a branch that the cut ops do not need is in a later part whatever its place in the file. What depends on inputs alone
+    is made by each part that needs it.
+
+    A layer that a cut goes through is replaced by a function for each part that has some of it, at the layer's module scope; what
+    stands outside of layers, where its place does not tell its part, by functions too. Runs before differentiation, so that each piece
+    has a backward function of its own, and is recomputed, planned and priced as a layer.
+
+    ```mlir
+    // until = "h.1.up/dot_general"
+    %1 = kerf.call @layer(%0, %w0, %u0) : ... loc("h.0")
+    %2 = kerf.call @layer(%1, %w1, %u1) : ... loc("h.1")
+    ```
+    becomes
+    ```mlir
+    %1 = kerf.call @layer(%0, %w0, %u0) {kerf.part = 0 : i64} : ... loc("h.0")
+    %a = kerf.call @layer_piece(%1, %w1) {kerf.part = 0 : i64} : ... loc("h.1")
+    %2 = kerf.call @layer_piece_0(%a, %u1, %1) {kerf.part = 1 : i64} : ... loc("h.1")
+    ```
+  }];
+  let options = [ListOption<"until", "until", "std::string", "what each part but the last ends with, in order">];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
 def MixedPrecision : Pass<"kerf-mixed-precision", "::mlir::ModuleOp"> {
   let summary = "Computes in 16 bits on f32 parameters";
   let description = [{

@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+// kerf-cut-stages: the forward pass cut at ops that a plan names. A layer that a cut goes through becomes a function
+// for each part of the pipeline, and so does what no layer holds wherever its place does not say the part. After that
+// each part is a run of calls.
+#include "Calls.h"
+#include "kerf/Transforms/OpKeys.h"
+#include "kerf/Transforms/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+#define GEN_PASS_DEF_CUTSTAGES
+#include "kerf/Transforms/Passes.h.inc"
+
+namespace {
+
+constexpr int64_t kNone = -1;
+
+/// An op that a pattern can mean: one of @main, or one inside of a call.
+struct NamedOp {
+  OpKey name;
+  Operation *op;
+  CallOp call; // or null
+};
+
+/// What a value is made of.
+enum Flow : unsigned { kOfInputs = 1, kOfTrained = 2, kOfBoth = 3 };
+using Flows = DenseMap<Value, unsigned>;
+
+/// Cut by the pipeline: it depends on inputs and on what the step trains. Other ops are made wherever they are needed.
+bool isCut(Operation *op, const Flows &flows) {
+  return isa<CallOp>(op) ||
+         llvm::any_of(op->getResults(), [&](Value result) { return flows.lookup(result) == kOfBoth; });
+}
+
+void spread(Block &block, Flows &flows) {
+  for (Operation &op : block.without_terminator()) {
+    unsigned its = 0;
+    for (Value operand : op.getOperands())
+      its |= flows.lookup(operand);
+    for (Value result : op.getResults())
+      flows[result] = its;
+  }
+}
+
+/// "h.0.attn/mm" in the call "h.3" of a function that "h.0", "h.1", ... share: "h.3.attn/mm".
+std::string nameInCall(StringRef node, ArrayRef<std::string> calls, StringRef own) {
+  for (const std::string &call : calls)
+    if (StringRef rest = node;
+        !call.empty() && rest.consume_front(call) && (rest.empty() || rest.front() == '.' || rest.front() == '/'))
+      return (own + rest).str();
+  return (own + "/" + node).str();
+}
+
+class Cutter {
+public:
+  Cutter(ModuleOp module, func::FuncOp main)
+      : module(module), main(main), block(main.getBody().front()), symbols(module) {}
+
+  LogicalResult run(ArrayRef<std::string> until);
+
+private:
+  /// Ops of no layer that make one function: of a part, with as many calls before them; or of a layer, in a part.
+  struct Group {
+    int64_t layer, part, depth;
+    auto operator<=>(const Group &) const = default;
+  };
+
+  void findFlows();
+  Flows flowsInside(CallOp call);
+  void nameOps();
+  LogicalResult match(ArrayRef<std::string> until);
+  bool goesThrough(CallOp call, ArrayRef<Operation *> matched);
+  void inlineCall(CallOp call);
+  LogicalResult findParts(ArrayRef<std::string> until);
+  void findGroups();
+  bool spreadDepths();
+  void outline(const Group &group, ArrayRef<Operation *> ops);
+  Value materialize(Value value, func::FuncOp function, OpBuilder &builder, IRMapping &mapping,
+                    SmallVector<Value> &arguments);
+  void sort();
+
+  int64_t layerOf(Operation *op) const {
+    auto found = layers.find(op);
+    return found == layers.end() ? kNone : found->second;
+  }
+  bool isCall(Operation *op) const { return isa<CallOp>(op); }
+  int64_t &depthOf(Operation *op) {
+    int64_t layer = layerOf(op);
+    return layer == kNone ? depths[op] : depthOfPiece[{layer, parts.lookup(op)}];
+  }
+
+  ModuleOp module;
+  func::FuncOp main;
+  Block &block;
+  SymbolTable symbols;
+  Flows flows; // of @main
+  std::vector<NamedOp> names;
+  std::vector<std::vector<NamedOp>> matches;                   // by cut
+  DenseMap<Operation *, int64_t> layers;                       // of inlined ops
+  std::vector<std::pair<std::string, std::string>> layerNames; // of inlined layers: function, module
+  DenseMap<Operation *, int64_t> parts;
+  DenseMap<Operation *, int64_t> depths; // how many calls come before an op of no layer
+  std::map<std::pair<int64_t, int64_t>, int64_t> depthOfPiece;
+  std::set<std::pair<int64_t, int64_t>> outlined; // part and depth of ops of no layer that make a function
+};
+
+void Cutter::findFlows() {
+  flows.clear();
+  for (BlockArgument argument : block.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    auto kind = main.getArgAttrOfType<StringAttr>(index, KerfDialect::kKindAttr);
+    bool trained =
+        main.getArgAttr(index, KerfDialect::kTrainableAttr) || main.getArgAttr(index, KerfDialect::kUpdatedByAttr);
+    bool input = kind && kind.getValue() == "input";
+    flows[argument] = (trained ? kOfTrained : 0u) | (input ? kOfInputs : 0u);
+  }
+  spread(block, flows);
+}
+
+Flows Cutter::flowsInside(CallOp call) {
+  Flows inside;
+  auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+  for (auto [outer, inner] : llvm::zip(call.getInputs(), callee.getArguments()))
+    inside[inner] = flows.lookup(outer);
+  spread(callee.front(), inside);
+  return inside;
+}
+
+/// Ops inside of a call have the names that they would have without the function: the layer's own number for `*`.
+void Cutter::nameOps() {
+  auto keys = opKeys(module);
+  std::map<std::string, std::vector<std::string>> callsOf;
+  for (auto call : block.getOps<CallOp>())
+    callsOf[call.getCallee().str()].push_back(nodeName(call.getLoc()));
+  for (Operation &op : block.without_terminator()) {
+    if (auto found = keys.find(&op); found != keys.end())
+      names.push_back({found->second, &op, {}});
+    auto call = dyn_cast<CallOp>(op);
+    if (!call)
+      continue;
+    std::string own = nodeName(call.getLoc());
+    std::map<std::string, int> count, next;
+    size_t first = names.size();
+    for (Operation &inner : symbols.lookup<func::FuncOp>(call.getCallee()).getOps()) {
+      auto found = keys.find(&inner);
+      if (found == keys.end())
+        continue;
+      std::string node = nameInCall(found->second.node, callsOf[call.getCallee().str()], own);
+      std::string key = node.substr(0, node.rfind('/') + 1) + inner.getName().stripDialect().str();
+      ++count[key];
+      names.push_back({{std::move(key), std::move(node)}, &inner, call});
+    }
+    for (size_t i = first; i < names.size(); ++i)
+      if (std::string &key = names[i].name.key; count[key] > 1)
+        key += "#" + std::to_string(next[key]++);
+  }
+}
+
+LogicalResult Cutter::match(ArrayRef<std::string> until) {
+  for (const std::string &pattern : until) {
+    std::vector<NamedOp> &found = matches.emplace_back();
+    for (const NamedOp &named : names)
+      if (matchesKey(pattern, named.name))
+        found.push_back(named);
+    if (found.empty()) {
+      auto error = main.emitError() << "stages: until \"" << pattern << "\" is no operator of the forward pass";
+      if (!names.empty())
+        error << "; these are \"" << names.front().name.key << "\" to \"" << names.back().name.key
+              << "\", with a layer's number in place of *";
+      return error;
+    }
+  }
+  return success();
+}
+
+/// What the matched ops of a layer need leaves something of the layer out.
+bool Cutter::goesThrough(CallOp call, ArrayRef<Operation *> matched) {
+  DenseSet<Operation *> needed(matched.begin(), matched.end());
+  Flows inside = flowsInside(call);
+  auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+  bool leavesOut = false;
+  for (Operation &op : llvm::reverse(callee.front().without_terminator())) {
+    if (llvm::any_of(op.getUsers(), [&](Operation *user) { return needed.contains(user); }))
+      needed.insert(&op);
+    leavesOut |= !needed.contains(&op) && isCut(&op, inside);
+  }
+  return leavesOut;
+}
+
+void Cutter::inlineCall(CallOp call) {
+  auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+  std::string own = nodeName(call.getLoc());
+  std::vector<std::string> calls;
+  for (CallOp other : callsOf(module, callee))
+    calls.push_back(nodeName(other.getLoc()));
+  auto layer = static_cast<int64_t>(layerNames.size());
+  layerNames.emplace_back(callee.getName().str(), own);
+  OpBuilder builder(call);
+  IRMapping mapping;
+  mapping.map(callee.getArguments(), call.getInputs());
+  for (Operation &op : callee.front().without_terminator()) {
+    Operation *made = builder.clone(op, mapping);
+    made->setLoc(NameLoc::get(builder.getStringAttr(nameInCall(nodeName(op.getLoc()), calls, own))));
+    layers[made] = layer;
+    for (std::vector<NamedOp> &found : matches)
+      for (NamedOp &named : found)
+        if (named.call == call && named.op == &op)
+          named = {named.name, made, {}};
+  }
+  for (auto [result, returned] : llvm::zip(call.getResults(), callee.front().getTerminator()->getOperands()))
+    result.replaceAllUsesWith(mapping.lookup(returned));
+  call.erase();
+}
+
+/// A part holds the ops that its cut names, and of what these need all that no part before it holds; the last one what
+/// else leads to the loss.
+LogicalResult Cutter::findParts(ArrayRef<std::string> until) {
+  for (size_t part = 0; part < until.size(); ++part) {
+    SmallVector<Operation *> open;
+    for (NamedOp &named : matches[part])
+      open.push_back(named.call ? named.call.getOperation() : named.op);
+    bool any = false;
+    DenseSet<Operation *> seen;
+    while (!open.empty()) {
+      Operation *op = open.pop_back_val();
+      if (!seen.insert(op).second || parts.contains(op))
+        continue;
+      if (isCut(op, flows)) {
+        parts[op] = static_cast<int64_t>(part);
+        any = true;
+      }
+      for (Value operand : op->getOperands())
+        if (Operation *definer = operand.getDefiningOp())
+          open.push_back(definer);
+    }
+    if (!any)
+      return main.emitError() << "stages: until \"" << until[part] << "\" leaves nothing for part " << part
+                              << " of the pipeline: what it names is in a part before, or depends on inputs alone";
+  }
+  DenseSet<Operation *> leads; // to the loss; what does not (running statistics) is made where its operands are
+  leads.insert(block.getTerminator()->getOperand(0).getDefiningOp());
+  for (Operation &op : llvm::reverse(block.without_terminator()))
+    if (llvm::any_of(op.getUsers(), [&](Operation *user) { return leads.contains(user); }))
+      leads.insert(&op);
+  bool rest = false;
+  for (Operation &op : block.without_terminator()) {
+    if (!isCut(&op, flows) || parts.contains(&op))
+      continue;
+    int64_t part = 0;
+    for (Value operand : op.getOperands())
+      if (auto found = parts.find(operand.getDefiningOp()); found != parts.end())
+        part = std::max(part, found->second);
+    parts[&op] = leads.contains(&op) ? static_cast<int64_t>(until.size()) : part;
+    rest |= leads.contains(&op);
+  }
+  if (!rest)
+    return main.emitError() << "stages: until \"" << until.back() << "\" leaves nothing for the last part";
+  return success();
+}
+
+bool Cutter::spreadDepths() {
+  bool changed = false;
+  for (Operation &op : block.without_terminator()) {
+    if (!parts.contains(&op))
+      continue;
+    int64_t depth = 0;
+    for (Value operand : op.getOperands()) {
+      Operation *definer = operand.getDefiningOp();
+      if (!definer || !parts.contains(definer))
+        continue;
+      int64_t layer = layerOf(definer);
+      bool samePiece = layer != kNone && layer == layerOf(&op) && parts[definer] == parts[&op];
+      bool ofCall = isCall(definer) || layer != kNone;
+      if (!samePiece)
+        depth = std::max(depth, depthOf(definer) + (ofCall ? 1 : 0));
+    }
+    if (int64_t &known = depthOf(&op); depth > known) {
+      known = depth;
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+/// What no layer holds can stay in @main where kerf-assign-tasks finds its part: before all calls, behind them, or in
+/// the part that its operands come from. The rest makes functions.
+void Cutter::findGroups() {
+  while (spreadDepths())
+    ;
+  int64_t last = 0;
+  for (auto [op, part] : parts)
+    last = std::max(last, part);
+  for (bool changed = true; changed;) {
+    changed = false;
+    auto given = [&](Operation *op) {
+      return isCall(op) || layerOf(op) != kNone ||
+             (parts.contains(op) && outlined.contains({parts.lookup(op), depths.lookup(op)}));
+    };
+    DenseSet<Operation *> leads; // to what says its part
+    for (Operation &op : llvm::reverse(block.without_terminator()))
+      if (llvm::any_of(op.getUsers(), [&](Operation *user) { return given(user) || leads.contains(user); }))
+        leads.insert(&op);
+    for (Operation &op : block.without_terminator()) {
+      if (!parts.contains(&op) || given(&op))
+        continue;
+      int64_t found = leads.contains(&op) ? 0 : last;
+      if (leads.contains(&op))
+        for (Value operand : op.getOperands())
+          if (Operation *definer = operand.getDefiningOp(); definer && parts.contains(definer))
+            found = std::max(found, parts.lookup(definer));
+      if (found != parts.lookup(&op))
+        changed |= outlined.insert({parts.lookup(&op), depths.lookup(&op)}).second;
+    }
+  }
+}
+
+/// Constants and views of parameters are made inside. What else is made of parameters alone is handed in: its gradients
+/// are those of a sum over all microbatches.
+Value Cutter::materialize(Value value, func::FuncOp function, OpBuilder &builder, IRMapping &mapping,
+                          SmallVector<Value> &arguments) {
+  if (mapping.contains(value))
+    return mapping.lookup(value);
+  Operation *definer = value.getDefiningOp();
+  bool constant = flows.lookup(value) == 0,
+       view = isa_and_nonnull<TransposeOp, ReshapeOp, ConvertOp, BroadcastInDimOp>(definer);
+  if (definer && !(flows.lookup(value) & kOfInputs) && (constant || view)) {
+    for (Value operand : definer->getOperands())
+      materialize(operand, function, builder, mapping, arguments);
+    builder.clone(*definer, mapping);
+    return mapping.lookup(value);
+  }
+  arguments.push_back(value);
+  mapping.map(value, function.front().addArgument(value.getType(), value.getLoc()));
+  return mapping.lookup(value);
+}
+
+void Cutter::outline(const Group &group, ArrayRef<Operation *> ops) {
+  bool isLayer = group.layer != kNone;
+  std::string name = isLayer ? layerNames[group.layer].first + "_piece" : "part";
+  std::string module = isLayer ? layerNames[group.layer].second : "part " + std::to_string(group.part);
+  OpBuilder builder(main);
+  auto function = func::FuncOp::create(builder, ops.front()->getLoc(), name, builder.getFunctionType({}, {}));
+  function.setPrivate();
+  symbols.insert(function);
+  builder.setInsertionPointToStart(function.addEntryBlock());
+  IRMapping mapping;
+  SmallVector<Value> arguments, results, returned;
+  DenseSet<Operation *> inside(ops.begin(), ops.end());
+  for (Operation *op : ops) {
+    for (Value operand : op->getOperands())
+      if (!inside.contains(operand.getDefiningOp()))
+        materialize(operand, function, builder, mapping, arguments);
+    builder.clone(*op, mapping);
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user); })) {
+        results.push_back(result);
+        returned.push_back(mapping.lookup(result));
+      }
+  }
+  func::ReturnOp::create(builder, function.getLoc(), returned);
+  function.setFunctionType(
+      builder.getFunctionType(function.front().getArgumentTypes(), ValueRange(returned).getTypes()));
+  builder.setInsertionPoint(ops.front());
+  auto call = CallOp::create(builder, NameLoc::get(builder.getStringAttr(module)), function.getResultTypes(),
+                             function.getSymName(), arguments);
+  parts[call] = group.part;
+  for (auto [old, result] : llvm::zip(results, call.getResults())) {
+    flows[result] = flows.lookup(old);
+    old.replaceAllUsesWith(result);
+  }
+  for (Operation *op : llvm::reverse(ops)) {
+    parts.erase(op);
+    op->erase();
+  }
+}
+
+/// Part after part; each op behind what it needs.
+void Cutter::sort() {
+  SmallVector<Operation *> order;
+  for (Operation &op : block.without_terminator())
+    order.push_back(&op);
+  auto partOf = [&](Operation *op) { return parts.contains(op) ? parts.lookup(op) : kNone; };
+  llvm::stable_sort(order, [&](Operation *a, Operation *b) { return partOf(a) < partOf(b); });
+  DenseSet<Operation *> placed;
+  std::function<void(Operation *)> place = [&](Operation *op) {
+    if (!placed.insert(op).second)
+      return;
+    for (Value operand : op->getOperands())
+      if (Operation *definer = operand.getDefiningOp())
+        place(definer);
+    op->moveBefore(block.getTerminator());
+  };
+  llvm::for_each(order, place);
+}
+
+LogicalResult Cutter::run(ArrayRef<std::string> until) {
+  findFlows();
+  nameOps();
+  if (failed(match(until)))
+    return failure();
+  SmallVector<CallOp> cutCalls;
+  for (CallOp call : block.getOps<CallOp>()) {
+    bool through = false;
+    for (const std::vector<NamedOp> &found : matches) {
+      SmallVector<Operation *> here;
+      for (const NamedOp &named : found)
+        if (named.call == call)
+          here.push_back(named.op);
+      through |= !here.empty() && goesThrough(call, here);
+    }
+    if (through)
+      cutCalls.push_back(call);
+  }
+  for (CallOp call : cutCalls)
+    inlineCall(call);
+  findFlows();
+  if (failed(findParts(until)))
+    return failure();
+  findGroups();
+  std::map<Group, SmallVector<Operation *>> groups;
+  for (Operation &op : block.without_terminator()) {
+    if (!parts.contains(&op) || isCall(&op))
+      continue;
+    int64_t layer = layerOf(&op), part = parts.lookup(&op);
+    if (layer != kNone)
+      groups[{layer, part, 0}].push_back(&op);
+    else if (outlined.contains({part, depths.lookup(&op)}))
+      groups[{kNone, part, depths.lookup(&op)}].push_back(&op);
+  }
+  for (const auto &[group, ops] : groups)
+    outline(group, ops);
+  sort();
+  Builder builder(module.getContext());
+  for (CallOp call : block.getOps<CallOp>())
+    call->setAttr(KerfDialect::kPartAttr, builder.getI64IntegerAttr(parts.lookup(call)));
+  pruneCalls(module);
+  return success();
+}
+
+/// A call that stands for a run of alike layers becomes a call for each, with parameters of its own.
+LogicalResult splitRepeat(CallOp call, func::FuncOp main) {
+  auto repeat = call->getAttrOfType<IntegerAttr>(KerfDialect::kRepeatAttr);
+  if (!repeat)
+    return success();
+  std::string own = nodeName(call.getLoc());
+  StringRef module = StringRef(own).rtrim("0123456789");
+  int64_t first = 0;
+  if (call.getNumResults() != 1 || StringRef(own).drop_front(module.size()).getAsInteger(10, first))
+    return call.emitError() << "stands for " << repeat.getInt()
+                            << " layers, whose names and results do not tell how one "
+                            << "follows the other: it can't be cut";
+  call->removeAttr(KerfDialect::kRepeatAttr);
+  OpBuilder builder(call->getContext());
+  CallOp last = call;
+  for (int64_t layer = 1; layer < repeat.getInt(); ++layer) {
+    std::string name = (module + Twine(first + layer)).str();
+    SmallVector<Value> operands = {last.getResult(0)};
+    for (Value operand : call.getInputs().drop_front()) {
+      auto argument = dyn_cast<BlockArgument>(operand);
+      NamedAttrList attributes(argument ? main.getArgAttrDict(argument.getArgNumber()) : DictionaryAttr());
+      auto its = argument ? cast_or_null<StringAttr>(attributes.get(KerfDialect::kNameAttr)) : StringAttr();
+      StringRef rest = its ? its.getValue() : "";
+      if (!rest.consume_front(own + ".")) { // all layers share it
+        operands.push_back(operand);
+        continue;
+      }
+      attributes.set(KerfDialect::kNameAttr, builder.getStringAttr(name + "." + rest));
+      unsigned index = main.getNumArguments();
+      (void)main.insertArgument(index, operand.getType(), attributes.getDictionary(builder.getContext()),
+                                operand.getLoc());
+      operands.push_back(main.getArgument(index));
+    }
+    builder.setInsertionPointAfter(last);
+    auto next = CallOp::create(builder, NameLoc::get(builder.getStringAttr(name)), call.getResultTypes(),
+                               call.getCallee(), operands);
+    last.getResult(0).replaceAllUsesExcept(next.getResult(0), next);
+    last = next;
+  }
+  return success();
+}
+
+struct CutStages : impl::CutStagesBase<CutStages> {
+  using CutStagesBase::CutStagesBase;
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>(KerfDialect::kEntryName);
+    std::vector<std::string> patterns(until.begin(), until.end());
+    if (!main || patterns.empty())
+      return;
+    for (CallOp call : llvm::make_early_inc_range(main.front().getOps<CallOp>()))
+      if (failed(splitRepeat(call, main)))
+        return signalPassFailure();
+    if (failed(Cutter(getOperation(), main).run(patterns)))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace kerf

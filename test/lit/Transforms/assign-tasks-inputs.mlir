@@ -1,0 +1,28 @@
+// RUN: kerf-opt %s --kerf-assign-tasks | FileCheck %s
+
+// The gradient of a parameter that the loss is linear in depends on inputs alone. It is added up where its call makes it, not wherever the update
+// needs it.
+// CHECK: %[[G:.*]] = kerf.call @layer_backward(%arg0) {kerf.backward, kerf.task = {chunk = 0 : i64, phase = "backward", stage = 0 : i64}}
+// CHECK-NEXT: %[[S:.*]] = kerf.accumulate %[[G]] {kerf.task = {chunk = 0 : i64, phase = "backward", stage = 0 : i64}}
+// CHECK-NEXT: kerf.sgd %arg1, {{.*}}%[[S]]{{.*}}phase = "update", stage = 0
+kerf.mesh @mesh #kerf.mesh<"stage"=2>
+
+func.func private @layer(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %y = kerf.multiply %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+func.func private @layer_backward(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = kerf.add %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+func.func @main(%x: tensor<4xf32> {kerf.kind = "input", kerf.name = "x"},
+    %w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.updated_by = 1 : i64},
+    %lr: tensor<f32> {kerf.kind = "learning_rate", kerf.name = "learning_rate"})
+    -> (tensor<f32> {kerf.name = "loss"}, tensor<4xf32> {kerf.name = "w"}) {
+  %y = kerf.call @layer(%x, %w) {kerf.part = 0 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %l = kerf.reduce %y {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  %g = kerf.call @layer_backward(%x) {kerf.backward, kerf.part = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = kerf.accumulate %g : (tensor<4xf32>) -> tensor<4xf32>
+  %new, %v = kerf.sgd %w, %s, %s, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
+  return %l, %new : tensor<f32>, tensor<4xf32>
+}
