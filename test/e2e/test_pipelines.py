@@ -5,6 +5,7 @@
 By default a choice of plans on GPT-2; `--all`: every plan on every model that has layers.
 """
 import itertools
+import json
 import os
 import sys
 
