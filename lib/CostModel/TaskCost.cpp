@@ -23,6 +23,14 @@ struct Layer {
   int64_t repeat = 1;
 };
 
+/// In layers that recompute nothing only what a plan says of single ops.
+bool anyRunsAgain(const Segment &segment, Recompute mode) {
+  bool layer = mode == Recompute::Selective || mode == Recompute::Full;
+  return segment.recomputable &&
+         (layer || std::any_of(segment.forward.kernels.begin(), segment.forward.kernels.end(),
+                               [](const Kernel &kernel) { return kernel.again == RunAgain::Always; }));
+}
+
 struct StreamEnds {
   double compute = 0, communication = 0;
 };
@@ -198,7 +206,7 @@ TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, 
         run = pass(*segment, Which::InputGradient);
         if (kind == TaskKind::InputGradient)
           run = both(std::move(run), Pass());
-        if (segment->recomputable)
+        if (anyRunsAgain(*segment, mode))
           again = both(this->again(*segment, mode), Pass());
       }
       if (reduces) {
