@@ -77,10 +77,9 @@ private:
   void parameters(const Segment &segment, const std::map<Recompute, int64_t> &layers) {
     bool everyTime = plan.optimizerSharding >= 2;
     Collective reduction = plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce;
-    // Nothing that takes time is computed again in a segment without kernels.
     int64_t again = 0;
     for (const auto &[mode, count] : layers)
-      again += plan.gathers == GatherStyle::DeepSpeed2021 && anyRunsAgain(segment, mode) ? count : 0;
+      again += plan.gathers == GatherStyle::DeepSpeed2021 && pricer.computesAgain(segment, mode) ? count : 0;
     for (const ParameterGroup &group : segment.parameters) {
       if (group.reduceAxes.empty())
         continue;
@@ -105,13 +104,6 @@ private:
       add(Collective::AllReduce, group.reduceAxes, "gradients of copies of " + segment.name + "/" + group.name,
           "optimizer", 1, bytes, collectives.seconds(Collective::AllReduce, group.reduceAxes, bytes));
     }
-  }
-
-  static bool anyRunsAgain(const Segment &segment, Recompute mode) {
-    return segment.recomputable &&
-           std::any_of(segment.forward.kernels.begin(), segment.forward.kernels.end(), [&](const Kernel &kernel) {
-             return kernel.work.kernelClass != KernelClass::Nothing && runsAgain(kernel.again, mode);
-           });
   }
 
   void afterwards(int part) {

@@ -152,6 +152,10 @@ TaskPricer::Pass TaskPricer::both(Pass input, const Pass &weights) const {
   return input;
 }
 
+bool TaskPricer::computesAgain(const Segment &segment, Recompute layer) const {
+  return anyRunsAgain(segment, layer) && again(segment, layer).compute > 0;
+}
+
 double TaskPricer::accumulation(const Segment &segment) const {
   if (plan.fusedAccumulation || plan.schedule.microbatches == 1 || plan.optimizerSharding >= 2)
     return 0;

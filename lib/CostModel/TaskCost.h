@@ -39,6 +39,8 @@ public:
   /// Optimizer of a part: bytes through memory.
   double optimizer(int part) const;
 
+  /// Such a layer's backward runs kernels of its forward again.
+  bool computesAgain(const Segment &segment, Recompute layer) const;
   /// Adds a microbatch's gradients to those before, where no product does.
   double accumulation(const Segment &segment) const;
   /// Of the copies of what a layer keeps to the host's memory, or back.
