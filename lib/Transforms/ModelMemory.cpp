@@ -135,9 +135,9 @@ void Bridge::pinRecomputation(Run &run, const std::vector<Handed> &all, Segment 
   for (Operation &op : run.layer.front().without_terminator()) {
     auto pin = recomputePin(&op);
     pins |= pin.has_value();
-    runAgain[&op] = pin                               ? (*pin ? RunAgain::Always : RunAgain::Never)
-                    : isa<AttentionOp, SoftmaxOp>(op) ? RunAgain::Selective
-                                                      : RunAgain::Full;
+    runAgain[&op] = pin                    ? (*pin ? RunAgain::Always : RunAgain::Never)
+                    : isAttentionCore(&op) ? RunAgain::Selective
+                                           : RunAgain::Full;
   }
   if (!pins)
     return runAgain.clear();

@@ -18,13 +18,6 @@ namespace kerf {
 
 namespace {
 
-/// Dear to keep and cheap to compute (Korthikanti et al. 2022, section 5).
-bool isAttentionCore(Operation *op) {
-  while (op && isa<ConvertOp, WaitOp, RingBalanceOp>(op)) // behind the last block of a ring
-    op = op->getOperand(0).getDefiningOp();
-  return isa_and_nonnull<AttentionOp, AttentionBlockOp, SoftmaxOp>(op);
-}
-
 /// Whether a layer of this kind makes the op's results again.
 bool isMadeAgain(Operation *op, StringRef kind) {
   if (std::optional<bool> pin = recomputePin(op))

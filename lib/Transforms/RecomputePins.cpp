@@ -22,6 +22,12 @@ std::optional<bool> recomputePin(Operation *op) {
   return std::nullopt;
 }
 
+bool isAttentionCore(Operation *op) {
+  while (op && isa<ConvertOp, WaitOp, RingBalanceOp>(op)) // behind the last block of a ring
+    op = op->getOperand(0).getDefiningOp();
+  return isa_and_nonnull<AttentionOp, AttentionBlockOp, SoftmaxOp>(op);
+}
+
 Status pinRecomputation(ModuleOp module, llvm::ArrayRef<OpRecompute> pins) {
   if (pins.empty())
     return ok();

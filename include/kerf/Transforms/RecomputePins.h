@@ -13,6 +13,9 @@ namespace kerf {
 /// op's result out otherwise goes with that op.
 std::optional<bool> recomputePin(mlir::Operation *op);
 
+/// What selective recomputation makes again: dear to keep and cheap to compute (Korthikanti et al. 2022, section 5).
+bool isAttentionCore(mlir::Operation *op);
+
 /// The first pin that matches an op counts. Refuses those that match no op of a layer's forward function.
 Status pinRecomputation(mlir::ModuleOp module, llvm::ArrayRef<OpRecompute> pins);
 
