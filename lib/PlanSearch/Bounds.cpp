@@ -309,9 +309,7 @@ Result<double> Bounds::ofExecution(const Choice &choice) {
   if (wholeOf(**work, parameters.stateBytes) > room)
     return kInfinity;
   if (pipeline.stages())
-    return mixedSeconds(choice, **work, [&](const Group &group) -> const PassSeconds & {
-      return passesOn(key, **work, pipeline.collectives(group.firstStage));
-    });
+    return ofOrder(choice);
   StagePrices stage{&pass, &device, pinned.size() > 1 ? kInfinity : recomputeLimit(device)};
   double forced = forcedSeconds({**work, heldOfLayout(key, **work), parameters.stateBytes, std::span(&stage, 1)},
                                 theSpace->schedule(choice));
