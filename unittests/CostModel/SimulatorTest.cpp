@@ -276,6 +276,34 @@ TEST(Simulator, ZeroBubbleSplitsTheBackward) {
   EXPECT_LE(searched.memory[0].activations, 8 * 100 + kEps);
 }
 
+/// Reductions of 64 s a layer, far more than what they can run beside: a bound that left some of them out would show.
+TEST(Simulator, LeastStepSecondsHoldsWhatIsLeftOfReductions) {
+  struct Case {
+    ScheduleKind kind;
+    int64_t stages, chunks;
+  };
+  for (auto [kind, stages, chunks] :
+       {Case{ScheduleKind::OneFOneB, 1, 1}, Case{ScheduleKind::OneFOneB, 3, 1}, Case{ScheduleKind::GPipe, 3, 1},
+        Case{ScheduleKind::Interleaved, 2, 2}, Case{ScheduleKind::ZeroBubble, 3, 1}})
+    for (int sharding : {0, 1, 2})
+      for (bool beside : {false, true}) {
+        SCOPED_TRACE(testing::Message() << toString(kind) << ", sharding " << sharding << ", beside " << beside);
+        Step s = pipeline(stages, 4, 2, chunks);
+        s.mesh.axes[1].size = 2;
+        s.work.parts[0].segments[0].parameters = {{"w", 8000, s.axis(1)}};
+        s.plan.schedule.kind = kind;
+        s.plan.optimizerSharding = sharding;
+        s.plan.overlap.gradients = beside;
+        s.plan.bytes = stateBytes("f32", "f32", 0);
+        s.bandwidth = 500;
+        double step = s.run().stepSeconds;
+        CollectiveModel collectives = s.collectives();
+        double least = leastStepSeconds(s.work, s.plan, PipelineModel(collectives));
+        EXPECT_LE(least, step * (1 + kEps));
+        EXPECT_GT(least, 0.9 * step);
+      }
+}
+
 TEST(Simulator, TheHostThatCannotKeepUp) {
   Step s = pipeline(1, 1, 10);
   Cluster cluster = slowCluster(1, 1);
