@@ -102,8 +102,9 @@ Result<Shape> placesOf(const Shape &shape, size_t first, const Window &window) {
     int64_t reach = (window.size[d] - 1) * window.dilations[d] + 1;
     int64_t room = window.low[d] + shape[first + d] + window.high[d] - reach;
     if (room < 0)
-      return Error{fmt::format("a window that spans {} on dimension {} of {}, with its padding {}", reach, first + d,
-                               shape[first + d], room + reach)};
+      return Error{fmt::format("a window that spans {} does not fit on dimension {} of size {}, with its padding {}: "
+                               "it has to be smaller, or the padding larger",
+                               reach, first + d, shape[first + d], room + reach)};
     places.push_back(room / window.strides[d] + 1);
   }
   return places;
