@@ -186,6 +186,11 @@ Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, cons
         fmt::format("{}: attention: \"unfused\" is simulated only; programs run \"fused\", or any attention as "
                     "exported with --no-recognition",
                     where)};
+  if (stagesDiffer(completed->plan))
+    return Error{fmt::format("{}: stages have meshes of their own, which is not compiled yet", where)};
+  if (int64_t ranks = completed->plan.optimizerShardingRanks, all = replicasOf(completed->mesh);
+      ranks && ranks != all && llvm::any_of(completed->plan.optimizerSharding, [](int64_t level) { return level > 0; }))
+    return Error{fmt::format("{}: optimizer_sharding_ranks is {} of {}, which is not compiled yet", where, ranks, all)};
   auto layout = layOut(module, where, layoutOf(completed->plan), completed->cluster, completed->plan, nullptr);
   if (!layout)
     return layout.error();

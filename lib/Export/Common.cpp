@@ -81,21 +81,20 @@ void writeArguments(const View &view, Draft &out) {
 void writeShardingRanks(const View &view, Draft &out) {
   if (view.sharding == 0)
     return out.idle("optimizer_sharding is 0");
-  out.expressed("over all ranks of data, context and expert, as every target does");
+  int64_t replicas = replicasOf(view.in.completed.mesh);
+  if (view.plan.optimizerShardingRanks == replicas)
+    return out.expressed("over all ranks of data, context and expert, as every target does");
+  out.differs(fmt::format("over all {} ranks of data, context and expert: groups of them are not told", replicas));
 }
 
 } // namespace
 
 const Table &commonTable() {
   static const Table table = {
-      {"kerf", tellsNothing},
-      {"predicted", tellsNothing},
-      {"inputs", tellsNothing},
-      {"report", tellsNothing},
-      {"job", tellsNothing},
-      {"ops", writeOps},
-      {"arguments", writeArguments},
-      {"optimizer_sharding_ranks", writeShardingRanks},
+      {"kerf", tellsNothing},        {"predicted", tellsNothing},
+      {"inputs", tellsNothing},      {"report", tellsNothing},
+      {"job", tellsNothing},         {"ops", writeOps},
+      {"arguments", writeArguments}, {"optimizer_sharding_ranks", writeShardingRanks},
   };
   return table;
 }

@@ -119,6 +119,9 @@ Result<Exported> exportPlan(ExportTarget which, const ExportInput &input, const 
         "{} is a mixed cluster ({}): {} gives all ranks the same arguments and can't weigh stages by their devices; a "
         "plan of at most {} ranks lies in the first group",
         completed.cluster.name, devicesOf(completed.cluster), target.title, completed.cluster.groups.front().ranks())};
+  if (stagesDiffer(completed.plan))
+    return Error{
+        fmt::format("{}: stages have meshes of their own; {} gives all stages one", completed.where, target.title)};
   View view(input);
   int64_t layers = input.model.layers + input.model.decoderLayers;
   if (!input.model.known())

@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <numeric>
 
 namespace kerf {
 
 namespace {
+
+constexpr const char *kInnerAxes[] = {"data", "context", "expert", "model"}; // of the ranks of a stage
+constexpr const char *kReplicaAxes[] = {"data", "context", "expert"};        // whose ranks hold the same parameters
 
 class Completion {
 public:
@@ -18,8 +22,11 @@ public:
 
 private:
   Status completeMesh();
+  Status completeStageMeshes();
   Status completeBatch();
+  Status checkBatchOfStages() const;
   Status completeExecution();
+  Status checkShardingRanks() const;
   Error wrong(const std::string &message) const { return {fmt::format("{}: {}", where, message)}; }
   int64_t size(const char *axis) const { return plan.meshSizes.at(axis); }
 
@@ -70,6 +77,72 @@ Status Completion::completeMesh() {
     return first.error();
   cluster = std::move(*first);
   mesh = plan.mesh();
+  return completeStageMeshes();
+}
+
+/// "data 2 x model 4".
+std::string text(const std::map<std::string, int64_t> &sizes) {
+  std::vector<std::string> words;
+  for (const char *axis : kInnerAxes)
+    if (auto its = sizes.find(axis); its != sizes.end() && its->second > 1)
+      words.push_back(fmt::format("{} {}", axis, its->second));
+  return words.empty() ? "1 rank" : fmt::format("{}", fmt::join(words, " x "));
+}
+
+int64_t innerRanks(const std::map<std::string, int64_t> &sizes) {
+  int64_t ranks = 1;
+  for (const char *axis : kInnerAxes)
+    if (auto its = sizes.find(axis); its != sizes.end())
+      ranks *= its->second;
+  return ranks;
+}
+
+Status Completion::completeStageMeshes() {
+  std::map<int64_t, std::map<std::string, int64_t>> ofStage;
+  for (StageLayers &run : plan.stages) {
+    if (run.mesh.empty())
+      continue;
+    if (run.stage >= size("stage"))
+      return wrong(fmt::format("stages: stage {} is not there; the plan has {} stages", run.stage, size("stage")));
+    for (const char *axis : kInnerAxes)
+      run.mesh.try_emplace(axis, 1);
+    if (innerRanks(run.mesh) != innerRanks(plan.meshSizes))
+      return wrong(fmt::format("the mesh of stage {} has {} ranks ({}), the plan's mesh {} for each stage ({}); all "
+                               "stages have as many",
+                               run.stage, innerRanks(run.mesh), text(run.mesh), innerRanks(plan.meshSizes),
+                               text(plan.meshSizes)));
+    auto [known, isNew] = ofStage.try_emplace(run.stage, run.mesh);
+    if (!isNew && known->second != run.mesh)
+      return wrong(fmt::format("stages: stage {} has two meshes, {} and {}; its chunks share one", run.stage,
+                               text(known->second), text(run.mesh)));
+  }
+  for (auto &[stage, sizes] : ofStage)
+    if (std::all_of(sizes.begin(), sizes.end(), [&](auto &axis) { return axis.second == plan.meshSizes[axis.first]; }))
+      sizes.clear();
+  Mesh any = mesh; // axes that some stage has, in their order
+  for (StageLayers &run : plan.stages)
+    if (auto its = ofStage.find(run.stage); its != ofStage.end()) {
+      run.mesh = its->second;
+      Plan all = plan;
+      for (const MeshAxis &axis : any.axes)
+        all.meshSizes[axis.name] = axis.size;
+      for (const auto &[axis, ways] : run.mesh)
+        all.meshSizes[axis] = std::max(all.meshSizes[axis], ways);
+      any = all.mesh();
+    }
+  if (int stage = any.find("stage"); stagesDiffer(plan) && stage > 0 && stage + 1 < static_cast<int>(any.axes.size()))
+    return wrong("order puts \"stage\" between axes of which stages have meshes of their own; put it first or last");
+  return ok();
+}
+
+/// A microbatch is the same samples on every stage.
+Status Completion::checkBatchOfStages() const {
+  int64_t groups = size("data") * size("expert"), samples = plan.microbatch * groups;
+  for (const StageLayers &run : plan.stages)
+    if (int64_t its = run.mesh.empty() ? groups : run.mesh.at("data") * run.mesh.at("expert"); samples % its != 0)
+      return wrong(fmt::format("a microbatch has {} samples ({} for each of the {} data x expert groups of the plan's "
+                               "mesh), which the {} groups of stage {} ({}) can't share; change microbatch or its mesh",
+                               samples, plan.microbatch, groups, its, run.stage, text(run.mesh)));
   return ok();
 }
 
@@ -106,7 +179,7 @@ Status Completion::completeBatch() {
                                        : fmt::format("data {}", groups),
                     plan.microbatch));
   microbatches = group / plan.microbatch;
-  return ok();
+  return checkBatchOfStages();
 }
 
 /// All stages alike, or an error that says they must be.
@@ -115,6 +188,18 @@ template <typename Value> Result<Value> sameForAll(const std::vector<Value> &val
     if (value != values.front())
       return Error{fmt::format("{} differs from stage to stage, which is not simulated yet; give one value", key)};
   return values.empty() ? otherwise : Value(values.front());
+}
+
+Status Completion::checkShardingRanks() const {
+  for (int64_t stage = 0; stage < size("stage"); ++stage) {
+    Plan its = ofStage(plan, stage);
+    if (int64_t replicas = replicasOf(its.mesh()); replicas % plan.optimizerShardingRanks != 0)
+      return wrong(fmt::format(
+          "optimizer_sharding_ranks is {}, which does not divide the {} ranks of data, context and "
+          "expert{}",
+          plan.optimizerShardingRanks, replicas, stagesDiffer(plan) ? fmt::format(" of stage {}", stage) : ""));
+  }
+  return ok();
 }
 
 Status Completion::completeExecution() {
@@ -149,11 +234,9 @@ Status Completion::completeExecution() {
   if (plan.layout == "solved" && *sequence)
     return wrong("layout is \"solved\" and sequence_parallel true: the solver decides for each op what is cut; leave "
                  "one of them out");
-  int64_t replicas = size("data") * size("context") * size("expert");
-  if (sharding > 0 && plan.optimizerShardingRanks && plan.optimizerShardingRanks != replicas)
-    return wrong(fmt::format("optimizer_sharding_ranks is {}; simulated is sharding over all {} ranks of data, context "
-                             "and expert",
-                             plan.optimizerShardingRanks, replicas));
+  if (sharding > 0 && plan.optimizerShardingRanks)
+    if (Status status = checkShardingRanks(); !status)
+      return status;
   if (!plan.overlap)
     plan.overlap = {"gradients", "parameters", "stage"};
   bool mixed = job.dtype != "f32" && job.dtype != "f64";
@@ -188,6 +271,40 @@ Result<CompletedPlan> Completion::run() {
 Result<CompletedPlan> completePlan(Plan plan, const std::string &where, const Cluster &cluster,
                                    const TrainingJob &job) {
   return Completion(std::move(plan), where, cluster, job).run();
+}
+
+bool stagesDiffer(const Plan &completed) {
+  return std::any_of(completed.stages.begin(), completed.stages.end(), [](auto &run) { return !run.mesh.empty(); });
+}
+
+Plan ofStage(const Plan &completed, int64_t stage) {
+  Plan its = completed;
+  for (const StageLayers &run : completed.stages) {
+    if (run.stage != stage || run.mesh.empty())
+      continue;
+    int64_t samples = its.microbatch * its.meshSizes.at("data") * its.meshSizes.at("expert");
+    for (const auto &[axis, size] : run.mesh)
+      its.meshSizes[axis] = size;
+    its.microbatch = samples / (its.meshSizes.at("data") * its.meshSizes.at("expert"));
+    break;
+  }
+  return its;
+}
+
+int64_t replicasOf(const Mesh &mesh) { return ways(shardingAxes(mesh, 0)); }
+
+std::vector<AxisRef> shardingAxes(const Mesh &mesh, int64_t ranks) {
+  std::vector<AxisRef> refs;
+  for (int axis = static_cast<int>(mesh.axes.size()) - 1; axis >= 0; --axis) {
+    const auto &[name, size] = mesh.axes[axis];
+    if (std::find(std::begin(kReplicaAxes), std::end(kReplicaAxes), name) == std::end(kReplicaAxes))
+      continue;
+    int64_t part = ranks ? std::gcd(ranks, size) : size;
+    if (part > 1)
+      refs.insert(refs.begin(), {axis, size / part, part});
+    ranks /= ranks ? part : 1;
+  }
+  return refs;
 }
 
 LayoutKey layoutOf(const Plan &completed) {

@@ -172,6 +172,33 @@ void readUntil(Reader &in, const Json &entry, const std::string &what, StageLaye
   run.until = entry["until"].get<std::string>();
 }
 
+/// Sizes of axes of one stage; those that it does not name have size 1 there.
+void readStageMesh(Reader &in, const Json &value, const std::string &what, StageLayers &run) {
+  if (!value.is_object() || value.empty())
+    return in.fail(fmt::format("{} is {}; it has to be an object of axis sizes, like {{\"data\": 2, \"model\": 4}}",
+                               what, value.dump()));
+  int64_t ranks = 1;
+  for (const auto &[axis, size] : value.items()) {
+    if (planAxis(axis) < 0 || axis == kPlanAxes[0])
+      return in.fail(
+          fmt::format("{} has the axis \"{}\"; the ranks of a stage have data, context, expert and model", what, axis));
+    int64_t ways = in.count(size, fmt::format("{}.{}", what, axis), 1, kMostRanks);
+    if (ways > kMostRanks / ranks)
+      return in.fail(fmt::format("{} has more than {} ranks", what, kMostRanks));
+    ranks *= ways;
+    run.mesh[axis] = ways;
+  }
+}
+
+/// Where all that `mesh` says is the number of stages, the ranks of one are those of the first stage's mesh.
+void meshOfFirstStage(Plan &plan) {
+  if (std::any_of(plan.meshSizes.begin(), plan.meshSizes.end(), [](auto &axis) { return axis.first != kPlanAxes[0]; }))
+    return;
+  for (const StageLayers &run : plan.stages)
+    if (run.stage == 0 && !run.mesh.empty())
+      return plan.meshSizes.insert(run.mesh.begin(), run.mesh.end());
+}
+
 /// Entry i of the list is chunk i / stages of stage i % stages, unless it says which.
 void readStages(Reader &in, const Json &value, Plan &plan) {
   if (!value.is_array())
@@ -184,11 +211,12 @@ void readStages(Reader &in, const Json &value, Plan &plan) {
     std::string what = fmt::format("stages[{}]", i);
     if (!entry.is_object())
       return in.fail(fmt::format("{} is {}; it has to be an object like {{\"layers\": [0, 11]}}", what, entry.dump()));
-    for (const char *key : {"ranks", "mesh"})
-      if (entry.contains(key))
-        return in.fail(fmt::format("{} has the key \"{}\": stages with ranks or meshes of their own are not known yet",
-                                   what, key));
-    in.onlyKeys(entry, what, {"layers", "until", "stage", "chunk"});
+    if (entry.contains("ranks"))
+      return in.fail(
+          fmt::format("{} has the key \"ranks\": all stages have the same number of ranks; \"mesh\" says how "
+                      "those of one are used",
+                      what));
+    in.onlyKeys(entry, what, {"layers", "until", "mesh", "stage", "chunk"});
     StageLayers run;
     run.stage = int64_t(i) % std::max<int64_t>(1, stages);
     run.chunk = int64_t(i) / std::max<int64_t>(1, stages);
@@ -196,6 +224,8 @@ void readStages(Reader &in, const Json &value, Plan &plan) {
       run.stage = in.count(entry["stage"], what + ".stage", 0, kMostStages - 1);
     if (entry.contains("chunk"))
       run.chunk = in.count(entry["chunk"], what + ".chunk", 0, kMostStages - 1);
+    if (entry.contains("mesh"))
+      readStageMesh(in, entry["mesh"], what + ".mesh", run);
     if (atOps) {
       readUntil(in, entry, what, run);
       plan.stages.push_back(run);
@@ -211,6 +241,7 @@ void readStages(Reader &in, const Json &value, Plan &plan) {
     }
     plan.stages.push_back(run);
   }
+  meshOfFirstStage(plan);
 }
 
 /// One value, or a list with one for each stage.
@@ -333,6 +364,8 @@ void writeExecution(const Plan &plan, Json &root) {
       entry["until"] = run.until;
     if (!atOps)
       entry["layers"] = run.layers ? Json{run.layers->first, run.layers->second} : Json::array();
+    if (!run.mesh.empty())
+      entry["mesh"] = run.mesh;
     entry["stage"] = run.stage;
     entry["chunk"] = run.chunk;
     root["stages"].push_back(std::move(entry));

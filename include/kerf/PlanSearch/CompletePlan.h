@@ -23,7 +23,9 @@ struct TrainingJob {
 };
 
 struct CompletedPlan {
-  Plan plan; // nothing that an execution needs is free but `stages` (free: an even cut) and `predicted`
+  /// Nothing that an execution needs is free but `stages` (free: an even cut) and `predicted`. Stages that have the
+  /// plan's mesh have none of their own, the others name all axes.
+  Plan plan;
   std::string where;
   Cluster cluster; // the ranks that are used
   Mesh mesh;
@@ -33,6 +35,18 @@ struct CompletedPlan {
 
 /// `where` names the plan in messages.
 Result<CompletedPlan> completePlan(Plan plan, const std::string &where, const Cluster &cluster, const TrainingJob &job);
+
+/// Some stage has a mesh of its own.
+bool stagesDiffer(const Plan &completed);
+/// The plan as stage `stage` has it: with its mesh, and the samples of one of its groups.
+Plan ofStage(const Plan &completed, int64_t stage);
+
+/// Ranks of the mesh that hold the same parameters: data x context x expert.
+int64_t replicasOf(const Mesh &mesh);
+/// Over what `optimizer_sharding` cuts on `ranks` ranks (0: all replicas), outermost first: of the axes of replicas,
+/// from the innermost on, as much as the ranks have left. On data 4 x context 2, 4 ranks are the inner half of "data",
+/// and "context".
+std::vector<AxisRef> shardingAxes(const Mesh &mesh, int64_t ranks);
 
 /// What of a completed plan decides a ModelWork; all else is chosen around it.
 struct LayoutKey {

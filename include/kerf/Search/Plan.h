@@ -47,6 +47,7 @@ struct StageLayers {
   std::optional<std::pair<int64_t, int64_t>> layers;
   int64_t stage = 0, chunk = 0;
   std::string until = {};
+  std::map<std::string, int64_t> mesh = {}; // the stage's, without "stage"; empty: the plan's
   bool operator==(const StageLayers &) const = default;
 };
 
