@@ -94,7 +94,8 @@ std::string executionText(const CompletedPlan &completed) {
   if (plan.layout == "solved")
     words.push_back("layout solved");
   words.push_back(fmt::format("recompute {}", fmt::join(plan.recompute, ", ")));
-  words.push_back(fmt::format("optimizer sharding {}", fmt::join(plan.optimizerSharding, ", ")));
+  words.push_back(fmt::format("optimizer sharding {}", fmt::join(plan.optimizerSharding, ", ")) +
+                  (plan.optimizerShardingRanks ? fmt::format(" on {} ranks", plan.optimizerShardingRanks) : ""));
   return fmt::format("{}", fmt::join(words, "; "));
 }
 

@@ -2,6 +2,7 @@
 #include "PlanLowering.h"
 #include "HandWritten.h"
 #include "LayOut.h"
+#include "ProgramMesh.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 #include "kerf/Transforms/Layout.h"
 #include "kerf/Transforms/OpKeys.h"
@@ -65,11 +66,14 @@ std::set<Operation *> wholeBatchOps(ModuleOp module, const LaidOut &layout) {
   return whole;
 }
 
-void replaceSlices(std::vector<std::string> &axes, const std::vector<std::string> &by) {
-  if (auto found = std::find(axes.begin(), axes.end(), kSlices); found != axes.end()) {
-    found = axes.erase(found);
-    axes.insert(found, by.begin(), by.end());
+/// Axes of the layout -> those of the program; the batch is cut by `slices`.
+void rename(std::vector<std::string> &axes, const Roles &roles, const std::vector<std::string> &slices) {
+  std::vector<std::string> renamed;
+  for (const std::string &axis : axes) {
+    const std::vector<std::string> &its = axis == kSlices ? slices : roles.axes.at(axis);
+    renamed.insert(renamed.end(), its.begin(), its.end());
   }
+  axes = std::move(renamed);
 }
 
 /// Ulysses is laid out with two factors of attention's heads, which "model" and "context" cut; the op has one.
@@ -92,32 +96,6 @@ void dropForeignFactors(Plan &passes, const llvm::MapVector<Operation *, OpKey> 
       return llvm::none_of(rule.factors, [&](const Factor &factor) { return factor.name == cut.first; });
     });
   });
-}
-
-/// Experts take the samples of all ranks of their axis by an all-to-all, so the batch of a rank is cut by that axis
-/// last.
-bool timeComesFirst(const CompletedPlan &completed) {
-  return completed.microbatches > 1 && completed.plan.meshSizes.at("expert") > 1;
-}
-
-/// The plan's mesh as the program has it: "model" in the layout's parts, and microbatches.
-void setMesh(const CompletedPlan &completed, const Mesh &layout, Plan &passes) {
-  passes.meshSizes = completed.plan.meshSizes;
-  passes.order.clear();
-  for (const MeshAxis &axis : completed.mesh.axes) {
-    if (axis.name != "model") {
-      passes.order.push_back(axis.name);
-      continue;
-    }
-    for (const MeshAxis &part : layout.axes)
-      if (part.name == "model" || part.name.starts_with("model/")) {
-        passes.order.push_back(part.name);
-        passes.meshSizes[part.name] = part.size;
-      }
-  }
-  std::string time = KerfDialect::kMicrobatchAxis.str();
-  passes.order.insert(timeComesFirst(completed) ? passes.order.begin() : passes.order.end(), time);
-  passes.meshSizes[time] = completed.microbatches;
 }
 
 /// A step's inputs are cut by axes that come before that of microbatches only: the others cut each microbatch.
@@ -188,19 +166,20 @@ Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, cons
                     where)};
   if (stagesDiffer(completed->plan))
     return Error{fmt::format("{}: stages have meshes of their own, which is not compiled yet", where)};
-  if (int64_t ranks = completed->plan.optimizerShardingRanks, all = replicasOf(completed->mesh);
-      ranks && ranks != all && llvm::any_of(completed->plan.optimizerSharding, [](int64_t level) { return level > 0; }))
-    return Error{fmt::format("{}: optimizer_sharding_ranks is {} of {}, which is not compiled yet", where, ranks, all)};
   auto layout = layOut(module, where, layoutOf(completed->plan), completed->cluster, completed->plan, nullptr);
   if (!layout)
     return layout.error();
 
+  LayoutMesh its{completed->plan, layout->placement.mesh};
+  ProgramMesh mesh = programMesh(*completed, std::span(&its, 1));
+  const Roles &roles = mesh.roles.front();
   Plan passes;
-  setMesh(*completed, layout->placement.mesh, passes);
+  passes.meshSizes = mesh.sizes;
+  passes.order = mesh.order;
   writeChoice(module, layout->placement, layout->choice, passes);
   std::vector<std::string> groups, slices;
-  if (completed->plan.meshSizes.at("data") > 1)
-    groups.push_back("data");
+  if (auto data = roles.axes.find(kSlices); data != roles.axes.end())
+    groups = data->second;
   slices = groups;
   if (completed->microbatches > 1)
     slices.push_back(KerfDialect::kMicrobatchAxis.str());
@@ -210,18 +189,18 @@ Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, cons
     whole.insert(keys[op].key);
   for (OpPlan &op : passes.ops) {
     for (auto &[factor, axes] : op.strategy)
-      replaceSlices(axes, whole.contains(op.pattern) ? groups : slices);
+      rename(axes, roles, whole.contains(op.pattern) ? groups : slices);
     joinHeads(op);
   }
   dropForeignFactors(passes, keys);
   // What a layer gets ("@layer#0") is of one microbatch, what the step gets of all.
   for (ArgumentPlan &argument : passes.arguments)
     for (std::vector<std::string> &axes : argument.dims)
-      replaceSlices(axes, argument.pattern.starts_with('@') ? slices : groups);
+      rename(axes, roles, argument.pattern.starts_with('@') ? slices : groups);
   if (timeComesFirst(*completed))
     keepInputsWhole(module, passes);
 
-  PlanLowering lowering{std::move(*completed), std::move(passes), {}};
+  PlanLowering lowering{std::move(*completed), std::move(passes), roles.sharded, {}};
   int64_t layers = static_cast<int64_t>(layerCalls(module).first.size());
   if (lowering.completed.plan.meshSizes.at("stage") == 1) {
     lowering.partOfLayer.assign(layers, 0);

@@ -13,6 +13,7 @@ struct PlanLowering {
   CompletedPlan completed;
   /// Ops and arguments on the mesh of the device program, whose last axis is that of microbatches.
   Plan passes;
+  std::vector<std::string> sharded; // axes of that mesh over which `optimizer_sharding` cuts
   std::vector<int64_t> partOfLayer; // of the layers' forward calls, in order
 };
 

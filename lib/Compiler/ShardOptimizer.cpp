@@ -16,9 +16,6 @@ namespace kerf {
 
 namespace {
 
-/// Axes over which parameters may be sharded: their ranks hold the same ones.
-constexpr const char *kReplicaAxes[] = {"data", "context", "expert"};
-
 /// Of gradients, with level 2 and 3: of every microbatch, or of their sum.
 enum class Reduction { OfEach, OfSum };
 
@@ -26,13 +23,12 @@ struct Sharder {
   ModuleOp module;
   func::FuncOp main;
   Mesh mesh;
-  std::vector<int> replicas; // of kReplicaAxes those that the mesh has
+  std::vector<int> replicas; // axes whose ranks hold the same parameters, and share their states
 
-  explicit Sharder(ModuleOp module)
+  Sharder(ModuleOp module, const std::vector<std::string> &sharded)
       : module(module), main(module.lookupSymbol<func::FuncOp>(KerfDialect::kEntryName)), mesh(meshOf(module)) {
-    for (const char *axis : kReplicaAxes)
-      if (int found = mesh.find(axis); found >= 0)
-        replicas.push_back(found);
+    for (const std::string &axis : sharded)
+      replicas.push_back(mesh.find(axis));
   }
 
   Status shard(Operation *update, int64_t level, Reduction reduction);
@@ -134,7 +130,7 @@ Status shardOptimizer(ModuleOp module, const PlanLowering &lowering) {
   const std::vector<int64_t> &levels = lowering.completed.plan.optimizerSharding;
   if (llvm::all_of(levels, [](int64_t level) { return level == 0; }))
     return ok();
-  Sharder sharder(module);
+  Sharder sharder(module, lowering.sharded);
   if (sharder.replicas.empty())
     return ok();
   if (llvm::is_contained(levels, 3) && llvm::any_of(levels, [](int64_t level) { return level != 3; }))

@@ -57,11 +57,27 @@ private:
   }
 
   void shrinkMesh() {
-    for (auto &[axis, size] : result.plan.meshSizes) {
-      int64_t most = axis == "stage" ? kMostStages : kSmallestWays, before = size;
-      size = std::min(size, most);
-      note("mesh." + axis, before, size);
+    for (auto &[axis, size] : result.plan.meshSizes)
+      size = std::min(size, axis == "stage" ? kMostStages : kSmallestWays);
+    shrinkShardingRanks();
+    for (const auto &[axis, size] : result.plan.meshSizes)
+      note("mesh." + axis, old(axis.c_str()), size);
+  }
+
+  /// States that some ranks share and others copy stay so: an axis that is cut over a part of its ranks keeps two
+  /// parts.
+  void shrinkShardingRanks() {
+    int64_t &ranks = result.plan.optimizerShardingRanks, before = ranks;
+    if (!ranks)
+      return;
+    ranks = 1;
+    for (const AxisRef &cut : shardingAxes(completed.mesh, before)) {
+      const auto &[name, size] = completed.mesh.axes[cut.axis];
+      if (cut.size < size)
+        result.plan.meshSizes[name] = kSmallestWays * kSmallestWays;
+      ranks *= kSmallestWays;
     }
+    note("optimizer_sharding_ranks", before, ranks);
   }
 
   /// Value of the old stage in the place of a new one.

@@ -69,6 +69,7 @@ public:
 private:
   LogicalResult place(Operation *op);
   LogicalResult placeCall(CallOp call);
+  void placeSync(SyncGradientOp sync, const Sharding &to);
   FailureOr<std::pair<Strategy, OpSharding>> follow(Operation *op, const Rule &rule, const Sharding *wanted);
   bool defers(Operation *op);
   Value demand(Value value, const Sharding &target, Operation *user);
@@ -243,6 +244,45 @@ LogicalResult Walker::placeCall(CallOp call) {
   return success();
 }
 
+/// Stays abstract: it takes the gradient as it is and says itself what it leaves. Where that of each microbatch is cut,
+/// the pieces are added up before they are summed over the ranks that hold the same ones.
+void Walker::placeSync(SyncGradientOp sync, const Sharding &to) {
+  MLIRContext *context = sync.getContext();
+  Shape shape = shapeOf(sync.getOperand());
+  auto [have, version] = versions[sync.getOperand()].front();
+  bool each = sync->hasAttr(KerfDialect::kEachMicrobatchAttr);
+  int time = timeAxis(mesh);
+  bool ofAll = isScheduled(mesh) && (time < 0 || cutBy(have.partial, time));
+  if (ofAll && !each)
+    std::tie(have, version) = sumOverTime(have, version, sync);
+  Sharding left = to;
+  for (const AxisRef &axis : have.partial)
+    if (ofAll && each && !involves(to, axis.axis))
+      left.partial.push_back(axis);
+  auto write = [&](SyncGradientOp op, const Sharding &before, const Sharding &after) {
+    op->setAttr("from", ShardingAttr::fromSharding(context, mesh, shape, before));
+    op->setAttr("to", ShardingAttr::fromSharding(context, mesh, shape, after));
+  };
+  sync.getOperandMutable().assign(version);
+  write(sync, have, left);
+  know(sync.getResult(), to);
+  if (!ofAll || !each)
+    return;
+  OpBuilder builder(context);
+  builder.setInsertionPointAfter(sync);
+  Value result = sync.getResult(), sum = AccumulateOp::create(builder, sync.getLoc(), result.getType(), result);
+  Operation *of = sum.getDefiningOp();
+  if (Sharding summed = withoutTime(left, mesh); summed != to) {
+    auto rest = cast<SyncGradientOp>(builder.clone(*sync));
+    rest->removeAttr(KerfDialect::kEachMicrobatchAttr);
+    rest.getOperandMutable().assign(sum);
+    write(rest, summed, to);
+    sum = rest.getResult();
+  }
+  result.replaceAllUsesExcept(sum, of);
+  know(sum, to);
+}
+
 LogicalResult Walker::place(Operation *op) {
   if (auto sum = dyn_cast<AccumulateOp>(op)) { // written by hand
     auto [have, version] = versions[sum.getOperand()].front();
@@ -289,32 +329,10 @@ LogicalResult Walker::place(Operation *op) {
     choice = *followed;
   }
   if (auto sync = dyn_cast<SyncGradientOp>(op)) {
-    // Stays abstract: it takes the gradient as it is and says itself what it leaves.
-    Value value = sync.getOperand();
-    if (isDeferred(value))
+    if (isDeferred(sync.getOperand()))
       return settle(op, choice.first, rule, choice.second);
-    auto [have, version] = versions[value].front();
-    Sharding to = choice.second.results[0];
-    Value result = sync.getResult();
-    bool each = op->hasAttr(KerfDialect::kEachMicrobatchAttr);
-    int time = timeAxis(mesh);
-    if (isScheduled(mesh) && !each && (time < 0 || cutBy(have.partial, time)))
-      std::tie(have, version) = sumOverTime(have, version, op);
-    else if (each && cutBy(have.partial, time))
-      to.partial = {wholeAxis(mesh, time)};
-    sync.getOperandMutable().assign(version);
-    Shape shape = shapeOf(value);
-    sync->setAttr("from", ShardingAttr::fromSharding(op->getContext(), mesh, shape, have));
-    sync->setAttr("to", ShardingAttr::fromSharding(op->getContext(), mesh, shape, to));
+    placeSync(sync, choice.second.results[0]);
     sync->setAttr(KerfDialect::kStrategyAttr, strategyAttr(op->getContext(), mesh, rule, choice.first));
-    if (isScheduled(mesh) && each && (time < 0 || cutBy(have.partial, time))) {
-      OpBuilder after(op->getContext());
-      after.setInsertionPointAfter(op);
-      auto sum = AccumulateOp::create(after, op->getLoc(), result.getType(), result);
-      result.replaceAllUsesExcept(sum.getResult(), sum);
-      know(sum.getResult(), choice.second.results[0]);
-    }
-    know(sync.getResult(), choice.second.results[0]);
     return success();
   }
   return settle(op, choice.first, rule, choice.second);

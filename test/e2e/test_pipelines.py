@@ -54,6 +54,11 @@ PLANS = {
     "zero 2": plan(data=2, microbatch=2, optimizer_sharding=2),
     "zero 3": plan(data=2, microbatch=2, optimizer_sharding=3),
     "zero 1 on 4": plan(data=4, microbatch=1, optimizer_sharding=1),
+    "zero 1 on 2 of 4": plan(data=4, microbatch=1, optimizer_sharding=1, optimizer_sharding_ranks=2),
+    "zero 2 on 2 of 4, a part of context": plan(context=4, microbatch=2, optimizer_sharding=2, optimizer_sharding_ranks=2),
+    "zero 2 on 4 of 8": plan(data=4, context=2, microbatch=1, optimizer_sharding=2, optimizer_sharding_ranks=4,
+                                                    order=["context", "data"]),
+    "zero 3 on 2 of 4, 1f1b, recompute": plan(stage=2, data=4, microbatch=1, optimizer_sharding=3, optimizer_sharding_ranks=2, recompute="full"),
     "zero 3, model 2": plan(data=2, model=2, optimizer_sharding=3, recompute="full"),
     "one microbatch, 2 stages": plan(stage=2, microbatch=8),
     "gpipe": plan(stage=2, microbatch=2, **schedule("gpipe")),
@@ -81,7 +86,7 @@ PLANS = {
                                                                 **until("*.0.*attn*", "*.0.mlp*", "*.1.*attn*"), **schedule("interleaved", chunks=2)),
 }
 FEW = ["microbatches, data 2", "offload, 1f1b, ring, zero 2", "ring", "ring, zero 3, sequence parallel", "recompute ops",
-       "recompute ops, none", "3-D, solved, zero 1", "zero 3", "1f1b, 4 stages", "interleaved", "3-D, zero-bubble, zero 2, sequence parallel", "cut in a layer, 3-D, recompute, zero 3",
+       "recompute ops, none", "3-D, solved, zero 1", "zero 3", "zero 2 on 2 of 4, a part of context", "zero 3 on 2 of 4, 1f1b, recompute", "1f1b, 4 stages", "interleaved", "3-D, zero-bubble, zero 2, sequence parallel", "cut in a layer, 3-D, recompute, zero 3",
        "cuts in two layers and in the head, zero-bubble", "two cuts in a layer, interleaved, sequence parallel"]
 
 

@@ -65,7 +65,7 @@ def random_cuts(rnd, family, layers, parts):
 
 def random_plan(rnd, family, layers, heads, keys, experts):
     while True:
-        stage, data, model, context = rnd.choice([1, 2, 2, 3, 4]), rnd.choice([1, 1, 2, 3]), rnd.choice([1, 2, 3, 4]), rnd.choice([1, 1, 1, 2, 3, 4])
+        stage, data, model, context = rnd.choice([1, 2, 2, 3, 4]), rnd.choice([1, 1, 2, 3, 4]), rnd.choice([1, 2, 3, 4]), rnd.choice([1, 1, 1, 2, 3, 4])
         expert = rnd.choice([1, 2]) if experts > 1 else 1
         if experts > 1 and model > 1:
             context = 1  # tokens that two axes cut and experts exchange: not every layout of these is compiled (docs/plan.md)
@@ -83,6 +83,9 @@ def random_plan(rnd, family, layers, heads, keys, experts):
         plan["layout"] = "solved"
     if rnd.random() < 0.6:
         plan["optimizer_sharding"] = rnd.choice([1, 2, 3, [rnd.choice([0, 1, 2]) for _ in range(stage)]])
+        replicas = data * context * expert
+        if rnd.random() < 0.6:
+            plan["optimizer_sharding_ranks"] = rnd.choice([ranks for ranks in range(1, replicas + 1) if replicas % ranks == 0])
     if context > 1:
         plan["context_style"] = "ulysses" if keys % (model * context) == 0 and rnd.random() < 0.5 else "ring"
     chunks = 1

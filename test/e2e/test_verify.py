@@ -36,6 +36,10 @@ class Verify(KerfTest):
         result = self.verify(LLAMA, {"mesh": {"stage": 2, "data": 8, "model": 8, "context": 2}, "microbatch": 2, "optimizer_sharding": 3,
                                      "schedule": {"name": "zero-bubble", "variant": "2p"}})
         self.assertIn("num_key_value_heads 4 -> 1", result["shrunk"])
+        # States are still cut over a part of "data", and copied over the rest.
+        result = self.verify(GPT, {"mesh": {"data": 16, "model": 4}, "microbatch": 1, "optimizer_sharding": 3, "optimizer_sharding_ranks": 8})
+        self.assertEqual(result["mesh"], {"context": 1, "data": 4, "expert": 1, "model": 2, "stage": 1})
+        self.assertIn("optimizer_sharding_ranks 8 -> 2", result["shrunk"])
         result = self.verify(MIXTRAL, {"mesh": {"stage": 2, "data": 2, "expert": 8}, "microbatch": 1, "optimizer_sharding": 2})
         self.assertEqual(result["mesh"]["expert"], 2)
 

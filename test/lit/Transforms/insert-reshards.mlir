@@ -62,3 +62,20 @@ func.func @gradients_stay_abstract(%x: tensor<4x8xf32> {kerf.sharding = #kerf.sh
   %s = kerf.sync_gradient %g {parameter = "w", kerf.strategy = {}} : (tensor<8xf32>) -> tensor<8xf32>
   return %s : tensor<8xf32>
 }
+
+// -----
+
+// Pieces of a gradient that is scattered for each microbatch are added up before the ranks that hold the same ones sum them.
+
+kerf.mesh @mesh #kerf.mesh<"data"=2, "data/2"=2, "microbatch"=4>
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<16x8xf32> {kerf.sharding = #kerf.sharding<[{"data", "data/2", "microbatch"}, {}]>}) -> tensor<8xf32> {
+  // CHECK: %[[PIECE:.*]] = kerf.sync_gradient {{.*}}from = #kerf.sharding<[{}], partial = ["data", "data/2", "microbatch"]>{{.*}}to = #kerf.sharding<[{"data/2"}], partial = ["data", "microbatch"]>
+  // CHECK-NEXT: %[[SUM:.*]] = kerf.accumulate %[[PIECE]]
+  // CHECK-NEXT: kerf.sync_gradient %[[SUM]] {from = #kerf.sharding<[{"data/2"}], partial = ["data"]>{{.*}}to = #kerf.sharding<[{"data/2"}]>
+  // CHECK-NOT: kerf.sync_gradient
+  %g = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>,
+      kerf.strategy = {data = "r", "data/2" = "r", microbatch = "r"}} : (tensor<16x8xf32>) -> tensor<8xf32>
+  %s = kerf.sync_gradient %g {parameter = "w", kerf.each_microbatch, kerf.strategy = {"data/2" = "i"}} : (tensor<8xf32>) -> tensor<8xf32>
+  return %s : tensor<8xf32>
+}
