@@ -73,6 +73,12 @@ private:
     }
   }
 
+  void copies(const ShardAxes &shares, std::string cause, const char *pass, int64_t calls, double elements) {
+    double bytes = elements / static_cast<double>(std::max<int64_t>(1, ways(shares.cut))) * plan.bytes.gradient;
+    add(Collective::AllReduce, shares.copies, std::move(cause), pass, calls, bytes,
+        pricer.copiesSeconds(shares, elements));
+  }
+
   /// Collectives layer by layer; those of whole parts are in afterwards().
   void parameters(const Segment &segment, const std::map<Recompute, int64_t> &layers) {
     bool everyTime = plan.optimizerSharding >= 2;
@@ -84,19 +90,22 @@ private:
       if (group.reduceAxes.empty())
         continue;
       std::string of = group.name == segment.name ? segment.name : segment.name + "/" + group.name;
+      ShardAxes shares = pricer.sharesOf(group);
       if (plan.optimizerSharding >= 3) {
         double each = pricer.groupSeconds(Collective::AllGather, group, plan.bytes.weight);
         double bytes = group.elements * plan.bytes.weight;
         int64_t runs = microbatches * segment.repeat;
-        add(Collective::AllGather, group.reduceAxes, "parameters of " + of, "forward", runs, bytes, each);
-        add(Collective::AllGather, group.reduceAxes, "parameters of " + of, "backward",
+        add(Collective::AllGather, shares.cut, "parameters of " + of, "forward", runs, bytes, each);
+        add(Collective::AllGather, shares.cut, "parameters of " + of, "backward",
             microbatches * (segment.repeat + again), bytes, each);
       }
       if (everyTime || plan.overlap.gradients) {
         double width = everyTime ? plan.bytes.weight : plan.bytes.gradient;
-        add(reduction, group.reduceAxes, "gradients of " + of, "weight gradients",
-            (everyTime ? microbatches : 1) * segment.repeat, group.elements * width,
+        add(reduction, reduction == Collective::AllReduce ? group.reduceAxes : shares.cut, "gradients of " + of,
+            "weight gradients", (everyTime ? microbatches : 1) * segment.repeat, group.elements * width,
             pricer.groupSeconds(reduction, group, width));
+        if (reduction == Collective::ReduceScatter)
+          copies(shares, "gradients of shares of " + of, "weight gradients", segment.repeat, group.elements);
       }
     }
     for (const ParameterGroup &group : segment.copied) {
@@ -113,15 +122,20 @@ private:
         if (!group.reduceAxes.empty())
           elements[group.reduceAxes] += group.elements * static_cast<double>(segment.repeat);
     for (const auto &[axes, count] : elements) {
+      ShardAxes shares = shardAxes(axes, plan.shardingAxes);
       if (!plan.overlap.gradients && plan.optimizerSharding < 2) {
-        Collective kind = plan.optimizerSharding == 1 ? Collective::ReduceScatter : Collective::AllReduce;
+        bool shared = plan.optimizerSharding == 1;
+        Collective kind = shared ? Collective::ReduceScatter : Collective::AllReduce;
+        const std::vector<AxisRef> &over = shared ? shares.cut : axes;
         double bytes = count * plan.bytes.gradient;
-        add(kind, axes, "gradients of all parameters", "optimizer", 1, bytes, collectives.seconds(kind, axes, bytes));
+        add(kind, over, "gradients of all parameters", "optimizer", 1, bytes, collectives.seconds(kind, over, bytes));
+        if (shared)
+          copies(shares, "gradients of shares of all parameters", "optimizer", 1, count);
       }
       if (plan.optimizerSharding == 1 || plan.optimizerSharding == 2) {
         double bytes = count * plan.bytes.weight;
-        add(Collective::AllGather, axes, "parameters after the update", "optimizer", 1, bytes,
-            collectives.seconds(Collective::AllGather, axes, bytes));
+        add(Collective::AllGather, shares.cut, "parameters after the update", "optimizer", 1, bytes,
+            collectives.seconds(Collective::AllGather, shares.cut, bytes));
       }
     }
   }

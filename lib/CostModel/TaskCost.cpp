@@ -180,10 +180,17 @@ double TaskPricer::hostSeconds(const Segment &segment) const {
 }
 
 double TaskPricer::groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const {
-  double seconds = collectives.seconds(kind, group.reduceAxes, group.elements * bytesPerElement);
+  double seconds = kind == Collective::AllReduce
+                       ? collectives.seconds(kind, group.reduceAxes, group.elements * bytesPerElement)
+                       : collectives.seconds(kind, sharesOf(group).cut, group.elements * bytesPerElement);
   if (plan.gathers == GatherStyle::Layer || plan.optimizerSharding < 3)
     return seconds;
   return group.elements < kWholeBelowElements ? 0 : seconds + shards(group) * kCopySeconds;
+}
+
+double TaskPricer::copiesSeconds(const ShardAxes &shares, double elements) const {
+  auto share = elements / static_cast<double>(std::max<int64_t>(1, ways(shares.cut)));
+  return collectives.seconds(Collective::AllReduce, shares.copies, share * plan.bytes.gradient);
 }
 
 TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, bool last) const {
@@ -238,6 +245,8 @@ TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, 
       }
       if (reduces && overlapped) {
         double seconds = groupSeconds(reduction, group, everyTime ? plan.bytes.weight : plan.bytes.gradient);
+        if (last && plan.optimizerSharding >= 1 && plan.shardingAxes)
+          seconds += copiesSeconds(sharesOf(group), group.elements);
         reduce += seconds;
         cost.collectives[axes] += repeat * seconds;
       }
@@ -298,10 +307,16 @@ std::map<std::string, double> TaskPricer::reduction(int part) const {
                               group.elements * static_cast<double>(segment.repeat) * plan.bytes.gradient);
   if (plan.overlap.gradients || plan.optimizerSharding >= 2)
     return seconds;
-  for (const auto &[axes, count] : elementsByAxes(work.parts[part]))
-    seconds[axisNames(axes)] +=
-        collectives.seconds(plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce, axes,
-                            count * plan.bytes.gradient);
+  for (const auto &[axes, count] : elementsByAxes(work.parts[part])) {
+    double &sum = seconds[axisNames(axes)];
+    if (plan.optimizerSharding == 0) {
+      sum += collectives.seconds(Collective::AllReduce, axes, count * plan.bytes.gradient);
+      continue;
+    }
+    ShardAxes shares = shardAxes(axes, plan.shardingAxes);
+    sum += collectives.seconds(Collective::ReduceScatter, shares.cut, count * plan.bytes.gradient) +
+           copiesSeconds(shares, count);
+  }
   return seconds;
 }
 
@@ -310,7 +325,8 @@ std::map<std::string, double> TaskPricer::gatherAfterStep(int part) const {
   if (plan.optimizerSharding != 1 && plan.optimizerSharding != 2)
     return seconds;
   for (const auto &[axes, count] : elementsByAxes(work.parts[part]))
-    seconds[axisNames(axes)] += collectives.seconds(Collective::AllGather, axes, count * plan.bytes.weight);
+    seconds[axisNames(axes)] +=
+        collectives.seconds(Collective::AllGather, shardAxes(axes, plan.shardingAxes).cut, count * plan.bytes.weight);
   return seconds;
 }
 

@@ -45,13 +45,20 @@ public:
   double accumulation(const Segment &segment) const;
   /// Of the copies of what a layer keeps to the host's memory, or back.
   double hostSeconds(const Segment &segment) const;
-  /// Of a collective of the group's parameters or gradients, those of one layer.
+  /// How ranks share the group's states.
+  ShardAxes sharesOf(const ParameterGroup &group) const {
+    return plan.optimizerSharding ? shardAxes(group.reduceAxes, plan.shardingAxes) : ShardAxes{{}, group.reduceAxes};
+  }
+  /// Of a collective of the parameters or gradients of one layer's group among the ranks that share them; of whole ones
+  /// (an all-reduce) among all.
   double groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const;
+  /// Sums the gradients of shares over the ranks that have copies of them, once a step.
+  double copiesSeconds(const ShardAxes &shares, double elements) const;
 
   std::string axisNames(const std::vector<AxisRef> &axes) const;
   /// Ranks over which a group's states are cut.
   double shards(const ParameterGroup &group) const {
-    return static_cast<double>(std::max<int64_t>(1, ways(group.reduceAxes)));
+    return static_cast<double>(std::max<int64_t>(1, ways(sharesOf(group).cut)));
   }
 
 private:

@@ -78,25 +78,32 @@ void writeArguments(const View &view, Draft &out) {
       fmt::format("the layout is Megatron-LM's, which cuts {} of {} otherwise, first {}", foreign, compared, first));
 }
 
-void writeShardingRanks(const View &view, Draft &out) {
-  if (view.sharding == 0)
-    return out.idle("optimizer_sharding is 0");
-  int64_t replicas = replicasOf(view.in.completed.mesh);
-  if (view.plan.optimizerShardingRanks == replicas)
-    return out.expressed("over all ranks of data, context and expert, as every target does");
-  out.differs(fmt::format("over all {} ranks of data, context and expert: groups of them are not told", replicas));
-}
-
 } // namespace
 
 const Table &commonTable() {
   static const Table table = {
-      {"kerf", tellsNothing},        {"predicted", tellsNothing},
-      {"inputs", tellsNothing},      {"report", tellsNothing},
-      {"job", tellsNothing},         {"ops", writeOps},
-      {"arguments", writeArguments}, {"optimizer_sharding_ranks", writeShardingRanks},
+      {"kerf", tellsNothing}, {"predicted", tellsNothing}, {"inputs", tellsNothing},      {"report", tellsNothing},
+      {"job", tellsNothing},  {"ops", writeOps},           {"arguments", writeArguments},
   };
   return table;
+}
+
+int64_t shardInstances(const View &view, Draft &out) {
+  if (view.sharding == 0) {
+    out.idle("optimizer_sharding is 0");
+    return 1;
+  }
+  int64_t instances = replicasOf(view.in.completed.mesh) / view.plan.optimizerShardingRanks;
+  if (instances == 1)
+    out.expressed("over all ranks of data, context and expert, the default");
+  return instances;
+}
+
+void noteAllShare(const View &view, Draft &out) {
+  if (shardInstances(view, out) > 1)
+    out.differs(fmt::format("over all {} ranks of data, context and expert: less memory, gathers and reductions over "
+                            "slower links than planned",
+                            replicasOf(view.in.completed.mesh)));
 }
 
 void noteMixedRecompute(const View &view, Draft &out) {

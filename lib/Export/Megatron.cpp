@@ -113,6 +113,11 @@ void writeSharding(const View &view, Draft &out) {
   out.argument("--ckpt-format", "fsdp_dtensor");
 }
 
+void writeShardingRanks(const View &view, Draft &out) {
+  if (int64_t instances = shardInstances(view, out); instances > 1)
+    out.argument("--num-distributed-optimizer-instances", instances);
+}
+
 void writeSequenceParallel(const View &view, Draft &out) {
   if (!view.sequenceParallel)
     return out.expressed("off, the default");
@@ -226,6 +231,7 @@ Table executionTable() {
       {"stages", writeStages},
       {"recompute", writeRecompute},
       {"optimizer_sharding", writeSharding},
+      {"optimizer_sharding_ranks", writeShardingRanks},
       {"sequence_parallel", writeSequenceParallel},
       {"overlap", writeOverlap},
       {"gradient_dtype", writeGradientDtype},

@@ -333,6 +333,7 @@ Table executionTable() {
       {"stages", writeStages},
       {"recompute", writeRecompute},
       {"optimizer_sharding", writeSharding},
+      {"optimizer_sharding_ranks", noteAllShare},
       {"sequence_parallel",
        [](const View &v, Draft &out) { out.file("model.sequence_parallel", v.sequenceParallel && v.tensor > 1); }},
       {"overlap", writeOverlap},

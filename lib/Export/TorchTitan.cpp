@@ -50,9 +50,20 @@ bool replicates(const View &view) {
          (view.expert == 1 || !view.experts());
 }
 
+/// Ranks of data that share states: FSDP cuts over these and all of context. None: that is not what the plan asks.
+std::optional<int64_t> shardDegree(const View &view) {
+  int64_t ranks = view.plan.optimizerShardingRanks;
+  if (replicates(view))
+    return 1;
+  if (view.sharding == 0 || ranks == 0)
+    return view.samplers();
+  return ranks % view.context == 0 ? std::optional(ranks / view.context) : std::nullopt;
+}
+
 void writeData(const View &view, Draft &out) {
-  out.file("parallelism.data_parallel_replicate_degree", replicates(view) ? view.samplers() : 1);
-  out.file("parallelism.data_parallel_shard_degree", replicates(view) ? 1 : view.samplers());
+  int64_t shards = shardDegree(view).value_or(view.samplers());
+  out.file("parallelism.data_parallel_replicate_degree", view.samplers() / shards);
+  out.file("parallelism.data_parallel_shard_degree", shards);
 }
 
 void writeExpert(const View &view, Draft &out) {
@@ -137,6 +148,13 @@ void writeSharding(const View &view, Draft &out) {
                 "parameters once a forward");
   if (view.sharding == 1 || view.sharding == 2)
     out.differs("FSDP shards the parameters too and gathers them once a forward: less memory, a gather more");
+}
+
+void writeShardingRanks(const View &view, Draft &out) {
+  if (!shardDegree(view))
+    return noteAllShare(view, out);
+  if (int64_t instances = shardInstances(view, out); instances > 1)
+    out.expressed(fmt::format("data_parallel_shard_degree, beside data_parallel_replicate_degree {}", instances));
 }
 
 void writeSequenceParallel(const View &view, Draft &out) {
@@ -279,6 +297,7 @@ const Table &torchTitanTable() {
       {"stages", writeStages},
       {"recompute", writeRecompute},
       {"optimizer_sharding", writeSharding},
+      {"optimizer_sharding_ranks", writeShardingRanks},
       {"sequence_parallel", writeSequenceParallel},
       {"overlap", writeOverlap},
       {"gradient_dtype",

@@ -84,6 +84,10 @@ void noteMixedRecompute(const View &view, Draft &out);
 void noteMixedBlock(const View &view, Draft &out);
 /// Likewise optimizer sharding.
 void noteMixedSharding(const View &view, Draft &out);
+/// In how many groups of ranks all states are (`optimizer_sharding_ranks`); 1: it says why.
+int64_t shardInstances(const View &view, Draft &out);
+/// For targets that cut states over all ranks.
+void noteAllShare(const View &view, Draft &out);
 /// The model is not one that pretrain_gpt.py or its like trains.
 void noteTask(const View &view, Draft &out);
 /// Messages between stages in Megatron-LM, on which NeMo stands.

@@ -13,16 +13,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 }
 
-/// The groups of a mixed cluster, or the cluster.
-static std::vector<const Cluster *> alikeParts(const Cluster &cluster) {
-  if (!cluster.mixed())
-    return {&cluster};
-  std::vector<const Cluster *> parts;
-  for (const Cluster &group : cluster.groups)
-    parts.push_back(&group);
-  return parts;
-}
-
 Bounds::Bounds(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                const PlanSearchOptions &options, MemoryLimit memoryLimit)
     : all(cluster), layouts(layouts), options(options), memoryLimit(memoryLimit) {
@@ -137,7 +127,7 @@ std::vector<Bounds::Group> Bounds::groupsOf(const Choice &choice) {
 }
 
 std::vector<Choice> Bounds::orders(const Choice &layout, const ModelWork &work) {
-  std::set<std::vector<AxisRef>> groups;
+  std::set<std::vector<AxisRef>> groups, parameterGroups;
   if (theSpace->groupsOf(layout.frame).empty()) // else it is the outermost axis in any order
     groups.insert({AxisRef{planAxis("stage"), 1, 0}});
   for (const ChainLink &link : work.chain) {
@@ -145,10 +135,12 @@ std::vector<Choice> Bounds::orders(const Choice &layout, const ModelWork &work) 
     for (const PassWork *pass : {&segment.forward, &segment.inputGradient, &segment.weightGradient})
       for (const PassCollective &collective : pass->collectives)
         groups.insert(collective.axes);
-    for (const auto *parameters : {&segment.parameters, &segment.copied})
-      for (const ParameterGroup &group : *parameters)
-        groups.insert(group.reduceAxes);
+    for (const ParameterGroup &group : segment.parameters)
+      parameterGroups.insert(group.reduceAxes);
+    for (const ParameterGroup &group : segment.copied)
+      groups.insert(group.reduceAxes);
   }
+  groups.insert(parameterGroups.begin(), parameterGroups.end());
   std::vector<Choice> orders;
   std::vector<std::vector<GroupShape>> known;
   Choice choice = layout;
@@ -159,8 +151,18 @@ std::vector<Choice> Bounds::orders(const Choice &layout, const ModelWork &work) 
     std::vector<GroupShape> shape;
     for (const Group &part : groupsOf(choice)) {
       const CollectiveModel &collectives = pipeline.collectives(part.firstStage);
+      const Mesh &mesh = collectives.mesh();
       for (const std::vector<AxisRef> &group : groups)
-        shape.push_back(collectives.group(onMesh(group, collectives.mesh())));
+        shape.push_back(collectives.group(onMesh(group, mesh)));
+      for (int64_t ranks : theSpace->shardingRanks(mesh)) {
+        if (!ranks)
+          continue;
+        for (const std::vector<AxisRef> &group : parameterGroups) {
+          ShardAxes shares = shardAxes(onMesh(group, mesh), shardingAxes(mesh, ranks));
+          shape.push_back(collectives.group(shares.cut));
+          shape.push_back(collectives.group(shares.copies));
+        }
+      }
     }
     if (std::find(known.begin(), known.end(), shape) != known.end())
       continue;
@@ -184,7 +186,7 @@ Result<double> Bounds::ofMesh(const Choice &choice) {
     ranks += its * (group.number == 0 ? 1 : bestSpeed(**work, group.cluster->device, first));
     room += its * memoryLimit.of(group.cluster->device);
   }
-  if (wholeOf(**work, stateBytesOf(**work, Mesh(), stateBytes, 0)) > room)
+  if (wholeOf(**work, stateBytesOf(**work, Mesh(), stateBytes, {})) > room)
     return kInfinity;
   return bestSeconds(**work, first) * samples / ranks;
 }
@@ -224,7 +226,7 @@ double Bounds::evenSeconds(const Choice &choice, const ModelWork &work, const Pa
   least.variant = ZeroBubbleVariant::TwoLimit;
   bool pinned = !options.constraints.optimizerSharding.empty();
   std::vector<double> states =
-      pinned ? std::vector<double>(work.chain.size()) : stateBytesOf(work, theSpace->mesh(choice), stateBytes, 3);
+      pinned ? std::vector<double>(work.chain.size()) : stateBytesOf(work, theSpace->mesh(choice), stateBytes, {3});
   const Device &device = groupsOf(choice).front().cluster->device;
   StagePrices stage{&pass, &device, recomputeLimit(device)};
   double forced = forcedSeconds({work, heldOfLayout(keyOf(choice), work), states, std::span(&stage, 1)}, least);
@@ -276,13 +278,18 @@ double Bounds::recomputeLimit(const Device &device) const {
 }
 
 /// The same for all microbatches: of the layout, the axes and where they lie.
-Bounds::Parameters &Bounds::parametersOf(LayoutKey key, const ModelWork &work, const CollectiveModel &collectives,
-                                         int optimizerSharding) {
+Bounds::Parameters &Bounds::parametersOf(const Choice &choice, const ModelWork &work,
+                                         const CollectiveModel &collectives, int level) {
+  LayoutKey key = keyOf(choice);
   key.microbatch = 1;
-  auto [entry, isNew] = parameters.try_emplace({key, &collectives, optimizerSharding});
-  if (isNew)
-    entry->second = {stateBytesOf(work, collectives.mesh(), stateBytes, optimizerSharding),
-                     parameterSeconds(work, collectives, stateBytes, optimizerSharding, gradientOverlap)};
+  auto [entry, isNew] = parameters.try_emplace({key, &collectives, level, choice.shardingRanks});
+  if (isNew) {
+    OptimizerSharding sharding{level};
+    if (choice.shardingRanks)
+      sharding.axes = shardingAxes(collectives.mesh(), choice.shardingRanks);
+    entry->second = {stateBytesOf(work, collectives.mesh(), stateBytes, sharding),
+                     parameterSeconds(work, collectives, stateBytes, sharding, gradientOverlap)};
+  }
   return entry->second;
 }
 
@@ -302,7 +309,7 @@ Result<double> Bounds::ofExecution(const Choice &choice) {
   bool alike = pinned.empty() || pinned.size() == 1;
   int most =
       pinned.empty() ? choice.optimizerSharding : static_cast<int>(*std::max_element(pinned.begin(), pinned.end()));
-  Parameters &parameters = parametersOf(key, **work, collectives, most);
+  Parameters &parameters = parametersOf(choice, **work, collectives, most);
   double room = 0;
   for (const Group &group : groupsOf(choice))
     room += static_cast<double>(group.stages) * memoryLimit.of(group.cluster->device);
@@ -355,7 +362,7 @@ Result<double> Bounds::ofCut(const Choice &choice, double enough) {
   int sharding =
       given.optimizerSharding.empty() ? choice.optimizerSharding : static_cast<int>(given.optimizerSharding.front());
   auto parametersAt = [&](int64_t stage) -> const Parameters & {
-    return parametersOf(key, **work, pipeline.collectives(stage), sharding);
+    return parametersOf(choice, **work, pipeline.collectives(stage), sharding);
   };
   bool reduces = given.optimizerSharding.size() <= 1 && layerGathers;
   std::vector<StagePrices> stages;

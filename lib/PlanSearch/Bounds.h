@@ -63,8 +63,7 @@ private:
     std::vector<double> stateBytes; // by link
     ParameterSeconds seconds;
   };
-  Parameters &parametersOf(LayoutKey key, const ModelWork &work, const CollectiveModel &collectives,
-                           int optimizerSharding);
+  Parameters &parametersOf(const Choice &choice, const ModelWork &work, const CollectiveModel &collectives, int level);
 
   const Cluster &all;
   const LayoutSource &layouts;
@@ -84,7 +83,7 @@ private:
   std::map<LayoutKey, std::vector<PassSeconds>> kernels; // on the devices of each group
   std::map<LayoutKey, LinkHeld> heldBytesOf;
   std::map<std::pair<LayoutKey, const CollectiveModel *>, PassSeconds> passes;
-  std::map<std::tuple<LayoutKey, const CollectiveModel *, int>, Parameters> parameters;
+  std::map<std::tuple<LayoutKey, const CollectiveModel *, int, int64_t>, Parameters> parameters;
 };
 
 } // namespace kerf::plansearch

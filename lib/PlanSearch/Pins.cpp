@@ -82,6 +82,7 @@ Plan decisionsOf(const Plan &plan) {
   decisions.recompute = plan.recompute;
   decisions.recomputeLayers = plan.recomputeLayers;
   decisions.optimizerSharding = plan.optimizerSharding;
+  decisions.optimizerShardingRanks = plan.optimizerShardingRanks;
   decisions.sequenceParallel = plan.sequenceParallel;
   decisions.layout = plan.layout;
   decisions.contextStyle = plan.contextStyle;

@@ -451,7 +451,7 @@ Reductions reductionsOf(int optimizerSharding, bool gradientOverlap) {
 }
 
 ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel &collectives, const StateBytes &bytes,
-                                  int optimizerSharding, bool gradientOverlap) {
+                                  const OptimizerSharding &sharding, bool gradientOverlap) {
   // Merged by the ranks that share them: never dearer than one by one.
   std::vector<std::map<std::vector<AxisRef>, double>> elementsOf; // by link, of one layer
   std::map<std::vector<AxisRef>, double> all;
@@ -462,41 +462,52 @@ ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel 
     for (const auto &[axes, number] : elements)
       all[axes] += static_cast<double>(times(link)) * number;
   }
-  Collective kind = optimizerSharding ? Collective::ReduceScatter : Collective::AllReduce;
-  Reductions reductions = reductionsOf(optimizerSharding, gradientOverlap);
-  double width = reductions == Reductions::EveryMicrobatch ? bytes.weight : bytes.gradient;
+  Reductions reductions = reductionsOf(sharding.level, gradientOverlap);
+  bool everyMicrobatch = reductions == Reductions::EveryMicrobatch;
+  double width = everyMicrobatch ? bytes.weight : bytes.gradient;
   // Of a layer: by itself where it is beside backwards; else with the rest of its part, at the rate of the whole
   // model's, since none is better.
   auto reduction = [&](const std::vector<AxisRef> &axes, double number) {
     double together = reductions == Reductions::After ? all[axes] : number;
-    return together > 0 ? collectives.seconds(kind, axes, together * width) * (number / together) : 0;
+    if (together <= 0)
+      return 0.0;
+    if (sharding.level == 0)
+      return collectives.seconds(Collective::AllReduce, axes, together * width) * (number / together);
+    ShardAxes shares = shardAxes(axes, sharding.axes);
+    double seconds = collectives.seconds(Collective::ReduceScatter, shares.cut, together * width);
+    if (!everyMicrobatch) // else once a step, which is left out
+      seconds += collectives.seconds(Collective::AllReduce, shares.copies,
+                                     together * width / static_cast<double>(ways(shares.cut)));
+    return seconds * (number / together);
   };
   ParameterSeconds seconds;
   for (size_t l = 0; l < model.chain.size(); ++l) {
     auto count = static_cast<double>(times(model.chain[l]));
     double &ofLayer = seconds.reductions.emplace_back();
     for (const auto &[axes, number] : elementsOf[l]) {
-      if (optimizerSharding >= 3)
-        seconds.everyMicrobatch += 2 * count * collectives.seconds(Collective::AllGather, axes, number * bytes.weight);
+      if (sharding.level >= 3)
+        seconds.everyMicrobatch +=
+            2 * count *
+            collectives.seconds(Collective::AllGather, shardAxes(axes, sharding.axes).cut, number * bytes.weight);
       ofLayer += reduction(axes, number);
     }
     seconds.reduction += count * ofLayer;
-    if (reductions == Reductions::EveryMicrobatch)
+    if (everyMicrobatch)
       seconds.everyMicrobatch += count * ofLayer;
   }
   return seconds;
 }
 
 std::vector<double> stateBytesOf(const ModelWork &model, const Mesh &mesh, const StateBytes &bytes,
-                                 int optimizerSharding) {
+                                 const OptimizerSharding &sharding) {
   std::vector<double> ofLinks;
   for (const ChainLink &link : model.chain) {
     double sum = 0;
     for (const ParameterGroup &group : link.segment.parameters) {
-      auto shards = static_cast<double>(std::max<int64_t>(1, ways(onMesh(group.reduceAxes, mesh))));
-      sum += group.elements * (bytes.weight / (optimizerSharding >= 3 ? shards : 1) +
-                               bytes.gradient / (optimizerSharding >= 2 ? shards : 1) +
-                               bytes.states / (optimizerSharding >= 1 ? shards : 1));
+      auto shards = static_cast<double>(ways(shardAxes(onMesh(group.reduceAxes, mesh), sharding.axes).cut));
+      sum += group.elements *
+             (bytes.weight / (sharding.level >= 3 ? shards : 1) + bytes.gradient / (sharding.level >= 2 ? shards : 1) +
+              bytes.states / (sharding.level >= 1 ? shards : 1));
     }
     ofLinks.push_back(sum);
   }

@@ -40,9 +40,14 @@ double speedOf(const ModelWork &model, const PassSeconds &passes, const PassSeco
 /// By link of the chain, of one layer of it.
 using LinkHeld = std::vector<std::array<HeldBytes, 3>>; // by Recompute
 LinkHeld heldOf(const ModelWork &model);
+/// ZeRO's stage, and the ranks that share states as in StepPlan.
+struct OptimizerSharding {
+  int level = 0;
+  std::optional<std::vector<AxisRef>> axes = {};
+};
 /// Parameters, gradients and states on one rank.
 std::vector<double> stateBytesOf(const ModelWork &model, const Mesh &mesh, const StateBytes &bytes,
-                                 int optimizerSharding);
+                                 const OptimizerSharding &sharding);
 /// Of all layers together.
 double wholeOf(const ModelWork &model, const std::vector<double> &ofLinks);
 
@@ -85,6 +90,6 @@ struct ParameterSeconds {
   std::vector<double> reductions; // by link, of one layer of it
 };
 ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel &collectives, const StateBytes &bytes,
-                                  int optimizerSharding, bool gradientOverlap);
+                                  const OptimizerSharding &sharding, bool gradientOverlap);
 
 } // namespace kerf::plansearch

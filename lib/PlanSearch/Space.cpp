@@ -34,6 +34,15 @@ std::vector<int64_t> upTo(int64_t n) {
 
 } // namespace
 
+std::vector<const Cluster *> alikeParts(const Cluster &cluster) {
+  if (!cluster.mixed())
+    return {&cluster};
+  std::vector<const Cluster *> parts;
+  for (const Cluster &group : cluster.groups)
+    parts.push_back(&group);
+  return parts;
+}
+
 Space::Space(const PlanSearchOptions &options, const TrainingJob &job, const Cluster &cluster, int64_t layers)
     : options(options), given(options.constraints), cluster(cluster), available(job.ranks.value_or(cluster.ranks())),
       layerCount(layers), batch(job.exportedBatch ? job.exportedBatch
@@ -90,15 +99,16 @@ bool Space::leftOut(const char *key, const Choice &choice) const {
     auto its = than.meshSizes.find(axis);
     return made.meshSizes.at(axis) == (its == than.meshSizes.end() ? 1 : its->second);
   }
-  return decision == "order"                ? sameOrder(made, than)
-         : decision == "microbatch"         ? made.microbatch == than.microbatch
-         : decision == "schedule"           ? made.schedule == than.schedule
-         : decision == "stages"             ? made.stages == than.stages
-         : decision == "optimizer_sharding" ? made.optimizerSharding == than.optimizerSharding
-         : decision == "sequence_parallel"  ? made.sequenceParallel == than.sequenceParallel
-         : decision == "layout"             ? made.layout == than.layout
-         : decision == "context_style"      ? made.contextStyle == than.contextStyle
-                                            : false;
+  return decision == "order"                      ? sameOrder(made, than)
+         : decision == "microbatch"               ? made.microbatch == than.microbatch
+         : decision == "schedule"                 ? made.schedule == than.schedule
+         : decision == "stages"                   ? made.stages == than.stages
+         : decision == "optimizer_sharding"       ? made.optimizerSharding == than.optimizerSharding
+         : decision == "optimizer_sharding_ranks" ? made.optimizerShardingRanks == than.optimizerShardingRanks
+         : decision == "sequence_parallel"        ? made.sequenceParallel == than.sequenceParallel
+         : decision == "layout"                   ? made.layout == than.layout
+         : decision == "context_style"            ? made.contextStyle == than.contextStyle
+                                                  : false;
 }
 
 Result<std::vector<Choice>> Space::meshes() const {
@@ -224,15 +234,51 @@ std::vector<Choice> Space::executions(const Choice &order) const {
   if (stages > 1 || given.schedule.name == "gpipe")
     offer(ScheduleKind::GPipe, 1, ZeroBubbleVariant::H1, "");
 
-  bool cut = order.frame.data * order.frame.context * order.frame.expert > 1;
-  int most = given.optimizerSharding.empty() && cut ? 3 : 0;
   std::vector<Choice> list;
-  for (Choice &choice : pipelines)
-    for (int sharding = 0; sharding <= most; ++sharding) {
-      choice.optimizerSharding = sharding;
-      if (!leftOut("order", choice) && !leftOut("schedule", choice) && !leftOut("optimizer_sharding", choice))
+  for (const Choice &pipeline : pipelines)
+    for (auto [level, ranks] : shardings(order)) {
+      Choice choice = pipeline;
+      choice.optimizerSharding = level;
+      choice.shardingRanks = ranks;
+      if (!leftOut("order", choice) && !leftOut("schedule", choice) && !leftOut("optimizer_sharding", choice) &&
+          !leftOut("optimizer_sharding_ranks", choice))
         list.push_back(choice);
     }
+  return list;
+}
+
+/// Those of one node, of the ranks that hold the same parameters; or all.
+std::vector<int64_t> Space::shardingRanks(const Mesh &mesh) const {
+  if (int64_t pinned = given.optimizerShardingRanks)
+    return replicasOf(mesh) % pinned == 0 ? std::vector<int64_t>{pinned} : std::vector<int64_t>();
+  const std::vector<AxisRef> replicas = shardingAxes(mesh, 0);
+  int64_t node = std::numeric_limits<int64_t>::max(), inside = 1, share = 1;
+  for (const Cluster *part : alikeParts(cluster))
+    node = std::min(node, part->devicesPerUnit(0));
+  for (int axis = static_cast<int>(mesh.axes.size()) - 1; axis >= 0; --axis) {
+    int64_t size = mesh.axes[axis].size;
+    bool holdsReplicas = std::any_of(replicas.begin(), replicas.end(), [&](auto &ref) { return ref.axis == axis; });
+    if (holdsReplicas && node % inside == 0)
+      share *= std::gcd(size, node / inside);
+    inside *= size;
+  }
+  return share > 1 && share < ways(replicas) ? std::vector<int64_t>{0, share} : std::vector<int64_t>{0};
+}
+
+/// Levels of optimizer sharding (0 where they are pinned), each with the ranks that share states.
+std::vector<std::pair<int, int64_t>> Space::shardings(const Choice &order) const {
+  bool pinned = !given.optimizerSharding.empty();
+  bool cuts = order.frame.data * order.frame.context * order.frame.expert > 1;
+  bool always = pinned && *std::max_element(given.optimizerSharding.begin(), given.optimizerSharding.end()) > 0;
+  std::vector<std::pair<int, int64_t>> list;
+  if (!always)
+    list.emplace_back(0, 0);
+  if (!always && (pinned || !cuts))
+    return list;
+  std::vector<int64_t> ranks = shardingRanks(mesh(order));
+  for (int level = always ? 0 : 1; level <= (always ? 0 : 3); ++level)
+    for (int64_t n : ranks)
+      list.emplace_back(level, n);
   return list;
 }
 
@@ -373,6 +419,8 @@ Plan Space::plan(const Choice &choice) const {
         plan.schedule.variant = name;
   if (given.optimizerSharding.empty())
     plan.optimizerSharding = {choice.optimizerSharding};
+  if (choice.shardingRanks)
+    plan.optimizerShardingRanks = choice.shardingRanks;
   if (!given.stages.empty() || layerCount == 0 || choice.level < Choice::Level::Cut)
     return plan;
   int64_t next = 0, stages = choice.frame.stage;

@@ -33,12 +33,16 @@ struct Choice {
   ZeroBubbleVariant variant = ZeroBubbleVariant::H1;
   int64_t chunks = 1;
   int optimizerSharding = 0; // where it is not pinned
+  int64_t shardingRanks = 0; // that share states; 0: all that hold the same parameters
   // Cut: layers of the first and of the last part; those between share the rest evenly, the first ones one more.
   int64_t first = 0, last = 0;
   std::array<int32_t, kMostPlannedGroups> ofGroup = {}; // on a mixed cluster: layers on the stages of each group
   // Ready: known to fit where the schedule's order is known
   int recompute = -1; // number in the search's list of recomputations
 };
+
+/// The groups of a mixed cluster, or the cluster.
+std::vector<const Cluster *> alikeParts(const Cluster &cluster);
 
 class Space {
 public:
@@ -51,6 +55,8 @@ public:
   std::vector<AxisOrder> orders(const Choice &layout) const;
   std::vector<Choice> executions(const Choice &order) const;
   std::vector<Choice> cuts(const Choice &execution) const;
+  /// How many ranks may share optimizer states; 0: all that hold the same parameters.
+  std::vector<int64_t> shardingRanks(const Mesh &mesh) const;
 
   int64_t globalBatch() const { return batch; }
   int64_t layers() const { return layerCount; }
@@ -71,6 +77,7 @@ public:
 private:
   std::vector<int64_t> sizes(const char *axis, const std::vector<int64_t> &all) const;
   bool liesInGroups(const Frame &frame) const;
+  std::vector<std::pair<int, int64_t>> shardings(const Choice &order) const;
   std::vector<Choice> mixedCuts(const Choice &execution) const;
   bool leftOut(const char *key, const Choice &choice) const;
 

@@ -244,16 +244,8 @@ Result<std::vector<LayerModes>> recomputeOfParts(const CompletedPlan &completed,
 
 Result<StepPlan> kerf::stepPlan(const CompletedPlan &completed, const TrainingJob &job, const ModelWork &model) {
   const Plan &plan = completed.plan;
-  int64_t replicas = replicasOf(completed.mesh);
-  bool sharded =
-      std::any_of(plan.optimizerSharding.begin(), plan.optimizerSharding.end(), [](auto level) { return level > 0; });
   if (stagesDiffer(plan))
     return Error{fmt::format("{}: stages have meshes of their own, which is not simulated yet", completed.where)};
-  if (sharded && plan.optimizerShardingRanks && plan.optimizerShardingRanks != replicas)
-    return Error{
-        fmt::format("{}: optimizer_sharding_ranks is {}; simulated is sharding over all {} ranks of data, context "
-                    "and expert",
-                    completed.where, plan.optimizerShardingRanks, replicas)};
   StepPlan step;
   step.schedule = completed.schedule;
   if (plan.recomputeLayers.empty() && plan.recompute.size() == 1) {
@@ -267,6 +259,8 @@ Result<StepPlan> kerf::stepPlan(const CompletedPlan &completed, const TrainingJo
   step.optimizerSharding = static_cast<int>(plan.optimizerSharding.front());
   if (plan.optimizerSharding.size() > 1)
     step.optimizerShardingOfStage.assign(plan.optimizerSharding.begin(), plan.optimizerSharding.end());
+  if (int64_t ranks = plan.optimizerShardingRanks; ranks && ranks != replicasOf(completed.mesh))
+    step.shardingAxes = shardingAxes(completed.mesh, plan.optimizerShardingRanks);
   auto overlaps = [&](const char *what) {
     return std::find(plan.overlap->begin(), plan.overlap->end(), what) != plan.overlap->end();
   };

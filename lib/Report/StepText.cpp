@@ -102,12 +102,18 @@ std::string toText(const Simulation &s, int64_t ranks, const std::string &cluste
   return text;
 }
 
+/// "3", "3 over 8 ranks".
+static std::string shardingText(const Plan &plan) {
+  std::string text = valuesText(plan.optimizerSharding);
+  return plan.optimizerShardingRanks ? fmt::format("{} over {} ranks", text, plan.optimizerShardingRanks) : text;
+}
+
 std::string planText(const Plan &plan) {
   std::string text = fmt::format("{}, {}, microbatch {}", meshText(plan.mesh()), scheduleText(plan), plan.microbatch);
   if (plan.recompute != std::vector<std::string>{"none"})
     text += fmt::format(", recompute {}", recomputeText(plan));
   if (plan.optimizerSharding != std::vector<int64_t>{0})
-    text += fmt::format(", optimizer sharding {}", valuesText(plan.optimizerSharding));
+    text += fmt::format(", optimizer sharding {}", shardingText(plan));
   if (plan.sequenceParallel == std::vector<bool>{true})
     text += ", sequence parallel";
   if (plan.meshSizes.at("model") > 1 && plan.layout == "solved")
@@ -127,7 +133,7 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan &plan) {
     line("layers", layersText(plan));
   }
   line("recompute", recomputeText(plan));
-  line("optimizer", fmt::format("sharding {}", valuesText(plan.optimizerSharding)));
+  line("optimizer", fmt::format("sharding {}", shardingText(plan)));
   if (plan.meshSizes.at("model") > 1 && plan.layout == "solved")
     line("layout", "solved: of each op what \"model\" cuts");
   else if (plan.meshSizes.at("model") > 1)

@@ -278,7 +278,7 @@ class WholePlan(KerfTest):
         pins = self.write("pins.json", {"kerf": 1, "mesh": {"data": 5}})
         self.refuse(1, ["32", "data"], "plan", config, "--cluster", CLUSTER, "--ranks", 8, "--global-batch", 32, "--constraints", pins)
         pins = self.write("pins.json", {"kerf": 1, "optimizer_sharding_ranks": 3, "optimizer_sharding": 1})
-        self.refuse(1, ["optimizer_sharding_ranks", "3"], "plan", config, "--cluster", CLUSTER, "--ranks", 8, "--global-batch", 32, "--constraints",
+        self.refuse(2, ["these pins conflict", "optimizer_sharding_ranks = 3"], "plan", config, "--cluster", CLUSTER, "--ranks", 8, "--global-batch", 32, "--constraints",
                     pins)
         pins = self.write("pins.json", {"kerf": 1, "mesh": {"other": 2}})
         self.refuse(1, ["mesh.other", "2"], "plan", config, "--cluster", CLUSTER, "--ranks", 8, "--global-batch", 32, "--constraints", pins)

@@ -227,6 +227,38 @@ TEST(Simulator, ShardedParametersAreFetchedOneLayerAhead) {
   EXPECT_NEAR(s.run().breakdown.collectives["data"], 0, kEps) << "100 elements stay whole";
 }
 
+TEST(Simulator, StatesSharedByPartOfTheRanks) {
+  Step s = pipeline(1, 3, 4);
+  s.mesh.axes[1].size = 8;
+  s.work.parts[0].segments[0].parameters = {{"w", 100, s.axis(1)}};
+  s.plan.bytes = {2, 4, 12};
+  s.plan.overlap = {false, false, false, true};
+  const std::vector<AxisRef> inner = {{1, 4, 2}}, outer = {{1, 1, 4}};
+  s.plan.shardingAxes = inner;
+  CollectiveModel model = s.collectives();
+  double gather = model.seconds(Collective::AllGather, inner, 200),
+         scatter = model.seconds(Collective::ReduceScatter, inner, 200),
+         sumShares = model.seconds(Collective::AllReduce, outer, 400 / 2);
+  ASSERT_GT(std::min({gather, scatter, sumShares}), 0);
+  for (int level = 1; level <= 3; ++level) {
+    s.plan.optimizerSharding = level;
+    Simulation result = s.run();
+    const StageMemory &memory = result.memory[0];
+    EXPECT_NEAR(memory.states, 400 * 12.0 / 2, kEps);
+    EXPECT_NEAR(memory.gradients, 400 * 4.0 / (level >= 2 ? 2 : 1), kEps);
+    EXPECT_NEAR(memory.weights, 400 * 2.0 / (level >= 3 ? 2 : 1), kEps);
+    // Shares are summed once a step, sharded gradients reduced by each of the 3 microbatches, sharded parameters
+    // gathered for each of its passes.
+    double expected = level == 1 ? model.seconds(Collective::ReduceScatter, inner, 1600) +
+                                       model.seconds(Collective::AllReduce, outer, 800) +
+                                       model.seconds(Collective::AllGather, inner, 800)
+                                 : 4 * (3 * scatter + sumShares) +
+                                       (level == 2 ? model.seconds(Collective::AllGather, inner, 800) : 4 * 6 * gather);
+    EXPECT_NEAR(result.breakdown.collectives["data"], expected, kEps) << "level " << level;
+    EXPECT_NEAR(result.breakdown.exposed["data"], expected, kEps) << "level " << level;
+  }
+}
+
 TEST(Simulator, MemoryInFlightAndStates) {
   Step s = pipeline(4, 8, 2);
   s.mesh.axes[1].size = 2;

@@ -162,7 +162,7 @@ struct RandomPlans {
     p.sequenceParallel = {coin()};
     p.layout = p.sequenceParallel[0] ? "megatron" : oneOf<const char *>({"megatron", "solved"});
     if (coin())
-      p.optimizerShardingRanks = p.meshSizes["data"] * p.meshSizes["context"] * p.meshSizes["expert"];
+      p.optimizerShardingRanks = p.meshSizes["data"] * p.meshSizes["context"] * (coin() ? p.meshSizes["expert"] : 1);
     p.overlap.emplace();
     for (const char *what : kPlanOverlaps)
       if (coin())

@@ -273,6 +273,20 @@ TEST(Export, ZeRO3Elsewhere) {
   expectHas(nemo.config, {"  fsdp: true\n", "  fsdp_sharding_strategy: \"full\"\n", "    name: \"fused_adam\"\n"});
 }
 
+TEST(Export, StatesSharedByPartOfTheRanks) {
+  ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"data": 8, "context": 2}, "global_batch": 64, "microbatch": 2,
+    "optimizer_sharding": 3, "optimizer_sharding_ranks": 4})",
+                              llama3());
+  Exported megatron = exported(ExportTarget::Megatron, input);
+  expectHas(megatron.config, {"--num-distributed-optimizer-instances 4"});
+  Exported titan = exported(ExportTarget::TorchTitan, input);
+  expectHas(titan.config, {"data_parallel_replicate_degree = 4", "data_parallel_shard_degree = 2"});
+  for (const Exported &one : {megatron, titan})
+    EXPECT_FALSE(differing(one).contains("optimizer_sharding_ranks"));
+  for (ExportTarget target : {ExportTarget::DeepSpeed, ExportTarget::NeMo})
+    EXPECT_TRUE(differing(exported(target, input)).contains("optimizer_sharding_ranks")) << toString(target);
+}
+
 /// In a pipeline none but TorchTitan cuts parameters.
 TEST(Export, ZeRO3InAPipeline) {
   ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 4, "data": 4}, "global_batch": 64, "microbatch": 2,

@@ -68,16 +68,38 @@ private:
           continue;
         plan.layout = layout;
         plan.sequenceParallel = {sequence};
-        for (int64_t sharding = 0; sharding <= (cut > 1 ? 3 : 0); ++sharding)
-          pipelines(plan, job.options.constraints.optimizerSharding.empty()
-                              ? std::vector{sharding}
-                              : job.options.constraints.optimizerSharding);
+        const std::vector<int64_t> &pinned = job.options.constraints.optimizerSharding;
+        for (int64_t sharding = 0; sharding <= (cut > 1 ? 3 : 0); ++sharding) {
+          plan.optimizerSharding = pinned.empty() ? std::vector{sharding} : pinned;
+          plan.optimizerShardingRanks = 0;
+          pipelines(plan);
+          if (int64_t inNode = replicasInNode(plan.mesh()); inNode > 1 && inNode < cut && sharding > 0) {
+            plan.optimizerShardingRanks = inNode;
+            pipelines(plan);
+          }
+        }
       }
     } while (std::next_permutation(order.begin(), order.end()));
   }
 
-  void pipelines(Plan plan, const std::vector<int64_t> &sharding) {
-    plan.optimizerSharding = sharding;
+  /// The most ranks that may share states with every such group inside of a node.
+  int64_t replicasInNode(const Mesh &mesh) {
+    int64_t node = job.cluster.mixed() ? std::numeric_limits<int64_t>::max() : job.cluster.devicesPerUnit(0), most = 1;
+    for (const Cluster &group : job.cluster.groups)
+      node = std::min(node, group.devicesPerUnit(0));
+    for (int64_t ranks = 2; ranks <= node && ranks <= replicasOf(mesh); ++ranks) {
+      if (replicasOf(mesh) % ranks != 0)
+        continue;
+      bool inside = true;
+      for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
+        for (int64_t other : groupOf(mesh, shardingAxes(mesh, ranks), rank))
+          inside &= other / node == rank / node;
+      most = inside ? ranks : most;
+    }
+    return most;
+  }
+
+  void pipelines(Plan plan) {
     int64_t stages = plan.meshSizes.at("stage");
     const std::string pinned = job.options.constraints.schedule.name;
     for (const char *name : {"1f1b", "gpipe", "interleaved", "zero-bubble"}) {

@@ -45,6 +45,9 @@ struct StepPlan {
   std::vector<LayerModes> recomputeOfPart;   // instead: chunk c of stage s is part c * stages + s
   int optimizerSharding = 0;                 // ZeRO stage 0 to 3
   std::vector<int> optimizerShardingOfStage; // instead, one for each stage
+  /// Ranks that share states, of those over which a parameter's gradients are summed; the others have copies. None:
+  /// all.
+  std::optional<std::vector<AxisRef>> shardingAxes = {};
   Overlap overlap;
   StateBytes bytes;
   GatherStyle gathers = GatherStyle::Layer;

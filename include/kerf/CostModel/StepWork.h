@@ -12,6 +12,7 @@
 #include "kerf/CostModel/Collectives.h"
 #include "kerf/Support/Work.h"
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,14 @@ struct ParameterGroup {
   /// axes.
   std::vector<AxisRef> reduceAxes;
 };
+
+/// Optimizer sharding over part of the ranks: the axes that cut a group's states, and those over which ranks hold
+/// copies, whose shares of its gradients are summed as well.
+struct ShardAxes {
+  std::vector<AxisRef> cut, copies;
+};
+/// `shardingAxes` are whole axes and inner parts of axes; none: all of `reduceAxes` cut.
+ShardAxes shardAxes(const std::vector<AxisRef> &reduceAxes, const std::optional<std::vector<AxisRef>> &shardingAxes);
 
 /// A run of layers that are alike, or what stands before, between and after them.
 struct Segment {
