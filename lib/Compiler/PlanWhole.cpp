@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/PlanWhole.h"
 #include "kerf/Compiler/ModelLayouts.h"
+#include "kerf/PlanSearch/CompletePlan.h"
 
 #include <fmt/format.h>
 
@@ -19,6 +20,10 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPa
       return Error{fmt::format("{}: stages end with \"until\": the search cuts between layers; give \"layers\", or "
                                "the whole plan to `kerf simulate` and `kerf train`",
                                options.search.constraintsFile)};
+  if (stagesDiffer(options.search.constraints))
+    return Error{fmt::format("{}: stages have meshes of their own: the search gives all stages one; give the whole "
+                             "plan to `kerf simulate` and `kerf train`",
+                             options.search.constraintsFile)};
   auto used = firstRanks(cluster, options.ranks.value_or(cluster.ranks()));
   if (!used)
     return used.error();

@@ -22,7 +22,7 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &mo
   auto completed = completePlan(plan, planFile, cluster, *job);
   if (!completed)
     return completed.error();
-  auto pipeline = PipelineModel::make(completed->mesh, completed->cluster);
+  auto pipeline = pipelineOf(completed->plan, completed->cluster);
   if (!pipeline)
     return Error{fmt::format("{}: {}", planFile, pipeline.error().message)};
   std::vector<StageLayers> stages = completed->plan.stages;
@@ -30,13 +30,18 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &mo
   if (!told)
     return told.error();
   completed->plan = std::move(*told);
-  auto model = layouts.work(layoutOf(completed->plan));
-  if (!model)
-    return model.error();
-  auto work = stepWork(*completed, *job, **model);
+  std::vector<const ModelWork *> models; // of each stage
+  for (int64_t s = 0; s < completed->plan.meshSizes.at("stage"); ++s) {
+    auto model = layouts.work(layoutOf(ofStage(completed->plan, s)));
+    if (!model)
+      return model.error();
+    models.push_back(*model);
+  }
+  auto work =
+      stagesDiffer(completed->plan) ? stepWork(*completed, *job, models) : stepWork(*completed, *job, *models.front());
   if (!work)
     return work.error();
-  auto step = stepPlan(*completed, *job, **model);
+  auto step = stepPlan(*completed, *job, *models.front());
   if (!step)
     return step.error();
   auto simulation = simulate(*work, *step, *pipeline, options.trace);

@@ -87,6 +87,25 @@ Result<PipelineModel> PipelineModel::make(const Mesh &mesh, const Cluster &clust
   return model;
 }
 
+Result<PipelineModel> PipelineModel::make(const std::vector<Mesh> &meshOfStage, const Cluster &cluster) {
+  auto used = firstRanks(cluster, meshOfStage.front().ranks());
+  if (!used)
+    return used.error();
+  if (used->mixed())
+    return Error{fmt::format("stages have meshes of their own, and '{}' has groups ({}): a plan has one or the other",
+                             used->name, groupsText(*used))};
+  PipelineModel model;
+  model.theMesh = meshOfStage.front();
+  for (const Mesh &mesh : meshOfStage) {
+    auto known = std::find_if(model.groups.begin(), model.groups.end(),
+                              [&](const auto &group) { return group->mesh() == mesh; });
+    model.groupOfStage.push_back(static_cast<int>(known - model.groups.begin()));
+    if (known == model.groups.end())
+      model.groups.push_back(std::make_shared<const CollectiveModel>(mesh, *used));
+  }
+  return model;
+}
+
 /// The most ranks of one node that a stage has.
 int64_t PipelineModel::ranksOfNode(int64_t stage) const {
   int64_t ranks = theMesh.ranks() / theMesh.axes[stageAxis].size;
@@ -98,7 +117,7 @@ int64_t PipelineModel::ranksOfNode(int64_t stage) const {
 double PipelineModel::sendSeconds(int64_t from, int64_t to, std::span<const AxisRef> stageAxes, double bytes) const {
   if (stageAxes.empty() || bytes == 0)
     return 0;
-  if (groupOfStage.empty())
+  if (firstRankOf.empty())
     return groups.front()->seconds(Collective::Send, stageAxes, bytes);
   int low = std::min(groupOf(from), groupOf(to)), high = std::max(groupOf(from), groupOf(to));
   if (low == high) {
@@ -119,6 +138,8 @@ double PipelineModel::sendSeconds(int64_t from, int64_t to, std::span<const Axis
 }
 
 double PipelineModel::peakFlopsOfAll(std::string_view dtype) const {
+  if (firstRankOf.empty())
+    return peakFlops(groups.front()->cluster().device, dtype) * static_cast<double>(theMesh.ranks());
   double flops = 0;
   for (const auto &group : groups)
     flops += peakFlops(group->cluster().device, dtype) * static_cast<double>(group->mesh().ranks());

@@ -49,8 +49,8 @@ Status checkFits(const StepWork &work, const StepPlan &plan, const PipelineModel
   return ok();
 }
 
-/// Prices every distinct task once: stages whose device and optimizer sharding are alike share prices, of backwards
-/// those that recompute alike.
+/// Prices every distinct task once: stages whose device, mesh and optimizer sharding are alike share prices, of
+/// backwards those that recompute alike.
 class Timeline {
 public:
   Timeline(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline)
@@ -61,16 +61,15 @@ public:
       if (isNew) {
         plans.push_back(plan);
         plans.back().optimizerSharding = kind.optimizerSharding;
+        plans.back().shardingAxes = plan.shardingAxesAt(s);
         pricers.emplace_back(work, plans.back(), pipeline.collectives(s));
       }
       kindOfStage.push_back(it->second);
     }
     numberTasks();
     int64_t stages = plan.schedule.stages, parts = stages * plan.schedule.chunks;
-    StageMessage message = work.message;
     auto seconds = [&](int64_t from, int64_t to) {
-      message.bytes = work.bytesInto(std::max(from, to));
-      return messageSeconds(pipeline, from % stages, to % stages, message);
+      return messageSeconds(pipeline, from % stages, to % stages, work.messageBetween(from, to));
     };
     for (int64_t p = 0; p < parts; ++p) {
       toNext.push_back(p + 1 < parts ? seconds(p, p + 1) : 0);

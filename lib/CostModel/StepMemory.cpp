@@ -66,8 +66,8 @@ Fixed fixedBytes(const StepWork &work, const StepPlan &plan, int64_t stage) {
       double layer = 0;
       for (const ParameterGroup &group : segment.parameters) {
         double elements = group.elements * static_cast<double>(segment.repeat);
-        auto shards =
-            static_cast<double>(std::max<int64_t>(1, ways(shardAxes(group.reduceAxes, plan.shardingAxes).cut)));
+        auto shards = static_cast<double>(
+            std::max<int64_t>(1, ways(shardAxes(group.reduceAxes, plan.shardingAxesAt(stage)).cut)));
         bytes.weights += elements * plan.bytes.weight / (sharding >= 3 ? shards : 1);
         bytes.gradients += elements * plan.bytes.gradient / (sharding >= 2 ? shards : 1);
         bytes.states += elements * plan.bytes.states / (sharding >= 1 ? shards : 1);

@@ -148,23 +148,31 @@ private:
       return;
     bool isFirst = stage == 0, isLast = stage == stages - 1;
     int64_t next = (stage + 1) % stages, previous = (stage + stages - 1) % stages;
-    std::map<double, int64_t> on, back; // chunks, by the bytes of their messages
+    std::vector<std::pair<StageMessage, int64_t>> on, back; // of so many chunks
+    auto count = [](auto &messages, const StageMessage &message) {
+      auto known = std::find_if(messages.begin(), messages.end(), [&](auto &one) { return one.first == message; });
+      if (known == messages.end())
+        messages.emplace_back(message, 1);
+      else
+        ++known->second;
+    };
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      int64_t part = chunk * stages + stage;
       if (!isLast || chunk + 1 < chunks)
-        ++on[work.bytesInto(chunk * stages + stage + 1)];
+        count(on, work.messageBetween(part, part + 1));
       if (!isFirst || chunk > 0)
-        ++back[work.bytesInto(chunk * stages + stage)];
+        count(back, work.messageBetween(part, part - 1));
     }
-    for (auto [bytes, count] : on)
-      message(next, bytes, "activations for the next stage", "forward", microbatches * count);
-    for (auto [bytes, count] : back)
-      message(previous, bytes, "gradients for the stage before", "backward", microbatches * count);
+    for (const auto &[message, times] : on)
+      send(next, message, "activations for the next stage", "forward", microbatches * times);
+    for (const auto &[message, times] : back)
+      send(previous, message, "gradients for the stage before", "backward", microbatches * times);
   }
 
-  void message(int64_t to, double bytes, const char *cause, const char *pass, int64_t calls) {
-    add(Collective::Send, work.message.axes, cause, pass, calls, bytes,
-        pipeline.sendSeconds(stage, to, work.message.axes, bytes));
-    for (const PassCollective &after : work.message.afterReceive)
+  void send(int64_t to, const StageMessage &message, const char *cause, const char *pass, int64_t calls) {
+    add(Collective::Send, message.axes, cause, pass, calls, message.bytes,
+        pipeline.sendSeconds(stage, to, message.axes, message.bytes));
+    for (const PassCollective &after : message.afterReceive)
       add(after.kind, after.axes, after.name + " by the receiver", pass, calls, after.bytes,
           pipeline.collectives(to).seconds(after.kind, after.axes, after.bytes));
   }
@@ -193,5 +201,6 @@ PartsOfStep kerf::partsOfStep(const StepWork &work, const StepPlan &plan, const 
                               int64_t stage) {
   StepPlan its = plan; // as the stage has it
   its.optimizerSharding = plan.optimizerShardingAt(stage);
+  its.shardingAxes = plan.shardingAxesAt(stage);
   return Counter(work, its, pipeline, stage).run();
 }

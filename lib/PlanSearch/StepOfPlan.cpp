@@ -3,6 +3,7 @@
 #include "kerf/CostModel/Compute.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <map>
 
@@ -180,12 +181,119 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
     work.tiedElements += group.elements;
   }
   work.message = messageOf(model, mesh, plan.stageSends == "scattered" && model.receivedBytes.empty());
-  work.receivedBytes = model.receivedBytes;
+  for (double bytes : model.receivedBytes)
+    work.messagesInto.push_back({work.message.axes, bytes, {}});
+  if (!work.messagesInto.empty()) { // a gradient goes back the way of its value
+    work.messagesBackInto.assign(work.messagesInto.begin() + 1, work.messagesInto.end());
+    work.messagesBackInto.emplace_back();
+  }
   double batches = static_cast<double>(plan.globalBatch) / static_cast<double>(model.samples);
   work.tokens = model.tokens * batches;
   work.modelFlops = model.modelFlops * batches;
   work.dtype = job.dtype;
   return work;
+}
+
+namespace {
+
+/// The part of an inner axis of `mesh` along which `ways` ranks take together what each of them got; where no axis has
+/// such a part, all ranks of a stage.
+std::vector<AxisRef> partOfWays(const Mesh &mesh, int64_t ways) {
+  std::vector<AxisRef> all;
+  for (int axis = static_cast<int>(mesh.axes.size()) - 1; axis >= 0; --axis) {
+    if (mesh.axes[axis].name == "stage")
+      continue;
+    if (mesh.axes[axis].size % ways == 0)
+      return {{axis, 1, ways}};
+    all.insert(all.begin(), wholeAxis(mesh, axis));
+  }
+  return all;
+}
+
+/// Between stages that hold different shares of the stream: the lesser one goes over, and who holds more gathers it.
+StageMessage messageBetween(const std::vector<AxisRef> &stageAxes, double fromBytes, double toBytes, const Mesh &to) {
+  StageMessage message{stageAxes, std::min(fromBytes, toBytes), {}};
+  if (toBytes > fromBytes && fromBytes > 0)
+    message.afterReceive = {
+        {"gather of the stream", Collective::AllGather, partOfWays(to, std::llround(toBytes / fromBytes)), toBytes}};
+  return message;
+}
+
+/// Stage by stage: each mesh as it is used, in a plan of its own.
+std::vector<CompletedPlan> plansOfStages(const CompletedPlan &completed) {
+  std::vector<CompletedPlan> plans;
+  for (int64_t s = 0; s < completed.plan.meshSizes.at("stage"); ++s) {
+    CompletedPlan its = completed;
+    its.plan = ofStage(completed.plan, s);
+    its.mesh = its.plan.mesh();
+    for (StageLayers &run : its.plan.stages)
+      run.mesh.clear();
+    plans.push_back(std::move(its));
+  }
+  return plans;
+}
+
+} // namespace
+
+Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJob &job,
+                                const std::vector<const ModelWork *> &modelOfStage) {
+  std::vector<CompletedPlan> plans = plansOfStages(completed);
+  auto stages = static_cast<int64_t>(plans.size());
+  std::vector<StepWork> works; // of each mesh, as if all stages had it
+  std::vector<size_t> workOfStage;
+  StepWork all;
+  std::vector<int> firstPart; // of each of `works` in `all`
+  for (int64_t s = 0; s < stages; ++s) {
+    auto alike = std::find_if(plans.begin(), plans.begin() + s, [&](auto &one) { return one.mesh == plans[s].mesh; });
+    if (alike != plans.begin() + s) {
+      workOfStage.push_back(workOfStage[alike - plans.begin()]);
+      continue;
+    }
+    auto work = stepWork(plans[s], job, *modelOfStage[s]);
+    if (!work)
+      return work.error();
+    workOfStage.push_back(works.size());
+    firstPart.push_back(static_cast<int>(all.parts.size()));
+    all.parts.insert(all.parts.end(), work->parts.begin(), work->parts.end());
+    works.push_back(std::move(*work));
+  }
+  for (int64_t s = 0; s < stages; ++s) {
+    std::vector<int> &parts = all.part.emplace_back(works[workOfStage[s]].part[s]);
+    for (int &part : parts)
+      part += firstPart[workOfStage[s]];
+  }
+  all.message = works.front().message;
+  auto bytesInto = [&](int64_t stage, int64_t part) {
+    const ModelWork &model = *modelOfStage[stage];
+    return model.receivedBytes.empty() ? model.streamLocalBytes : model.receivedBytes[part];
+  };
+  int64_t parts = stages * completed.plan.schedule.chunks;
+  auto between = [&](int64_t from, int64_t to) {
+    int64_t a = from % stages, b = to % stages, into = std::max(from, to);
+    if (workOfStage[a] != workOfStage[b])
+      return messageBetween(all.message.axes, bytesInto(a, into), bytesInto(b, into), plans[b].mesh);
+    StageMessage message = works[workOfStage[b]].messageBetween(from, to);
+    message.axes = all.message.axes;
+    return message;
+  };
+  for (int64_t p = 0; p < parts; ++p) {
+    all.messagesInto.push_back(p > 0 ? between(p - 1, p) : StageMessage());
+    all.messagesBackInto.push_back(p + 1 < parts ? between(p + 1, p) : StageMessage());
+  }
+  all.tiedElements = std::max(works.front().tiedElements, works[workOfStage.back()].tiedElements);
+  all.tokens = works.front().tokens;
+  all.modelFlops = works.front().modelFlops;
+  all.dtype = works.front().dtype;
+  return all;
+}
+
+Result<PipelineModel> kerf::pipelineOf(const Plan &completed, const Cluster &cluster) {
+  if (!stagesDiffer(completed))
+    return PipelineModel::make(completed.mesh(), cluster);
+  std::vector<Mesh> meshes;
+  for (int64_t s = 0; s < completed.meshSizes.at("stage"); ++s)
+    meshes.push_back(ofStage(completed, s).mesh());
+  return PipelineModel::make(meshes, cluster);
 }
 
 StageMessage kerf::messageOf(const ModelWork &model, const Mesh &mesh, bool scattered) {
@@ -244,8 +352,6 @@ Result<std::vector<LayerModes>> recomputeOfParts(const CompletedPlan &completed,
 
 Result<StepPlan> kerf::stepPlan(const CompletedPlan &completed, const TrainingJob &job, const ModelWork &model) {
   const Plan &plan = completed.plan;
-  if (stagesDiffer(plan))
-    return Error{fmt::format("{}: stages have meshes of their own, which is not simulated yet", completed.where)};
   StepPlan step;
   step.schedule = completed.schedule;
   if (plan.recomputeLayers.empty() && plan.recompute.size() == 1) {
@@ -259,8 +365,13 @@ Result<StepPlan> kerf::stepPlan(const CompletedPlan &completed, const TrainingJo
   step.optimizerSharding = static_cast<int>(plan.optimizerSharding.front());
   if (plan.optimizerSharding.size() > 1)
     step.optimizerShardingOfStage.assign(plan.optimizerSharding.begin(), plan.optimizerSharding.end());
-  if (int64_t ranks = plan.optimizerShardingRanks; ranks && ranks != replicasOf(completed.mesh))
-    step.shardingAxes = shardingAxes(completed.mesh, plan.optimizerShardingRanks);
+  auto sharesOn = [&](const Mesh &mesh) {
+    int64_t ranks = plan.optimizerShardingRanks;
+    return ranks && ranks != replicasOf(mesh) ? std::optional(shardingAxes(mesh, ranks)) : std::nullopt;
+  };
+  step.shardingAxes = sharesOn(completed.mesh);
+  for (int64_t s = 0; stagesDiffer(plan) && s < plan.meshSizes.at("stage"); ++s)
+    step.shardingAxesOfStage.push_back(sharesOn(ofStage(plan, s).mesh()));
   auto overlaps = [&](const char *what) {
     return std::find(plan.overlap->begin(), plan.overlap->end(), what) != plan.overlap->end();
   };

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Report/StepText.h"
+#include "kerf/PlanSearch/CompletePlan.h"
 #include "kerf/Report/Report.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <set>
 
 namespace kerf {
 
@@ -108,8 +110,23 @@ static std::string shardingText(const Plan &plan) {
   return plan.optimizerShardingRanks ? fmt::format("{} over {} ranks", text, plan.optimizerShardingRanks) : text;
 }
 
+/// "stage 2 x data 4 x model 2", and what stages have instead.
+static std::string meshesText(const Plan &plan) {
+  std::string text = meshText(plan.mesh());
+  std::set<int64_t> told;
+  for (const StageLayers &run : plan.stages) {
+    Mesh mesh;
+    for (const MeshAxis &axis : ofStage(plan, run.stage).mesh().axes)
+      if (axis.name != "stage")
+        mesh.axes.push_back(axis);
+    if (!run.mesh.empty() && told.insert(run.stage).second)
+      text += fmt::format("; stage {}: {}", run.stage, meshText(mesh));
+  }
+  return text;
+}
+
 std::string planText(const Plan &plan) {
-  std::string text = fmt::format("{}, {}, microbatch {}", meshText(plan.mesh()), scheduleText(plan), plan.microbatch);
+  std::string text = fmt::format("{}, {}, microbatch {}", meshesText(plan), scheduleText(plan), plan.microbatch);
   if (plan.recompute != std::vector<std::string>{"none"})
     text += fmt::format(", recompute {}", recomputeText(plan));
   if (plan.optimizerSharding != std::vector<int64_t>{0})
@@ -124,7 +141,7 @@ std::string planText(const Plan &plan) {
 std::vector<std::pair<std::string, std::string>> decisions(const Plan &plan) {
   std::vector<std::pair<std::string, std::string>> lines;
   auto line = [&](const char *what, std::string value) { lines.emplace_back(what, std::move(value)); };
-  line("mesh", meshText(plan.mesh()) + " (outermost first)");
+  line("mesh", meshesText(plan) + " (outermost first)");
   line("batch",
        fmt::format("{} samples, microbatches of {}, {} a data group", plan.globalBatch, plan.microbatch,
                    plan.globalBatch / plan.microbatch / plan.meshSizes.at("data") / plan.meshSizes.at("expert")));

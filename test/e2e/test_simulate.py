@@ -237,6 +237,27 @@ class Simulate(KerfTest):
                                              )["breakdown"]["collectives"]["stage"]
         self.assertGreater(message("mlp.c_fc*"), 1.3 * message("attn*"))
 
+    def test_stages_with_meshes_of_their_own(self):
+        """Each stage holds what it holds in a pipeline whose stages all have its mesh, and the step takes no longer than two of the
+        slower kind and no less than two of the faster one; the message that a gather follows counts."""
+        size = ["--dtype", "bf16", "--optimizer", "adamw"]
+        more = {"schedule": {"name": "1f1b"}, "recompute": "selective"}
+        one, other = {"data": 4, "model": 2}, {"data": 2, "model": 4}
+        for sharding in ({"optimizer_sharding": 0}, {"optimizer_sharding": 2, "optimizer_sharding_ranks": 2}):
+            alike = [self.simulate(plan_of(2, **mesh, micro=8 // mesh["data"], batch=64, **more, **sharding), GPT, CLUSTER, *size) for mesh in (one, other)]
+            for first, last in ((0, 1), (1, 0)):
+                stages = [{"layers": [0, 3]}, {"layers": [4, 7], "mesh": (one, other)[last]}]
+                own = self.simulate(plan_of(2, **(one, other)[first], micro=8 // (one, other)[first]["data"], batch=64, stages=stages, **more, **sharding),
+                                    GPT, CLUSTER, *size)
+                self.assertEqual(own["memory"], [alike[first]["memory"][0], alike[last]["memory"][1]])
+                times = sorted(plan["step_seconds"] for plan in alike)
+                self.assertGreater(own["step_seconds"], times[0])
+                self.assertLess(own["step_seconds"], times[1] * 1.02)
+                self.assertGreater(own["breakdown"]["collectives"]["stage"], 0)
+        self.refuse_plan(["stage 1", "4 ranks", "8"], plan_of(2, 4, 2, stages=[{"layers": [0, 3]}, {"layers": [4, 7], "mesh": {"data": 4}}]))
+        self.refuse(1, ["meshes of their own", "kerf simulate"], "plan", self.write("config.json", GPT), "--cluster", CLUSTER,
+                    "--constraints", self.write("plan.json", plan_of(2, 4, 2, stages=[{"layers": [0, 3]}, {"layers": [4, 7], "mesh": other}])))
+
     def test_families_and_exports(self):
         for config in (LLAMA, {"model_type": "bert", "num_hidden_layers": 4}, {"model_type": "vit", "num_hidden_layers": 4},
                        {"model_type": "t5", "num_layers": 4, "vocab_size": 512}, {"model_type": "falcon", "num_hidden_layers": 4,

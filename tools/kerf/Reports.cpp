@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Reports.h"
+#include "kerf/PlanSearch/StepOfPlan.h"
 
 #include "kerf/Support/File.h"
 
@@ -27,7 +28,7 @@ Status writeReport(const StepReport &report, const std::string &path) {
 }
 
 Result<StepReport> stepReport(const std::string &model, const Cluster &cluster, const Simulated &simulated) {
-  auto pipeline = PipelineModel::make(simulated.mesh, simulated.cluster);
+  auto pipeline = pipelineOf(simulated.plan, simulated.cluster);
   if (!pipeline)
     return pipeline.error();
   StepReport report =

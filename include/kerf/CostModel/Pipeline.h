@@ -19,14 +19,16 @@ public:
   /// On any cluster of at least `mesh.ranks()` ranks. Refuses, of a mixed one, a mesh whose outermost axis is not
   /// "stage" and stages of which some ranks are in one group and some in the next.
   static Result<PipelineModel> make(const Mesh &mesh, const Cluster &cluster);
+  /// Stages with meshes of their own, each with the axis "stage" and of as many ranks, on a cluster of one group.
+  static Result<PipelineModel> make(const std::vector<Mesh> &meshOfStage, const Cluster &cluster);
 
-  /// Of all ranks.
+  /// Of all ranks; of the first stage where they have meshes of their own.
   const Mesh &mesh() const { return theMesh; }
   /// Stages that it was made for; none where they are all alike.
   std::optional<int64_t> stages() const {
     return groupOfStage.empty() ? std::nullopt : std::optional(static_cast<int64_t>(groupOfStage.size()));
   }
-  /// 0 on a cluster of one group.
+  /// Stages of one have the same device, links and mesh. 0 where all are alike.
   int groupOf(int64_t stage) const { return groupOfStage.empty() ? 0 : groupOfStage[stage]; }
   const CollectiveModel &collectives(int64_t stage) const { return *groups[groupOf(stage)]; }
   const Device &device(int64_t stage) const { return collectives(stage).cluster().device; }
@@ -41,8 +43,8 @@ private:
 
   Mesh theMesh;
   std::vector<std::shared_ptr<const CollectiveModel>> groups;
+  std::vector<int> groupOfStage; // empty: all stages are alike
   // Of a mixed cluster only.
-  std::vector<int> groupOfStage;
   std::vector<int64_t> firstRankOf; // of each group
   std::vector<Between> between;
   int stageAxis = 0;

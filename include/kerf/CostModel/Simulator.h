@@ -48,6 +48,8 @@ struct StepPlan {
   /// Ranks that share states, of those over which a parameter's gradients are summed; the others have copies. None:
   /// all.
   std::optional<std::vector<AxisRef>> shardingAxes = {};
+  /// Instead, where stages have meshes of their own: one for each stage.
+  std::vector<std::optional<std::vector<AxisRef>>> shardingAxesOfStage = {};
   Overlap overlap;
   StateBytes bytes;
   GatherStyle gathers = GatherStyle::Layer;
@@ -61,6 +63,9 @@ struct StepPlan {
   }
   int optimizerShardingAt(int64_t stage) const {
     return optimizerShardingOfStage.empty() ? optimizerSharding : optimizerShardingOfStage[stage];
+  }
+  const std::optional<std::vector<AxisRef>> &shardingAxesAt(int64_t stage) const {
+    return shardingAxesOfStage.empty() ? shardingAxes : shardingAxesOfStage[stage];
   }
 };
 

@@ -53,6 +53,7 @@ struct PassCollective {
   int64_t hops = 1;
   /// Each hop runs beside a share of the pass's attention kernels, which work on hops + 1 blocks in turn.
   bool besideAttention = false;
+  bool operator==(const PassCollective &) const = default;
 };
 
 struct PassWork {
@@ -115,6 +116,7 @@ struct StageMessage {
   std::vector<AxisRef> axes;
   double bytes = 0;
   std::vector<PassCollective> afterReceive;
+  bool operator==(const StageMessage &) const = default;
 };
 
 struct StepWork {
@@ -122,9 +124,13 @@ struct StepWork {
   /// Which part chunk c of stage s is: part[s][c].
   std::vector<std::vector<int>> part;
   StageMessage message;
-  /// Instead of the message's: into chunk c of stage s at c * stages + s, as if the part before had sent all of it.
-  std::vector<double> receivedBytes = {};
-  double bytesInto(int64_t part) const { return receivedBytes.empty() ? message.bytes : receivedBytes[part]; }
+  /// Instead, where they differ: activations into chunk c of stage s at c * stages + s, as if the part before had sent
+  /// all of it; and gradients back into it.
+  std::vector<StageMessage> messagesInto = {}, messagesBackInto = {};
+  /// Between neighbouring parts.
+  const StageMessage &messageBetween(int64_t from, int64_t to) const {
+    return messagesInto.empty() ? message : from < to ? messagesInto[to] : messagesBackInto[to];
+  }
   /// Gradients of parameters that the first and the last stage share (tied embeddings), elements on one rank.
   double tiedElements = 0;
   /// Of the whole step, all ranks: for tokens per second and utilization.

@@ -21,6 +21,13 @@ Result<LayerCut> cutLayers(const CompletedPlan &completed, const TrainingJob &jo
 /// The chain cut into parts. Refuses stages without a repeated layer to cut.
 Result<StepWork> stepWork(const CompletedPlan &completed, const TrainingJob &job, const ModelWork &model);
 
+/// The same of stages with meshes of their own: the model's work under the layout of each stage (`ofStage`).
+Result<StepWork> stepWork(const CompletedPlan &completed, const TrainingJob &job,
+                          const std::vector<const ModelWork *> &modelOfStage);
+
+/// Where the plan's stages lie in its cluster.
+Result<PipelineModel> pipelineOf(const Plan &completed, const Cluster &cluster);
+
 /// What stages hand on. `scattered`: ranks of `model` that hold the same send a share each.
 StageMessage messageOf(const ModelWork &model, const Mesh &mesh, bool scattered);
 
