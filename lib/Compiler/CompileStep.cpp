@@ -87,7 +87,13 @@ std::string executionText(const CompletedPlan &completed) {
                                                                           : " " + plan.schedule.variant));
   words.push_back(fmt::format("{} microbatch{} of {}", completed.microbatches, completed.microbatches > 1 ? "es" : "",
                               plan.microbatch));
-  if (plan.meshSizes.at("context") > 1)
+  std::map<int64_t, std::string> meshes;
+  for (const StageLayers &run : plan.stages)
+    if (!run.mesh.empty())
+      meshes[run.stage] = stageMeshText(run.mesh);
+  for (const auto &[stage, mesh] : meshes)
+    words.push_back(fmt::format("stage {}: {}", stage, mesh));
+  if (!plan.contextStyle.empty())
     words.push_back(plan.contextStyle);
   if (plan.sequenceParallel.front())
     words.push_back("sequence parallel");
@@ -125,14 +131,10 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
       return lowered.error();
     execution = std::move(*lowered);
   }
-  const Plan &passesPlan = execution ? execution->passes : plan;
-  const Mesh mesh = passesPlan.mesh();
+  const Mesh mesh = (execution ? execution->layouts.front().passes : plan).mesh();
   OwningOpRef<ModuleOp> module = cast<ModuleOp>(whole->clone());
-  if (Status status = applyPlan(*module, passesPlan); !status)
-    return Error{fmt::format("{}: {}", planFile, status.error().message)};
-  if (execution)
-    if (Status status = applyExecution(*module, *execution); !status)
-      return Error{fmt::format("{}: {}", planFile, status.error().message), status.error().status};
+  if (Status status = execution ? applyExecution(*module, *execution) : applyPlan(*module, plan); !status)
+    return Error{fmt::format("{}: {}", planFile, status.error().message), status.error().status};
   CollectiveModel collectives(meshOfRanks(mesh), cluster);
   Collected collected(module->getContext());
   {

@@ -111,10 +111,10 @@ void keepInputsWhole(ModuleOp module, Plan &passes) {
   }
 }
 
-/// With `context_style` ring, attention whose sequence is cut evenly gets keys and values round its ranks instead of
-/// gathered ones.
-void markRings(ModuleOp module, const CompletedPlan &completed) {
-  if (completed.plan.meshSizes.at("context") == 1 || completed.plan.contextStyle != "ring")
+} // namespace
+
+void markRings(ModuleOp module, const Plan &plan) {
+  if (plan.meshSizes.at("context") == 1 || plan.contextStyle != "ring")
     return;
   Mesh mesh = meshOf(module);
   module.walk([&](Operation *op) {
@@ -130,8 +130,6 @@ void markRings(ModuleOp module, const CompletedPlan &completed) {
   });
 }
 
-} // namespace
-
 bool isExecutionPlan(const Plan &plan, int64_t batch) {
   auto size = [&](const char *axis) { return plan.meshSizes.contains(axis) ? plan.meshSizes.at(axis) : 1; };
   auto any = [](const auto &values, const auto &off) {
@@ -143,6 +141,65 @@ bool isExecutionPlan(const Plan &plan, int64_t batch) {
          any(plan.recompute, "none") || !plan.recomputeLayers.empty() || !plan.recomputeOps.empty() ||
          any(plan.optimizerSharding, int64_t(0)) || any(plan.sequenceParallel, false) || plan.layout == "solved" ||
          !plan.schedule.name.empty() || !plan.stages.empty();
+}
+
+/// The ops and arguments of one layout on the program's mesh.
+static Plan lowerLayout(ModuleOp module, const CompletedPlan &completed, const LaidOut &layout, const ProgramMesh &mesh,
+                        const Roles &roles, const std::set<Operation *> &wholeBatch) {
+  Plan passes;
+  passes.meshSizes = mesh.sizes;
+  passes.order = mesh.order;
+  writeChoice(module, layout.placement, layout.choice, passes);
+  std::vector<std::string> groups, slices;
+  if (auto data = roles.axes.find(kSlices); data != roles.axes.end())
+    groups = data->second;
+  slices = groups;
+  if (completed.microbatches > 1)
+    slices.push_back(KerfDialect::kMicrobatchAxis.str());
+  auto keys = opKeys(module);
+  std::set<std::string> whole;
+  for (Operation *op : wholeBatch)
+    whole.insert(keys[op].key);
+  for (OpPlan &op : passes.ops) {
+    for (auto &[factor, axes] : op.strategy)
+      rename(axes, roles, whole.contains(op.pattern) ? groups : slices);
+    joinHeads(op);
+  }
+  dropForeignFactors(passes, keys);
+  // What a layer gets ("@layer#0") is of one microbatch, what the step gets of all.
+  for (ArgumentPlan &argument : passes.arguments)
+    for (std::vector<std::string> &axes : argument.dims)
+      rename(axes, roles, argument.pattern.starts_with('@') ? slices : groups);
+  if (timeComesFirst(completed))
+    keepInputsWhole(module, passes);
+  return passes;
+}
+
+/// One layout for each mesh that stages have.
+static Status layOutStages(ModuleOp module, PlanLowering &lowering) {
+  const CompletedPlan &completed = lowering.completed;
+  std::vector<LaidOut> layouts;
+  std::vector<LayoutMesh> meshes;
+  std::set<Operation *> wholeBatch;
+  for (int64_t stage = 0; stage < completed.plan.meshSizes.at("stage"); ++stage) {
+    Plan its = ofStage(completed.plan, stage);
+    auto known = llvm::find_if(meshes, [&](const LayoutMesh &other) { return other.plan.meshSizes == its.meshSizes; });
+    lowering.layoutOfStage.push_back(static_cast<int>(known - meshes.begin()));
+    if (known != meshes.end())
+      continue;
+    auto layout = layOut(module, completed.where, layoutOf(its), completed.cluster, its, nullptr);
+    if (!layout)
+      return layout.error();
+    wholeBatch.merge(wholeBatchOps(module, *layout));
+    meshes.push_back({std::move(its), layout->placement.mesh});
+    layouts.push_back(std::move(*layout));
+  }
+  ProgramMesh mesh = programMesh(completed, meshes);
+  for (size_t i = 0; i < layouts.size(); ++i)
+    lowering.layouts.push_back({std::move(meshes[i].plan),
+                                lowerLayout(module, completed, layouts[i], mesh, mesh.roles[i], wholeBatch),
+                                mesh.roles[i].sharded});
+  return ok();
 }
 
 Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, const std::string &where,
@@ -164,43 +221,9 @@ Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, cons
         fmt::format("{}: attention: \"unfused\" is simulated only; programs run \"fused\", or any attention as "
                     "exported with --no-recognition",
                     where)};
-  if (stagesDiffer(completed->plan))
-    return Error{fmt::format("{}: stages have meshes of their own, which is not compiled yet", where)};
-  auto layout = layOut(module, where, layoutOf(completed->plan), completed->cluster, completed->plan, nullptr);
-  if (!layout)
-    return layout.error();
-
-  LayoutMesh its{completed->plan, layout->placement.mesh};
-  ProgramMesh mesh = programMesh(*completed, std::span(&its, 1));
-  const Roles &roles = mesh.roles.front();
-  Plan passes;
-  passes.meshSizes = mesh.sizes;
-  passes.order = mesh.order;
-  writeChoice(module, layout->placement, layout->choice, passes);
-  std::vector<std::string> groups, slices;
-  if (auto data = roles.axes.find(kSlices); data != roles.axes.end())
-    groups = data->second;
-  slices = groups;
-  if (completed->microbatches > 1)
-    slices.push_back(KerfDialect::kMicrobatchAxis.str());
-  std::set<std::string> whole;
-  auto keys = opKeys(module);
-  for (Operation *op : wholeBatchOps(module, *layout))
-    whole.insert(keys[op].key);
-  for (OpPlan &op : passes.ops) {
-    for (auto &[factor, axes] : op.strategy)
-      rename(axes, roles, whole.contains(op.pattern) ? groups : slices);
-    joinHeads(op);
-  }
-  dropForeignFactors(passes, keys);
-  // What a layer gets ("@layer#0") is of one microbatch, what the step gets of all.
-  for (ArgumentPlan &argument : passes.arguments)
-    for (std::vector<std::string> &axes : argument.dims)
-      rename(axes, roles, argument.pattern.starts_with('@') ? slices : groups);
-  if (timeComesFirst(*completed))
-    keepInputsWhole(module, passes);
-
-  PlanLowering lowering{std::move(*completed), std::move(passes), roles.sharded, {}};
+  PlanLowering lowering{std::move(*completed), {}, {}, {}};
+  if (Status status = layOutStages(module, lowering); !status)
+    return status.error();
   int64_t layers = static_cast<int64_t>(layerCalls(module).first.size());
   if (lowering.completed.plan.meshSizes.at("stage") == 1) {
     lowering.partOfLayer.assign(layers, 0);
@@ -240,11 +263,16 @@ std::set<int64_t> stagesOf(Value parameter, const PlanLowering &lowering) {
   int64_t stages = plan.meshSizes.at("stage"), last = stages * plan.schedule.chunks - 1;
   std::set<int64_t> found;
   bool layersSeen = false;
+  SmallVector<Value> forms = {parameter}; // and what is only another form of it
   for (Operation &op : *parameter.getParentBlock()) {
     layersSeen |= isa<CallOp>(op);
-    if (!llvm::is_contained(op.getOperands(), parameter) || op.hasAttr(KerfDialect::kBackwardAttr) ||
-        isa<SgdOp, AdamwOp>(op))
+    if (op.hasAttr(KerfDialect::kBackwardAttr) || isa<SgdOp, AdamwOp>(op) ||
+        llvm::none_of(op.getOperands(), [&](Value operand) { return llvm::is_contained(forms, operand); }))
       continue;
+    if (isa<ConvertOp, TransposeOp, ReshapeOp>(op)) {
+      forms.push_back(op.getResult(0));
+      continue;
+    }
     auto given = op.getAttrOfType<IntegerAttr>(KerfDialect::kPartAttr);
     found.insert((given ? given.getInt() : layersSeen ? last : 0) % stages);
   }
@@ -290,7 +318,8 @@ Status applyExecution(ModuleOp module, const PlanLowering &lowering) {
     if (kind != "none" || !pins.empty())
       call->setAttr(KerfDialect::kRecomputeAttr, builder.getStringAttr(kind));
   }
-  markRings(module, lowering.completed);
+  if (Status status = applyLayouts(module, lowering); !status)
+    return status;
   return shardOptimizer(module, lowering);
 }
 

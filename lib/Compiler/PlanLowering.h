@@ -9,11 +9,17 @@
 
 namespace kerf {
 
+/// The layout of the stages that have one mesh.
+struct LoweredLayout {
+  Plan plan;                        // as these stages have it
+  Plan passes;                      // ops and arguments on the mesh of the device program, which all layouts share
+  std::vector<std::string> sharded; // axes of that mesh over which `optimizer_sharding` cuts
+};
+
 struct PlanLowering {
   CompletedPlan completed;
-  /// Ops and arguments on the mesh of the device program, whose last axis is that of microbatches.
-  Plan passes;
-  std::vector<std::string> sharded; // axes of that mesh over which `optimizer_sharding` cuts
+  std::vector<LoweredLayout> layouts; // the first stage's first
+  std::vector<int> layoutOfStage;
   std::vector<int64_t> partOfLayer; // of the layers' forward calls, in order
 };
 
@@ -31,8 +37,16 @@ std::set<int64_t> stagesOf(mlir::Value parameter, const PlanLowering &lowering);
 /// Cuts optimizer states, gradients and parameters as the plan's `optimizer_sharding` says.
 Status shardOptimizer(mlir::ModuleOp module, const PlanLowering &lowering);
 
-/// Writes the parts and the kinds of recomputation on the calls of layers, where keys and values pass round a ring, and
-/// who holds the optimizer's states.
+/// Marks attention that gets keys and values round its ranks instead of gathered ones: with `context_style` ring, where
+/// the sequence is cut evenly.
+void markRings(mlir::ModuleOp module, const Plan &plan);
+
+/// Writes the strategies and the mesh: of one layout, or of all, each on the ops of its stages. The calls of layers say
+/// their parts.
+Status applyLayouts(mlir::ModuleOp module, const PlanLowering &lowering);
+
+/// Writes all that the plan decides into the module: the parts and the kinds of recomputation on the calls of layers,
+/// the layouts, and who holds the optimizer's states.
 Status applyExecution(mlir::ModuleOp module, const PlanLowering &lowering);
 
 } // namespace kerf

@@ -67,7 +67,7 @@ std::string nameOf(const std::set<std::string> &taken, const std::vector<std::st
 } // namespace
 
 bool timeComesFirst(const CompletedPlan &completed) {
-  return completed.microbatches > 1 && (completed.plan.meshSizes.at("expert") > 1 || stagesDiffer(completed.plan));
+  return stagesDiffer(completed.plan) || (completed.microbatches > 1 && completed.plan.meshSizes.at("expert") > 1);
 }
 
 ProgramMesh programMesh(const CompletedPlan &completed, std::span<const LayoutMesh> layouts) {

@@ -130,14 +130,17 @@ Status shardOptimizer(ModuleOp module, const PlanLowering &lowering) {
   const std::vector<int64_t> &levels = lowering.completed.plan.optimizerSharding;
   if (llvm::all_of(levels, [](int64_t level) { return level == 0; }))
     return ok();
-  Sharder sharder(module, lowering.sharded);
-  if (sharder.replicas.empty())
+  std::vector<Sharder> sharders;
+  for (const LoweredLayout &layout : lowering.layouts)
+    sharders.emplace_back(module, layout.sharded);
+  if (llvm::all_of(sharders, [](const Sharder &sharder) { return sharder.replicas.empty(); }))
     return ok();
   if (llvm::is_contained(levels, 3) && llvm::any_of(levels, [](int64_t level) { return level != 3; }))
     return Error{"optimizer_sharding is 3 on some stages only; compiled programs have it on all or none"};
   // Everything behind a gradient's sum follows its operands, but the updates themselves.
   DenseSet<Operation *> follows;
-  for (Operation &op : sharder.main.front().without_terminator())
+  Block &step = sharders.front().main.front();
+  for (Operation &op : step.without_terminator())
     if (llvm::any_of(op.getOperands(), [&](Value operand) {
           Operation *definer = operand.getDefiningOp();
           return definer && (isa<SyncGradientOp>(definer) || follows.contains(definer));
@@ -146,11 +149,12 @@ Status shardOptimizer(ModuleOp module, const PlanLowering &lowering) {
       if (!isa<SgdOp, AdamwOp>(op))
         op.removeAttr(KerfDialect::kStrategyAttr);
     }
-  for (Operation &op : sharder.main.front().without_terminator()) {
+  for (Operation &op : step.without_terminator()) {
     if (!isa<SgdOp, AdamwOp>(op))
       continue;
     std::set<int64_t> stages = stagesOf(op.getOperand(0), lowering);
-    int64_t level = levels.size() > 1 ? levels[stages.empty() ? 0 : *stages.begin()] : levels.front();
+    int64_t home = stages.empty() ? 0 : *stages.begin(), level = levels.size() > 1 ? levels[home] : levels.front();
+    Sharder &sharder = sharders[lowering.layoutOfStage[home]];
     // Two stages add up their shares of a gradient before these meet and are reduced.
     if (level > 0)
       if (Status status = sharder.shard(&op, level, stages.size() > 1 ? Reduction::OfSum : Reduction::OfEach); !status)

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/Shrink.h"
+#include "kerf/Sharding/Refine.h"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <numeric>
+#include <set>
 
 namespace kerf {
 
@@ -38,6 +41,8 @@ public:
   Shrunk run(const Json *config) {
     shrinkMesh();
     shrinkStages(config != nullptr);
+    if (!meshOfStage.empty())
+      setMeshesOfStages();
     shrinkBatch(config != nullptr);
     if (config)
       shrinkConfig(*config);
@@ -60,15 +65,84 @@ private:
     for (auto &[axis, size] : result.plan.meshSizes)
       size = std::min(size, axis == "stage" ? kMostStages : kSmallestWays);
     shrinkShardingRanks();
+    if (stagesDiffer(completed.plan))
+      shrinkMeshesOfStages();
     for (const auto &[axis, size] : result.plan.meshSizes)
       note("mesh." + axis, old(axis.c_str()), size);
+  }
+
+  /// Stages whose places the new ones take; of several meshes at least two.
+  std::vector<int64_t> stagesKept() const {
+    std::vector<int64_t> kept;
+    int64_t last = now("stage") - 1, oldLast = old("stage") - 1;
+    for (int64_t stage = 0; stage <= last; ++stage)
+      kept.push_back(stage * oldLast / last);
+    auto mesh = [&](int64_t stage) { return ofStage(completed.plan, stage).meshSizes; };
+    auto another = [&](int64_t stage) { return mesh(stage) != mesh(0); };
+    if (std::none_of(kept.begin(), kept.end(), another))
+      for (int64_t stage = 1; stage < oldLast; ++stage)
+        if (another(stage))
+          kept[last > 1 ? 1 : last] = stage;
+    return kept;
+  }
+
+  /// The axes that all meshes are made of have two ranks, one for each way in which stages use them.
+  void shrinkMeshesOfStages() {
+    std::vector<Mesh> meshes;
+    for (int64_t stage : stagesKept()) {
+      Mesh &mesh = meshes.emplace_back();
+      Plan its = ofStage(completed.plan, stage);
+      for (const char *axis : {"data", "context", "expert", "model"})
+        mesh.axes.push_back({axis, its.meshSizes.at(axis)});
+    }
+    Refinement refined = refine(meshes);
+    std::set<std::vector<size_t>> ways;
+    meshOfStage.assign(meshes.size(), {{"data", 1}, {"context", 1}, {"expert", 1}, {"model", 1}});
+    for (int atom = 0; atom < static_cast<int>(refined.atoms.size()); ++atom) {
+      std::vector<size_t> its; // its axis in each mesh
+      for (const auto &axes : refined.axes)
+        its.push_back(
+            std::find_if(axes.begin(), axes.end(),
+                         [&](auto &atoms) { return std::find(atoms.begin(), atoms.end(), atom) != atoms.end(); }) -
+            axes.begin());
+      if (ways.insert(its).second)
+        for (size_t stage = 0; stage < meshes.size(); ++stage)
+          meshOfStage[stage][meshes[stage].axes[its[stage]].name] *= kSmallestWays;
+    }
+    for (const auto &[axis, size] : meshOfStage.front())
+      result.plan.meshSizes[axis] = size;
+    int64_t &ranks = result.plan.optimizerShardingRanks, before = ranks;
+    if (ranks)
+      ranks = kSmallestWays;
+    for (auto &mesh : meshOfStage)
+      ranks = std::gcd(ranks, mesh["data"] * mesh["context"] * mesh["expert"]);
+    ranks = before ? ranks : 0;
+    note("optimizer_sharding_ranks", before, ranks);
+  }
+
+  void setMeshesOfStages() {
+    for (StageLayers &run : result.plan.stages)
+      if (const auto &mesh = meshOfStage[run.stage]; mesh != meshOfStage.front()) {
+        run.mesh = mesh;
+        if (run.chunk == 0)
+          result.notes.push_back(fmt::format("stage {} has data {}, context {}, expert {}, model {}", run.stage,
+                                             mesh.at("data"), mesh.at("context"), mesh.at("expert"), mesh.at("model")));
+      }
+  }
+
+  /// The most ranks that any stage has on the axis.
+  int64_t most(const char *axis) const {
+    int64_t size = now(axis);
+    for (const auto &mesh : meshOfStage)
+      size = std::max(size, mesh.at(axis));
+    return size;
   }
 
   /// States that some ranks share and others copy stay so: an axis that is cut over a part of its ranks keeps two
   /// parts.
   void shrinkShardingRanks() {
     int64_t &ranks = result.plan.optimizerShardingRanks, before = ranks;
-    if (!ranks)
+    if (!ranks || stagesDiffer(completed.plan))
       return;
     ranks = 1;
     for (const AxisRef &cut : shardingAxes(completed.mesh, before)) {
@@ -185,12 +259,16 @@ private:
     int64_t microbatches = std::min(completed.microbatches, most);
     if (plan.schedule.chunks > 1)
       microbatches = std::max(stages, microbatches / stages * stages);
+    int64_t samples = groups; // a microbatch is a multiple of them
+    for (const auto &mesh : meshOfStage)
+      samples = std::lcm(samples, mesh.at("data") * mesh.at("expert"));
+    int64_t least = samples / groups;
     if (free) {
-      plan.microbatch = std::min<int64_t>(plan.microbatch, 2);
+      plan.microbatch = std::max(least, std::min<int64_t>(plan.microbatch, 2) / least * least);
       plan.globalBatch = groups * plan.microbatch * microbatches;
     } else {
       int64_t group = std::max<int64_t>(1, plan.globalBatch / groups);
-      while (group % microbatches != 0)
+      while (microbatches > 1 && (group % microbatches != 0 || group / microbatches % least != 0))
         --microbatches;
       plan.microbatch = group / microbatches;
     }
@@ -209,13 +287,13 @@ private:
 
   void shrinkConfig(const Json &config) {
     result.config = config;
-    result.sequence = kTokens * now("context");
+    result.sequence = kTokens * most("context");
     set(kLayerKeys, newLayers);
     set({"vocab_size"}, kVocabulary);
     auto heads = numberAt(config, kHeadKeys), width = numberAt(config, kWidthKeys);
     auto experts = numberAt(config, kExpertKeys);
     if (experts)
-      set(kExpertKeys, std::min(*experts, std::max<int64_t>(4, 2 * now("expert"))));
+      set(kExpertKeys, std::min(*experts, std::max<int64_t>(4, 2 * most("expert"))));
     // Sizes of latents and rotations hang together (DeepSeek): such a model keeps its widths.
     if (!heads || !width || config.contains("kv_lora_rank")) {
       result.notes.push_back("widths are kept: this family's hang together");
@@ -223,8 +301,11 @@ private:
     }
     int64_t keyHeads = numberAt(config, kKeyHeadKeys).value_or(*heads), group = std::max<int64_t>(1, *heads / keyHeads);
     bool ulysses = completed.plan.contextStyle == "ulysses";
-    int64_t ways = now("model") * (ulysses ? now("context") : 1);
-    bool copies = keyHeads < old("model"); // ranks of "model" share a head of keys and values
+    int64_t ways = most("model") * (ulysses ? most("context") : 1);
+    int64_t oldWays = old("model");
+    for (int64_t stage = 0; stage < old("stage"); ++stage)
+      oldWays = std::max(oldWays, ofStage(completed.plan, stage).meshSizes.at("model"));
+    bool copies = keyHeads < oldWays; // ranks of "model" share a head of keys and values
     int64_t newKeyHeads = copies || keyHeads == 1 ? 1 : ways, newGroup = std::min<int64_t>(group, copies ? ways : 2);
     int64_t newHeads = newKeyHeads * newGroup;
     set(kHeadKeys, newHeads);
@@ -236,6 +317,7 @@ private:
 
   const CompletedPlan &completed;
   int64_t layers, newLayers = 0;
+  std::vector<std::map<std::string, int64_t>> meshOfStage; // where they differ
   Shrunk result;
 };
 

@@ -80,15 +80,6 @@ Status Completion::completeMesh() {
   return completeStageMeshes();
 }
 
-/// "data 2 x model 4".
-std::string text(const std::map<std::string, int64_t> &sizes) {
-  std::vector<std::string> words;
-  for (const char *axis : kInnerAxes)
-    if (auto its = sizes.find(axis); its != sizes.end() && its->second > 1)
-      words.push_back(fmt::format("{} {}", axis, its->second));
-  return words.empty() ? "1 rank" : fmt::format("{}", fmt::join(words, " x "));
-}
-
 int64_t innerRanks(const std::map<std::string, int64_t> &sizes) {
   int64_t ranks = 1;
   for (const char *axis : kInnerAxes)
@@ -109,12 +100,12 @@ Status Completion::completeStageMeshes() {
     if (innerRanks(run.mesh) != innerRanks(plan.meshSizes))
       return wrong(fmt::format("the mesh of stage {} has {} ranks ({}), the plan's mesh {} for each stage ({}); all "
                                "stages have as many",
-                               run.stage, innerRanks(run.mesh), text(run.mesh), innerRanks(plan.meshSizes),
-                               text(plan.meshSizes)));
+                               run.stage, innerRanks(run.mesh), stageMeshText(run.mesh), innerRanks(plan.meshSizes),
+                               stageMeshText(plan.meshSizes)));
     auto [known, isNew] = ofStage.try_emplace(run.stage, run.mesh);
     if (!isNew && known->second != run.mesh)
       return wrong(fmt::format("stages: stage {} has two meshes, {} and {}; its chunks share one", run.stage,
-                               text(known->second), text(run.mesh)));
+                               stageMeshText(known->second), stageMeshText(run.mesh)));
   }
   for (auto &[stage, sizes] : ofStage)
     if (std::all_of(sizes.begin(), sizes.end(), [&](auto &axis) { return axis.second == plan.meshSizes[axis.first]; }))
@@ -142,7 +133,7 @@ Status Completion::checkBatchOfStages() const {
     if (int64_t its = run.mesh.empty() ? groups : run.mesh.at("data") * run.mesh.at("expert"); samples % its != 0)
       return wrong(fmt::format("a microbatch has {} samples ({} for each of the {} data x expert groups of the plan's "
                                "mesh), which the {} groups of stage {} ({}) can't share; change microbatch or its mesh",
-                               samples, plan.microbatch, groups, its, run.stage, text(run.mesh)));
+                               samples, plan.microbatch, groups, its, run.stage, stageMeshText(run.mesh)));
   return ok();
 }
 
@@ -250,7 +241,9 @@ Status Completion::completeExecution() {
   auto fill = [](std::string &word, const char *otherwise) { word = word.empty() ? otherwise : word; };
   fill(plan.attention, "fused");
   fill(plan.layout, "megatron");
-  if (size("context") > 1)
+  if (size("context") > 1 || std::any_of(plan.stages.begin(), plan.stages.end(), [](const StageLayers &run) {
+        return !run.mesh.empty() && run.mesh.at("context") > 1;
+      }))
     fill(plan.contextStyle, "ring");
   fill(plan.gradientAccumulation, "fused");
   fill(plan.parameterGathers, "layer");
@@ -271,6 +264,14 @@ Result<CompletedPlan> Completion::run() {
 Result<CompletedPlan> completePlan(Plan plan, const std::string &where, const Cluster &cluster,
                                    const TrainingJob &job) {
   return Completion(std::move(plan), where, cluster, job).run();
+}
+
+std::string stageMeshText(const std::map<std::string, int64_t> &sizes) {
+  std::vector<std::string> words;
+  for (const char *axis : kInnerAxes)
+    if (auto its = sizes.find(axis); its != sizes.end() && its->second > 1)
+      words.push_back(fmt::format("{} {}", axis, its->second));
+  return words.empty() ? "1 rank" : fmt::format("{}", fmt::join(words, " x "));
 }
 
 bool stagesDiffer(const Plan &completed) {

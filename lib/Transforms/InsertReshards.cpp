@@ -244,6 +244,12 @@ LogicalResult Walker::placeCall(CallOp call) {
   return success();
 }
 
+/// Shares of a gradient that were each summed over microbatches before they met.
+static bool isSummed(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op && (isa<AccumulateOp>(op) || (isa<AddOp, ReshardOp>(op) && llvm::all_of(op->getOperands(), isSummed)));
+}
+
 /// Stays abstract: it takes the gradient as it is and says itself what it leaves. Where that of each microbatch is cut,
 /// the pieces are added up before they are summed over the ranks that hold the same ones.
 void Walker::placeSync(SyncGradientOp sync, const Sharding &to) {
@@ -252,7 +258,7 @@ void Walker::placeSync(SyncGradientOp sync, const Sharding &to) {
   auto [have, version] = versions[sync.getOperand()].front();
   bool each = sync->hasAttr(KerfDialect::kEachMicrobatchAttr);
   int time = timeAxis(mesh);
-  bool ofAll = isScheduled(mesh) && (time < 0 || cutBy(have.partial, time));
+  bool ofAll = isScheduled(mesh) && (time < 0 ? !isSummed(version) : cutBy(have.partial, time));
   if (ofAll && !each)
     std::tie(have, version) = sumOverTime(have, version, sync);
   Sharding left = to;

@@ -32,6 +32,8 @@ OLD = b"what was there before"
 
 PIPELINE = {"mesh": {"stage": 2, "data": 2, "model": 2}, "microbatch": 1, "optimizer_sharding": 1, "recompute": "full"}
 IN_GROUPS = {"mesh": {"data": 4}, "microbatch": 1, "optimizer_sharding": 2, "optimizer_sharding_ranks": 2}
+MESHES = {"mesh": {"stage": 2}, "stages": [{"layers": [0, 0], "mesh": {"data": 4}}, {"layers": [1, 1], "mesh": {"data": 2, "model": 2}}],
+          "microbatch": 1, "optimizer_sharding": 1}
 SHARDED = {"mesh": {"stage": 1, "data": 2, "model": 1}, "microbatch": 2, "optimizer_sharding": 3}
 
 
@@ -65,7 +67,7 @@ class Checkpoints(KerfTest):
 
     def test_same_plan_same_bits(self):
         adamw = ["--optimizer", "adamw", "--lr", 1e-3, "--lr-schedule", "cosine", "--warmup", 3]
-        for ranks, mesh in ((1, None), (4, {"data": 2, "model": 2}), (3, {"data": 3, "model": 1}), (8, PIPELINE), (2, SHARDED), (4, IN_GROUPS)):
+        for ranks, mesh in ((1, None), (4, {"data": 2, "model": 2}), (3, {"data": 3, "model": 1}), (8, PIPELINE), (2, SHARDED), (4, IN_GROUPS), (8, MESHES)):
             self.same_plan(file_of("gpt2"), ranks, mesh, *adamw)
         for ranks, mesh in ((4, {"data": 1, "model": 4}), (2, None)):
             self.same_plan(file_of("mlp"), ranks, mesh, "--optimizer", "sgd", "--momentum", 0.9, "--lr", 0.05, "--dtype", "f64")
@@ -83,19 +85,19 @@ class Checkpoints(KerfTest):
             self.same_plan(os.path.join(SHARED, "models", name, "model.onnx"), ranks, None, "--optimizer", "adamw", "--clip-norm", 1)
 
     def test_other_ranks_and_axes(self):
-        """8 ranks, then 6, then 1, then 4 that share states by twos, then 8 in two stages, then 2 with everything sharded: what they have in
+        """8 ranks, then 6, then 1, then 4 that share states by twos, then 8 in two stages, of one mesh and of two, then 2 with everything sharded: what they have in
         common is the model."""
         model = file_of("gpt2")
         args = [*self.data(model), "--optimizer", "adamw", "--lr", 1e-3, "--lr-schedule", "linear", "--total", 20, "--dtype", "f64"]
         self.train(model, *args, "--steps", 20, "--log", self.path("whole"))
         resume, files = [], {}
-        for ranks, mesh, end in ((8, {"data": 2, "model": 4}, 6), (6, {"data": 3, "model": 2}, 10), (1, None, 13), (4, IN_GROUPS, 15), (8, PIPELINE, 17),
+        for ranks, mesh, end in ((8, {"data": 2, "model": 4}, 6), (6, {"data": 3, "model": 2}, 10), (1, None, 13), (4, IN_GROUPS, 15), (8, PIPELINE, 17), (8, MESHES, 19),
                                  (2, SHARDED, 20)):
             self.train(model, *args, "--steps", end, *resume, "--checkpoint", self.path("saved"), "--log", self.path("log"), ranks=ranks,
                        mesh=mesh)
             resume = ["--resume", self.path("saved")]
             files[end] = [name for name in os.listdir(self.path(f"saved/step-{end:06}")) if name.startswith("rank-")]
-        self.close(losses_of(self.path("log")), losses_of(self.path("whole")), PLANS_AGREE, "8 ranks, 6, 1, 4, 8 and 2")
+        self.close(losses_of(self.path("log")), losses_of(self.path("whole")), PLANS_AGREE, "8 ranks, 6, 1, 4, 8, 8 and 2")
         self.assertGreater(len(files[6]), 1)  # shards were written by those who hold them
         self.assertEqual(files[13], ["rank-00000.safetensors"])
         self.assertTrue(any(name > "rank-00004" for name in files[17]))  # the second stage is ranks 4 to 7

@@ -7,10 +7,11 @@ By default a choice of plans on GPT-2; `--all`: every plan on every model that h
 import itertools
 import json
 import os
+import struct
 import sys
 
 from images import small_batches, small_net
-from support import ROOT, KerfTest, file_of, golden_of, losses_of, main, optimizer_flags
+from support import ROOT, KerfTest, file_of, golden_of, losses_of, main, optimizer_flags, write_npz
 
 ALL = "--all" in sys.argv
 if ALL:
@@ -35,6 +36,16 @@ FOUR = {"stages": [{"layers": []}, {"layers": [0, 0]}, {"layers": [1, 1]}, {"lay
 def until(*names):
     """Cuts at ops; "*" stands for what the model calls its layers."""
     return {"stages": [{"until": name} for name in names] + [{}]}
+
+
+def meshes(*of_stages, cut=({"layers": [0, 0]}, {"layers": [1, 1]})):
+    """The mesh of each stage, (data, model) or more by name; later chunks say nothing of it."""
+    sizes = [mesh if isinstance(mesh, dict) else dict(zip(("data", "model"), mesh)) for mesh in of_stages]
+    return {"mesh": {"stage": len(sizes)}, "stages": [{**entry, **({"mesh": sizes[i]} if i < len(sizes) else {})} for i, entry in enumerate(cut)]}
+
+
+def of_stages(*args, cut=({"layers": [0, 0]}, {"layers": [1, 1]}), **more):
+    return {"kerf": 1, **meshes(*args, cut=cut), **more}
 
 
 PLANS = {
@@ -84,10 +95,23 @@ PLANS = {
                                                             **schedule("zero-bubble", variant="h1")),
     "two cuts in a layer, interleaved, sequence parallel": plan(stage=2, model=2, microbatch=2, sequence_parallel=True, recompute="selective",
                                                                 **until("*.0.*attn*", "*.0.mlp*", "*.1.*attn*"), **schedule("interleaved", chunks=2)),
+    "meshes of stages": of_stages((2, 1), (1, 2), microbatch=1),
+    "meshes of stages, one microbatch": of_stages((1, 4), (4, 1), microbatch=8),
+    "meshes of stages, recompute, zero 1": of_stages((4, 1), (2, 2), microbatch=1, recompute="full", optimizer_sharding=1),
+    "meshes of stages, zero 3 on 2, sequence parallel": of_stages((4, 1), (2, 2), microbatch=1, optimizer_sharding=3, optimizer_sharding_ranks=2,
+                                                                  sequence_parallel=True),
+    "meshes of stages, zero 2, zero-bubble, solved": of_stages((1, 4), (2, 2), microbatch=2, optimizer_sharding=2, layout="solved",
+                                                               **schedule("zero-bubble", variant="h1")),
+    "meshes of stages, interleaved": of_stages((2, 2), (4, 1), cut=FOUR["stages"], microbatch=2, **schedule("interleaved", chunks=2)),
+    "meshes of stages, cut in a layer, ring": of_stages({"data": 2, "context": 2}, {"context": 4}, {"model": 4}, microbatch=1, recompute="selective",
+                                                        cut=until("*.0.*attn*", "*.1.mlp*")["stages"]),
+    "meshes of stages, stages inside, offload": of_stages({"context": 2, "model": 2}, {"data": 4}, order=["model", "data", "context", "stage"],
+                                                          context_style="ulysses", microbatch=4, recompute="offload"),
 }
 FEW = ["microbatches, data 2", "offload, 1f1b, ring, zero 2", "ring", "ring, zero 3, sequence parallel", "recompute ops",
        "recompute ops, none", "3-D, solved, zero 1", "zero 3", "zero 2 on 2 of 4, a part of context", "zero 3 on 2 of 4, 1f1b, recompute", "1f1b, 4 stages", "interleaved", "3-D, zero-bubble, zero 2, sequence parallel", "cut in a layer, 3-D, recompute, zero 3",
-       "cuts in two layers and in the head, zero-bubble", "two cuts in a layer, interleaved, sequence parallel"]
+       "meshes of stages, one microbatch", "meshes of stages, zero 3 on 2, sequence parallel", "meshes of stages, zero 2, zero-bubble, solved",
+       "meshes of stages, interleaved", "meshes of stages, cut in a layer, ring", "cuts in two layers and in the head, zero-bubble", "two cuts in a layer, interleaved, sequence parallel"]
 
 
 class Pipelines(KerfTest):
@@ -139,6 +163,46 @@ class Pipelines(KerfTest):
         self.agree(os.path.join(folder, "config.json"), os.path.join(folder, "batches.npz"),
                    {"in both": plan(stage=3, microbatch=1, **until("encoder.block.1.layer.0*", "decoder.block.1.layer.1*")),
                     "data 3": plan(stage=2, data=3, microbatch=1, optimizer_sharding=1, recompute="full", **until("decoder.block.0.layer.0*"))}, *sizes)
+
+    def test_meshes_of_stages(self):
+        """One program, on axes that all meshes are made of, with a function of the layer for each mesh; tied tables meet once a step."""
+        config = self.write("config.json", {"model_type": "gpt2", "n_layer": 3, "n_head": 6, "n_embd": 24, "n_positions": 24, "vocab_size": 61})
+        data = self.path("data.npz")
+        count = 3 * 12 * 12
+        write_npz(data, {name: ("<i8", [3, 12, 12], struct.pack(f"<{count}q", *(i * i % 61 for i in range(count)))) for name in ("input_ids", "labels")})
+        sizes = ["--global-batch", 12, "--sequence", 12]
+        three = [{"layers": [0, 0]}, {"layers": [1, 1]}, {"layers": [2, 2]}]
+        # The second pair's axes do not nest: "model" of the second stage is "data" of the first one.
+        self.agree(config, data, {"nested": of_stages((4, 1), (2, 2), {"model": 2, "context": 2}, cut=three, microbatch=1,
+                                                      optimizer_sharding=2, optimizer_sharding_ranks=2),
+                                  "crossed": of_stages((2, 3), (3, 2), cut=[{"layers": [0, 1]}, {"layers": [2, 2]}], microbatch=3)}, *sizes,
+                   "--seed", 5, "--optimizer", "adamw", "--clip-norm", 0.5)
+        for name, given, axes in (("2 x 6 and 6 x 2", of_stages((2, 6), (6, 2), cut=[{"layers": [0, 1]}, {"layers": [2, 2]}], microbatch=3),
+                                   [["microbatch", 2], ["stage", 2], ["data", 2], ["model|data", 3], ["model", 2]]),
+                                  ("2 x 3 and 3 x 2", of_stages((2, 3), (3, 2), cut=[{"layers": [0, 1]}, {"layers": [2, 2]}], microbatch=3),
+                                   [["microbatch", 2], ["stage", 2], ["data|model", 2], ["model|data", 3]])):
+            self.succeed("compile", config, "--plan", self.write("plan.json", given), "-o", self.path("program"), *sizes)
+            with open(self.path("program/program.json")) as file:
+                program = json.load(file)
+            self.assertEqual(program["mesh"], axes, name)
+            self.assertEqual([f["name"] for f in program["functions"]], ["layer", "layer_mesh1", "layer_backward", "layer_mesh1_backward", "main"])
+            main = program["functions"][-1]
+            of_tables = [i for i in main["body"] if i["op"] in ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "transfer") and
+                         i["task"]["phase"] == "backward" and main["values"][i["in"][0]].count(",") == 1]
+            self.assertEqual(of_tables, [], "shares of the table meet once a step, not for each microbatch")
+
+    def test_meshes_that_cannot_be(self):
+        def refused(words, given):
+            self.refuse(1, words, "train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--plan", self.write("plan.json", given))
+        refused(["stage 1", "2 ranks (data 2)", "4 for each stage (data 4)"], of_stages((4, 1), (2, 1), microbatch=1))
+        refused(["1 samples", "4 groups of stage 1"], of_stages((1, 4), (4, 1), microbatch=1))
+        refused(["stages[1]", "ranks", "mesh"], plan(stage=2, stages=[{"layers": [0, 0]}, {"layers": [1, 1], "ranks": 2}]))
+        refused(["stages[0].mesh", "\"stage\""], of_stages({"stage": 2}, (2, 1)))
+        refused(["order", "stage", "first or last"], of_stages((2, 2), (4, 1), microbatch=1, order=["data", "stage", "model"]))
+        refused(["optimizer_sharding_ranks is 4", "the 2 ranks", "stage 1"], of_stages((4, 1), (2, 2), microbatch=1, optimizer_sharding=1,
+                                                                                      optimizer_sharding_ranks=4))
+        self.refuse(1, ["meshes of their own"], "export", file_of("gpt2"), "--to", "megatron", "--plan", self.write("plan.json", of_stages((2, 1), (1, 2))),
+                    "-o", self.path("out.sh"))
 
     def test_cuts_that_cannot_be(self):
         base = ["train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--plan"]

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random complete plans (stages, schedules, microbatches, recomputation, optimizer sharding, sequence, context and expert parallelism) of random
+"""Random complete plans (stages, schedules, microbatches, recomputation, optimizer sharding, sequence, context and expert parallelism, meshes of stages) of random
 small transformers give the losses of one rank, and the memory that was planned.
 
 `test_random_pipelines.py [SEED [CASES]]`; a failing case prints its seed, model and plan. Every fourth case is run under mpirun too, where there
 is one, and has to give the same bits.
 """
 import json
+import math
 import os
 import random
 import shutil
@@ -63,7 +64,24 @@ def random_cuts(rnd, family, layers, parts):
     return [{"until": places[place]} for place in sorted(rnd.sample(range(len(places)), parts - 1))] + [{}]
 
 
+AXES = ["data", "context", "expert", "model"]
+
+
+def random_mesh(rnd, ranks, heads, experts):
+    """Of one stage."""
+    while True:
+        mesh = {axis: rnd.choice([n for n in range(1, ranks + 1) if ranks % n == 0]) for axis in AXES}
+        if math.prod(mesh.values()) == ranks and heads % mesh["model"] == 0 and mesh["expert"] <= min(experts, 2) and \
+                not (experts > 1 and mesh["model"] > 1 and mesh["context"] > 1):
+            return {axis: size for axis, size in mesh.items() if size > 1 or rnd.random() < 0.3} or {"data": 1}
+
+
+def groups_of(mesh):
+    return mesh.get("data", 1) * mesh.get("expert", 1)
+
+
 def random_plan(rnd, family, layers, heads, keys, experts):
+    """The plan, its batch, and by what the sequence has to be divisible."""
     while True:
         stage, data, model, context = rnd.choice([1, 2, 2, 3, 4]), rnd.choice([1, 1, 2, 3, 4]), rnd.choice([1, 2, 3, 4]), rnd.choice([1, 1, 1, 2, 3, 4])
         expert = rnd.choice([1, 2]) if experts > 1 else 1
@@ -72,22 +90,32 @@ def random_plan(rnd, family, layers, heads, keys, experts):
         if 2 <= stage * data * model * context * expert <= 8 and heads % model == 0:
             break
     microbatch, microbatches = rnd.choice([1, 1, 2, 3]), rnd.randint(1, 7)
+    meshes = [{"data": data, "context": context, "expert": expert, "model": model}] * stage
+    order = rnd.sample(["stage", *AXES], 5)
+    if stage > 1 and rnd.random() < 0.5:
+        meshes = meshes[:1] + [random_mesh(rnd, data * context * expert * model, heads, experts) for _ in range(stage - 1)]
+        samples = math.lcm(*map(groups_of, meshes))
+        microbatch *= samples // (data * expert)
+        order.remove("stage")
+        order.insert(rnd.choice([0, 4]), "stage")
+    most = {axis: max(mesh.get(axis, 1) for mesh in meshes) for axis in AXES}
     plan = {"kerf": 1, "mesh": {"stage": stage, "data": data, "context": context, "expert": expert, "model": model},
-            "order": rnd.sample(["stage", "data", "context", "expert", "model"], 5), "microbatch": microbatch,
+            "order": order, "microbatch": microbatch,
             "recompute": [rnd.choice(["none", "selective", "full", "offload"]) for _ in range(stage)],
-            "sequence_parallel": rnd.random() < 0.5 and model > 1}
+            "sequence_parallel": rnd.random() < 0.5 and most["model"] > 1}
     if rnd.random() < 0.4:
         patterns = rnd.sample(["*/dot_general*", "*/attention*", "*/add*", "*/*norm*"], rnd.randint(1, 3))
         plan["ops"] = {pattern: {"recompute": rnd.random() < 0.5} for pattern in patterns}
-    if model > 1 and not plan["sequence_parallel"] and rnd.random() < 0.6:
+    if most["model"] > 1 and not plan["sequence_parallel"] and rnd.random() < 0.6:
         plan["layout"] = "solved"
     if rnd.random() < 0.6:
         plan["optimizer_sharding"] = rnd.choice([1, 2, 3, [rnd.choice([0, 1, 2]) for _ in range(stage)]])
-        replicas = data * context * expert
+        replicas = math.gcd(*(mesh.get("context", 1) * groups_of(mesh) for mesh in meshes))
         if rnd.random() < 0.6:
             plan["optimizer_sharding_ranks"] = rnd.choice([ranks for ranks in range(1, replicas + 1) if replicas % ranks == 0])
-    if context > 1:
-        plan["context_style"] = "ulysses" if keys % (model * context) == 0 and rnd.random() < 0.5 else "ring"
+    if most["context"] > 1:
+        even = all(keys % (mesh.get("model", 1) * mesh.get("context", 1)) == 0 for mesh in meshes)
+        plan["context_style"] = "ulysses" if even and rnd.random() < 0.5 else "ring"
     chunks = 1
     if stage > 1:
         name = rnd.choice(["gpipe", "1f1b", "interleaved", "zero-bubble"])
@@ -99,7 +127,10 @@ def random_plan(rnd, family, layers, heads, keys, experts):
         if name == "zero-bubble":
             plan["schedule"]["variant"] = rnd.choice(["h1", "1p", "2p"])
         plan["stages"] = random_cut(rnd, layers, stage * chunks) if rnd.random() < 0.5 else random_cuts(rnd, family, layers, stage * chunks)
-    return plan, data * expert * microbatch * microbatches
+        for part, entry in enumerate(plan["stages"]):
+            if meshes[part % stage] is not meshes[0] and (part < stage or rnd.random() < 0.5):
+                entry["mesh"] = meshes[part % stage]
+    return plan, data * expert * microbatch * microbatches, math.lcm(*(mesh.get("context", 1) for mesh in meshes))
 
 
 class RandomPipelines(KerfTest):
@@ -117,8 +148,8 @@ class RandomPipelines(KerfTest):
         for case in range(CASES):
             rnd = random.Random(SEED * 1000 + case)
             config, layers, heads, keys, experts = random_model(rnd)
-            plan, batch = random_plan(rnd, config["model_type"], layers, heads, keys, experts)
-            each = 4 * plan["mesh"]["context"]
+            plan, batch, context = random_plan(rnd, config["model_type"], layers, heads, keys, experts)
+            each = 4 * context
             sequence = each * rnd.randint(2, min(6, 64 // each))  # the models have 64 positions
             ranks = 1
             for size in plan["mesh"].values():

@@ -57,6 +57,16 @@ class Verify(KerfTest):
         for note in ("layers 24 -> 4", "until transformer.h.5.attn* -> transformer.h.0.attn*", "until transformer.h.17.ln_2* -> transformer.h.1.ln_2*"):
             self.assertIn(note, result["shrunk"])
 
+    def test_meshes_of_stages(self):
+        """Two meshes stay two; the stage in the middle has the one that differs."""
+        parts = [{"layers": [4 * i, 4 * i + 3]} for i in range(6)]
+        parts[4]["mesh"] = {"data": 8, "model": 4}
+        result = self.verify(GPT, {"mesh": {"stage": 6, "data": 2, "model": 16}, "microbatch": 8, "stages": parts, "optimizer_sharding": 1,
+                                   "optimizer_sharding_ranks": 2})
+        self.assertEqual(result["full"]["ranks"], 192)
+        self.assertEqual(result["mesh"], {"context": 1, "data": 2, "expert": 1, "model": 4, "stage": 3})
+        self.assertIn("stage 1 has data 4, context 1, expert 1, model 2", result["shrunk"])
+
     def test_memory_of_the_full_size(self):
         plan = self.write("plan.json", {"kerf": 1, "mesh": {"stage": 1, "data": 8, "model": 1}, "recompute": "full"})
         self.refuse(2, ["stage 0 needs", "the device has"], "verify", self.write("config.json", dict(GPT, n_embd=8192, n_layer=96)), "--plan", plan,

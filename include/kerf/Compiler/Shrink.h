@@ -15,9 +15,10 @@ struct Shrunk {
   std::vector<std::string> notes; // what became of what: "mesh.data 64 -> 2", "intermediate_size 11008 -> 24"
 };
 
-/// Every axis of more than one rank has two, or four where `optimizer_sharding_ranks` cuts it in part; a pipeline of
-/// more than two stages has three, one of several chunks two; microbatches stay more than the stages where they were.
-/// `layers`: of the model, or of the export, which keeps its sizes (`config` null) and its batch.
+/// Every axis of more than one rank has two, or four where `optimizer_sharding_ranks` cuts it in part; stages that have
+/// meshes of their own keep two of them; a pipeline of more than two stages has three, one of several chunks two;
+/// microbatches stay more than the stages where they were. `layers`: of the model, or of the export, which keeps its
+/// sizes (`config` null) and its batch.
 Shrunk shrink(const CompletedPlan &completed, int64_t layers, const nlohmann::ordered_json *config);
 
 } // namespace kerf

@@ -41,6 +41,9 @@ bool stagesDiffer(const Plan &completed);
 /// The plan as stage `stage` has it: with its mesh, and the samples of one of its groups.
 Plan ofStage(const Plan &completed, int64_t stage);
 
+/// "data 2 x model 4", of a stage's mesh.
+std::string stageMeshText(const std::map<std::string, int64_t> &sizes);
+
 /// Ranks of the mesh that hold the same parameters: data x context x expert.
 int64_t replicasOf(const Mesh &mesh);
 /// Over what `optimizer_sharding` cuts on `ranks` ranks (0: all replicas), outermost first: of the axes of replicas,

@@ -79,3 +79,22 @@ func.func @main(%x: tensor<16x8xf32> {kerf.sharding = #kerf.sharding<[{"data", "
   %s = kerf.sync_gradient %g {parameter = "w", kerf.each_microbatch, kerf.strategy = {"data/2" = "i"}} : (tensor<8xf32>) -> tensor<8xf32>
   return %s : tensor<8xf32>
 }
+
+// -----
+
+// Shares that were each summed over microbatches are not summed again, with or without an axis of microbatches.
+
+kerf.mesh @mesh #kerf.mesh<"stage"=2, "data"=2>
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<4x8xf32> {kerf.sharding = #kerf.sharding<[{"data"}, {}]>}) -> tensor<8xf32> {
+  // CHECK-COUNT-2: kerf.accumulate
+  // CHECK-NOT: kerf.accumulate
+  // CHECK: kerf.sync_gradient {{.*}}from = #kerf.sharding<[{}], partial = ["data"]>{{.*}}to = #kerf.sharding<[{}]>
+  %g = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>, kerf.strategy = {data = "r"}} : (tensor<4x8xf32>) -> tensor<8xf32>
+  %h = kerf.negate %g : (tensor<8xf32>) -> tensor<8xf32>
+  %a = kerf.accumulate %g : (tensor<8xf32>) -> tensor<8xf32>
+  %b = kerf.accumulate %h : (tensor<8xf32>) -> tensor<8xf32>
+  %c = kerf.add %a, %b : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %s = kerf.sync_gradient %c {parameter = "w", kerf.strategy = {}} : (tensor<8xf32>) -> tensor<8xf32>
+  return %s : tensor<8xf32>
+}
