@@ -65,6 +65,7 @@ private:
   const PlanLowering &lowering;
   int64_t stages, last;
   DenseSet<Operation *> update;         // behind a gradient's sum
+  DenseSet<Operation *> follows;        // operands, that other layouts have left
   DenseMap<Operation *, int64_t> parts; // of ops of @main that do not say theirs
   DenseMap<Value, int64_t> homes;       // stages of parameters and states
 };
@@ -209,12 +210,12 @@ void Joiner::splitSum(SyncGradientOp sync) {
     add->removeAttr(KerfDialect::kStrategyAttr);
 }
 
-/// A sum that is left partial, of what other layouts leave otherwise.
+/// A sum that is left partial, of what other layouts, or an op that follows its operands, leave otherwise.
 bool Joiner::joinsLayouts(Operation *op) {
   auto attr = op->getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr);
   bool others = llvm::any_of(op->getOperands(), [&](Value operand) {
     Operation *definer = operand.getDefiningOp();
-    return definer && layoutOf(definer) != layoutOf(op);
+    return definer && (layoutOf(definer) != layoutOf(op) || follows.contains(definer));
   });
   if (!attr || !others)
     return false;
@@ -250,8 +251,10 @@ void Joiner::run(ArrayRef<ModuleOp> laidOut) {
     main.setArgAttr(index, KerfDialect::kShardingAttr, mains[layout].getArgAttr(index, KerfDialect::kShardingAttr));
   }
   for (Operation &op : main.front().without_terminator())
-    if (isa<ShardingRuleOpInterface>(op) && joinsLayouts(&op))
+    if (isa<ShardingRuleOpInterface>(op) && joinsLayouts(&op)) {
       op.removeAttr(KerfDialect::kStrategyAttr);
+      follows.insert(&op);
+    }
   for (auto sync : llvm::make_early_inc_range(main.getOps<SyncGradientOp>()))
     splitSum(sync);
   for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))

@@ -56,6 +56,7 @@ private:
   LogicalResult findDependences();
   bool readsMicrobatch(Operation *op);
   void findParts();
+  void gatherWhereNeeded();
   void findAwaited();
   void splitSums();
   LogicalResult findHomes();
@@ -198,6 +199,8 @@ void Assigner::findParts() {
     int64_t part;
     if (given(op)) {
       part = given(op).getInt();
+    } else if (isa<LocalSliceOp>(op) && !ofOperands.empty()) {
+      part = ofOperands.front(); // the piece is sent
     } else if (!isBackward(op)) {
       int64_t before = ofOperands.empty() ? 0 : *llvm::max_element(ofOperands);
       part = leads.contains(op) ? before : partCount - 1;
@@ -213,6 +216,21 @@ void Assigner::findParts() {
       if (!isNew && known->second != part)
         known->second = kUnknown;
     }
+  }
+}
+
+/// What one other part alone gathers is sent in pieces, and gathered there.
+void Assigner::gatherWhereNeeded() {
+  for (Operation *op : llvm::reverse(ops)) {
+    Operation *gather = isa<WaitOp>(op) ? op->getOperand(0).getDefiningOp() : op;
+    if (!isa_and_nonnull<AllGatherOp>(gather) || !parts.contains(op) || op->use_empty())
+      continue;
+    auto first = parts.find(*op->user_begin());
+    if (llvm::all_of(op->getUsers(), [&](Operation *user) {
+          auto its = parts.find(user);
+          return its != parts.end() && its->second == first->second;
+        }))
+      parts[op] = first->second;
   }
 }
 
@@ -494,6 +512,7 @@ LogicalResult Assigner::run() {
   if (failed(findDependences()))
     return failure();
   findParts();
+  gatherWhereNeeded();
   findAwaited();
   if (failed(checkParts()) || failed(findHomes()))
     return failure();

@@ -149,7 +149,8 @@ class Pipelines(KerfTest):
         self.agree(net, data, {"4 stages": plan(stage=4, microbatch=1, **cuts),
                                "recomputed, data 2": plan(stage=2, data=2, microbatch=1, recompute="full", optimizer_sharding=2, **until("node_leakyrelu_*")),
                                "interleaved, model 2": plan(stage=2, model=2, microbatch=3, **cuts, **schedule("interleaved", chunks=2)),
-                               "zero-bubble": plan(stage=4, microbatch=2, **cuts, **schedule("zero-bubble"))})
+                               "zero-bubble": plan(stage=4, microbatch=2, **cuts, **schedule("zero-bubble")),
+                               "meshes": of_stages((2, 1), (1, 2), microbatch=1, cut=until("node_leakyrelu_*")["stages"], optimizer_sharding=1)})
         self.agree(self.write("net.onnx", small_net(training=True)), data, {"statistics": plan(stage=4, microbatch=6, **cuts)})
         self.refuse(1, ["needs a sum over the whole batch"], "train", net, "--data", data, "--plan",
                     self.write("plan.json", plan(stage=4, microbatch=1, **cuts)))
@@ -162,6 +163,8 @@ class Pipelines(KerfTest):
         sizes = ["--global-batch", 3, "--sequence", 12, "--optimizer", "adamw", "--clip-norm", 0.5]
         self.agree(os.path.join(folder, "config.json"), os.path.join(folder, "batches.npz"),
                    {"in both": plan(stage=3, microbatch=1, **until("encoder.block.1.layer.0*", "decoder.block.1.layer.1*")),
+                    "meshes": of_stages((3, 1), (1, 3), (3, 1), microbatch=1, recompute="full",
+                                        cut=until("encoder.block.1.layer.0*", "decoder.block.1.layer.1*")["stages"]),
                     "data 3": plan(stage=2, data=3, microbatch=1, optimizer_sharding=1, recompute="full", **until("decoder.block.0.layer.0*"))}, *sizes)
 
     def test_meshes_of_stages(self):
@@ -225,7 +228,7 @@ class Pipelines(KerfTest):
         step, run = optimizer_flags(golden, "adamw")
         for dtype, tolerance, more in (("bf16", 2e-3, []), ("f16", 5e-4, []), ("f16", 5e-4, ["--initial-loss-scale", str(2.0 ** 40)])):
             reached = {}
-            for name in [None, "3-D, recompute, zero 1", "interleaved", "ring"]:
+            for name in [None, "3-D, recompute, zero 1", "interleaved", "ring", "meshes of stages, recompute, zero 1", "zero 3 on 2 of 4, 1f1b, recompute"]:
                 given = ["--ranks", 1] if name is None else ["--plan", self.write("plan.json", PLANS[name])]
                 self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 20, "--dtype", dtype, "--clip-norm", 1,
                              "--log", self.path("log"), *given, *step, *run, *more)

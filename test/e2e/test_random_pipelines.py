@@ -48,7 +48,7 @@ def random_cut(rnd, layers, parts):
     front = rnd.randint(0, empty)
     borders = sorted(rnd.sample(range(1, layers), middle - 1))
     runs = [{"layers": [a, b - 1]} for a, b in zip([0] + borders, borders + [layers])]
-    return [{"layers": []}] * front + runs + [{"layers": []}] * (empty - front)
+    return [{"layers": []} for _ in range(front)] + runs + [{"layers": []} for _ in range(empty - front)]
 
 
 # Ops that are the last of something in a layer, in order.
