@@ -76,7 +76,7 @@ private:
     std::vector<int64_t> kept;
     int64_t last = now("stage") - 1, oldLast = old("stage") - 1;
     for (int64_t stage = 0; stage <= last; ++stage)
-      kept.push_back(stage * oldLast / last);
+      kept.push_back(last ? stage * oldLast / last : 0);
     auto mesh = [&](int64_t stage) { return ofStage(completed.plan, stage).meshSizes; };
     auto another = [&](int64_t stage) { return mesh(stage) != mesh(0); };
     if (std::none_of(kept.begin(), kept.end(), another))

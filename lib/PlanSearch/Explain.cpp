@@ -321,7 +321,11 @@ std::string decisionText(const Plan &plan, const std::string &key) {
     std::vector<int64_t> counts;
     for (const StageLayers &run : plan.stages)
       counts.push_back(run.layers ? run.layers->second - run.layers->first + 1 : 0);
-    return fmt::format("{} layers", fmt::join(counts, " "));
+    std::string text = fmt::format("{} layers", fmt::join(counts, " "));
+    for (const StageLayers &run : plan.stages)
+      if (run.chunk == 0 && !run.mesh.empty())
+        text += fmt::format(", stage {}: {}", run.stage, stageMeshText(run.mesh));
+    return text;
   }
   std::string value = plansearch::pinValue(plan, key).value_or("-");
   std::erase(value, '"');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kerf/PlanSearch/CompletePlan.h"
+#include "kerf/PlanSearch/Explain.h"
 
 #include <gtest/gtest.h>
 
@@ -80,6 +80,19 @@ TEST(CompletePlan, MeshesOfStages) {
   ASSERT_TRUE(bool(chunks)) << chunks.error().message;
   EXPECT_TRUE(chunks->plan.stages[0].mesh.empty());
   EXPECT_EQ(chunks->plan.stages[3].mesh.at("model"), 4);
+}
+
+TEST(CompletePlan, PlansOfOtherMeshesDiffer) {
+  auto plan = [](const std::string &second) {
+    return *parsePlan(
+        R"({"kerf": 1, "mesh": {"stage": 2, "data": 4}, "stages": [{"layers": [0, 1]}, {"layers": [2, 2])" + second +
+            "}]}",
+        "p");
+  };
+  std::vector<PlanDifference> found = differences(plan(""), plan(R"(, "mesh": {"data": 2, "model": 2})"));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].one, "2 1 layers");
+  EXPECT_EQ(found[0].other, "2 1 layers, stage 1: data 2 x model 2");
 }
 
 TEST(CompletePlan, MeshesOfStagesThatCannotBe) {
