@@ -167,6 +167,30 @@ class Pipelines(KerfTest):
                                         cut=until("encoder.block.1.layer.0*", "decoder.block.1.layer.1*")["stages"]),
                     "data 3": plan(stage=2, data=3, microbatch=1, optimizer_sharding=1, recompute="full", **until("decoder.block.0.layer.0*"))}, *sizes)
 
+    def test_sharding_over_a_part_of_the_replicas(self):
+        """A gradient is scattered over neighbours for each microbatch, its piece summed over the others once; gathers stay between neighbours."""
+        config = self.write("config.json", {"model_type": "gpt2", "n_layer": 2, "n_head": 4, "n_embd": 32, "n_positions": 16, "vocab_size": 64})
+        states = {}
+        for level, ranks in ((2, 1), (2, 2), (2, 4), (3, 2)):
+            given = plan(data=4, microbatch=1, optimizer_sharding=level, optimizer_sharding_ranks=ranks)
+            done = self.succeed("compile", config, "--global-batch", 8, "--sequence", 16, "--optimizer", "adamw", "--json", "--plan",
+                                self.write("plan.json", given), "-o", self.path("program"))
+            states[level, ranks] = json.loads(done.stdout)["memory_bytes"]["states"]
+            with open(self.path("program/program.json")) as file:
+                program = json.load(file)
+            if ranks != 2:
+                continue
+            self.assertEqual(program["mesh"], [["data", 2], ["data/2", 2], ["microbatch", 2]])
+            found = {(i["op"], i["attrs"]["axes"][0], i["task"]["phase"]) for i in program["functions"][-1]["body"]
+                     if i.get("attrs", {}).get("stream") == "gradients"}
+            self.assertEqual(found, {("reduce_scatter", 1, "backward"), ("all_reduce", 0, "update")})
+            gathers = [i["attrs"]["axes"] for f in program["functions"] for i in f["body"] if i["op"] == "all_gather"]
+            self.assertTrue(gathers)
+            self.assertTrue(all(axes == [1, 1, 2] for axes in gathers))
+        self.assertEqual(states[2, 2], states[3, 2])
+        for ranks in (2, 4):
+            self.assertAlmostEqual(states[2, 1] / states[2, ranks], ranks, delta=0.01)
+
     def test_meshes_of_stages(self):
         """One program, on axes that all meshes are made of, with a function of the layer for each mesh; tied tables meet once a step."""
         config = self.write("config.json", {"model_type": "gpt2", "n_layer": 3, "n_head": 6, "n_embd": 24, "n_positions": 24, "vocab_size": 61})
