@@ -7,6 +7,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <fmt/format.h>
+#include <map>
 
 using namespace mlir;
 using namespace kerf::ir;

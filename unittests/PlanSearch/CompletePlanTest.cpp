@@ -76,7 +76,8 @@ TEST(CompletePlan, MeshesOfStages) {
   EXPECT_EQ(again->stages, plan.stages);
   // A mesh that is the plan's is none of its own, and chunks of a stage share theirs.
   auto chunks = completed(R"("mesh": {"stage": 2, "data": 4}, "schedule": {"chunks": 2}, "global_batch": 8, "stages": [
-    {"layers": [0, 0], "mesh": {"data": 4}}, {"layers": [1, 1], "mesh": {"model": 4}}, {"layers": [2, 2]}, {"layers": [3, 3]}])");
+    {"layers": [0, 0], "mesh": {"data": 4}}, {"layers": [1, 1], "mesh": {"model": 4}},
+    {"layers": [2, 2]}, {"layers": [3, 3]}])");
   ASSERT_TRUE(bool(chunks)) << chunks.error().message;
   EXPECT_TRUE(chunks->plan.stages[0].mesh.empty());
   EXPECT_EQ(chunks->plan.stages[3].mesh.at("model"), 4);
