@@ -67,6 +67,7 @@ public:
   SmallVector<Sharding> results; // of the function, when run has succeeded
 
 private:
+  FailureOr<Operation *> decompose(Operation *op);
   LogicalResult place(Operation *op);
   LogicalResult placeCall(CallOp call);
   void placeSync(SyncGradientOp sync, const Sharding &to);
@@ -86,6 +87,7 @@ private:
   /// Every form in which a value is there already; the first is how its producer leaves it.
   DenseMap<Value, SmallVector<std::pair<Sharding, Value>>> versions;
   DenseSet<Operation *> deferred;
+  DenseMap<Value, Sharding> promised; // of what became simpler ops: how its users were told that it lies
 };
 
 FailureOr<Sharding> Walker::argumentSharding(func::FuncOp of, unsigned index) {
@@ -289,6 +291,36 @@ void Walker::placeSync(SyncGradientOp sync, const Sharding &to) {
   know(sum, to);
 }
 
+/// The strategy that is written on an op.
+FailureOr<std::pair<Strategy, OpSharding>> decided(Operation *op, const Rule &rule, const Mesh &mesh) {
+  auto strategy = parseStrategyAttr(op->getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr), mesh, rule);
+  if (!strategy)
+    return op->emitError() << strategy.error().message;
+  auto sharding = project(rule, mesh, *strategy);
+  if (!sharding)
+    return op->emitError() << "the strategy can't be carried out: the rule is " << toString(rule);
+  return std::pair{*strategy, *sharding};
+}
+
+/// A composite whose reduced dimension is cut becomes simpler ops, which follow their operands; what they leave can be
+/// brought to where the composite's strategy says that its results lie. Gives the first of them.
+FailureOr<Operation *> Walker::decompose(Operation *op) {
+  Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+  auto choice = decided(op, rule, mesh);
+  if (failed(choice))
+    return failure();
+  SmallVector<std::pair<OpOperand *, Sharding>> uses;
+  for (auto [result, lies] : llvm::zip(op->getResults(), choice->second.results))
+    if (!result.use_empty())
+      uses.push_back({&*result.use_begin(), lies});
+  auto simple = decomposeOp(op);
+  if (failed(simple))
+    return failure();
+  for (auto &[use, lies] : uses)
+    promised.try_emplace(use->get(), lies);
+  return simple->front();
+}
+
 LogicalResult Walker::place(Operation *op) {
   if (auto sum = dyn_cast<AccumulateOp>(op)) { // written by hand
     auto [have, version] = versions[sum.getOperand()].front();
@@ -321,15 +353,13 @@ LogicalResult Walker::place(Operation *op) {
   }
   std::pair<Strategy, OpSharding> choice;
   if (attr) {
-    auto strategy = parseStrategyAttr(attr, mesh, rule);
-    if (!strategy)
-      return op->emitError() << strategy.error().message;
-    auto sharding = project(rule, mesh, *strategy);
-    if (!sharding)
-      return op->emitError() << "the strategy can't be carried out: the rule is " << toString(rule);
-    choice = {*strategy, *sharding};
+    auto written = decided(op, rule, mesh);
+    if (failed(written))
+      return failure();
+    choice = *written;
   } else {
-    auto followed = follow(op, rule, nullptr);
+    auto told = op->getNumResults() ? promised.find(op->getResult(0)) : promised.end();
+    auto followed = follow(op, rule, told == promised.end() ? nullptr : &told->second);
     if (failed(followed))
       return failure();
     choice = *followed;
@@ -354,11 +384,10 @@ LogicalResult Walker::run() {
   Block &block = function.front();
   for (Operation *op = &block.front(), *next = nullptr; op != block.getTerminator(); op = next) {
     if (cutsDecomposedFactor(op)) {
-      // A composite whose reduced dimension is cut becomes simpler ops, which follow their operands.
-      auto simple = decomposeOp(op);
-      if (failed(simple))
+      auto first = decompose(op);
+      if (failed(first))
         return failure();
-      next = simple->front();
+      next = *first;
       continue;
     }
     next = op->getNextNode();

@@ -98,3 +98,21 @@ func.func @main(%x: tensor<4x8xf32> {kerf.sharding = #kerf.sharding<[{"data"}, {
   %s = kerf.sync_gradient %c {parameter = "w", kerf.strategy = {}} : (tensor<8xf32>) -> tensor<8xf32>
   return %s : tensor<8xf32>
 }
+
+// -----
+
+// The gradient of a norm's bias was promised as a sum over "model" of what "data" cuts. The simpler ops keep that, though dy lies in a
+// form whose columns both axes could cut: from there no partial sum could be made.
+
+kerf.mesh @mesh #kerf.mesh<"data"=2, "model"=2>
+// CHECK-LABEL: func.func @simpler_ops_leave_what_was_promised
+func.func @simpler_ops_leave_what_was_promised(%x: tensor<4x8xf32>, %scale: tensor<8xf32>, %mean: tensor<4xf32>, %rstd: tensor<4xf32>,
+    %dy: tensor<4x8xf32> {kerf.sharding = #kerf.sharding<[{}, {"data", "model"}]>}, %w: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK-NOT: kerf.layer_norm_backward
+  // CHECK: %[[B:.*]] = kerf.reduce %{{.*}} {dimensions = array<i64: 0>, kerf.strategy = {data = "p", model = "r"}, kind = #kerf<reduce_kind sum>}
+  // CHECK: kerf.multiply %[[B]], %{{.*}} {kerf.strategy = {data = "i", model = "sum0"}}
+  %dx, %ds, %db = kerf.layer_norm_backward %x, %scale, %mean, %rstd, %dy {kerf.strategy = {data = "d", model = "i0"}}
+      : (tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>)
+  %y = kerf.multiply %db, %w {kerf.strategy = {data = "i", model = "sum0"}} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %y : tensor<8xf32>
+}
