@@ -85,6 +85,11 @@ private:
   bool isUpdated(BlockArgument argument) {
     return static_cast<bool>(main.getArgAttr(argument.getArgNumber(), KerfDialect::kUpdatedByAttr));
   }
+  /// What the step replaces, and frozen parameters: others every stage has.
+  bool hasHome(BlockArgument argument) {
+    auto kind = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kKindAttr);
+    return isUpdated(argument) || (kind && kind.getValue() == "parameter");
+  }
   Task taskOf(Operation *op) const {
     int64_t part = parts.lookup(op);
     if (dependence.lookup(op) == Dependence::Sums)
@@ -105,7 +110,7 @@ private:
   DenseSet<Operation *> awaited; // with splitBackward: another part waits for what it leads to
   /// Of ops of microbatches: their part; of the update: their stage.
   DenseMap<Operation *, int64_t> parts;
-  DenseMap<Value, int64_t> homes; // of arguments that the step replaces: their stage
+  DenseMap<Value, int64_t> homes; // of arguments that live on one stage: which
   llvm::StringMap<bool> readsInFunction;
   DenseMap<std::pair<Value, int64_t>, Value> arrived;                                   // by the stage that it came to
   std::map<std::tuple<Operation *, std::string, int64_t, int64_t>, Operation *> copies; // by phase, stage, chunk
@@ -272,7 +277,7 @@ void Assigner::splitSums() {
   collect();
 }
 
-/// An argument that the step replaces lives where it is used first; the states beside it, where they are updated.
+/// A parameter lives where it is used first; the states beside it, where they are updated.
 LogicalResult Assigner::findHomes() {
   DenseMap<Value, int64_t> firstUse; // the lowest part that needs the value, through ops that are made anywhere
   auto need = [&](Value value, int64_t part) {
@@ -295,7 +300,7 @@ LogicalResult Assigner::findHomes() {
         need(operand, part);
   }
   for (BlockArgument argument : main.getArguments())
-    if (auto known = firstUse.find(argument); known != firstUse.end() && isUpdated(argument))
+    if (auto known = firstUse.find(argument); known != firstUse.end() && hasHome(argument))
       homes[argument] = known->second % stages;
   for (Operation *op : ops) {
     if (dependence.lookup(op) != Dependence::Sums)
@@ -303,12 +308,14 @@ LogicalResult Assigner::findHomes() {
     int64_t stage = stageOfUpdate(op);
     parts[op] = stage;
     for (Value operand : op->getOperands())
-      if (auto argument = dyn_cast<BlockArgument>(operand); argument && isUpdated(argument))
+      if (auto argument = dyn_cast<BlockArgument>(operand); argument && hasHome(argument))
         homes.try_emplace(argument, stage);
   }
   // What replaces an argument is made where the argument lives (scalars, such as a loss scale, have no other hold).
   for (BlockArgument argument : main.getArguments()) {
     auto by = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), KerfDialect::kUpdatedByAttr);
+    if (!by && hasHome(argument))
+      homes.try_emplace(argument, 0);
     if (!by)
       continue;
     Operation *made = main.front().getTerminator()->getOperand(static_cast<unsigned>(by.getInt())).getDefiningOp();

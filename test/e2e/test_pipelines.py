@@ -231,6 +231,13 @@ class Pipelines(KerfTest):
         self.refuse(1, ["meshes of their own"], "export", file_of("gpt2"), "--to", "megatron", "--plan", self.write("plan.json", of_stages((2, 1), (1, 2))),
                     "-o", self.path("out.sh"))
 
+    def test_frozen(self):
+        """Frozen parameters live on a stage as others do; one that several stages read is sent to them."""
+        two = plan(stage=2, microbatch=1)
+        for frozen in (["--frozen", "*ln_1*", "--frozen", "*c_attn*"], ["--frozen", "lm_head.weight", "--frozen", "*wpe*"]):
+            self.agree(file_of("gpt2"), file_of("gpt2", "batches.npz"), {"2 stages": two, "recomputed, data 2": plan(stage=2, data=2, microbatch=2, recompute="full")},
+                       *frozen)
+
     def test_cuts_that_cannot_be(self):
         base = ["train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--plan"]
         refused = lambda words, given: self.refuse(1, words, *base, self.write("plan.json", given))
