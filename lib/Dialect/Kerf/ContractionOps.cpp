@@ -332,6 +332,15 @@ Rule ScatterAddOp::getShardingRule() {
   return writer.rule;
 }
 
+LogicalResult ScatterAddOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                          SmallVectorImpl<Value> &operandGradients) {
+  operandGradients.assign(2, Value());
+  if (wanted[1])
+    operandGradients[1] =
+        GatherOp::create(builder, getLoc(), getUpdates().getType(), resultGradients[0], getIndices(), getAxis());
+  return success();
+}
+
 double ScatterAddOp::getFlops() { return elements(getUpdates()); }
 
 KernelClass ScatterAddOp::getKernelClass() { return KernelClass::Gather; }

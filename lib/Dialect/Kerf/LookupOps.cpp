@@ -268,6 +268,15 @@ FailureOr<SmallVector<Value>> EmbeddingBackwardOp::localize(OpBuilder &builder, 
 double EmbeddingBackwardOp::getFlops() { return static_cast<double>(getGradient().getType().getNumElements()); }
 KernelClass EmbeddingBackwardOp::getKernelClass() { return KernelClass::Gather; }
 
+LogicalResult EmbeddingBackwardOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients,
+                                                 ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGradients) {
+  operandGradients.assign(getNumOperands(), Value());
+  if (wanted[1])
+    operandGradients[1] = EmbeddingOp::create(builder, getLoc(), getGradient().getType(), resultGradients[0],
+                                              getIndices(), getOffset(), getRowsAttr());
+  return success();
+}
+
 SmallVector<Value> EmbeddingBackwardOp::decompose(OpBuilder &builder) {
   Emitter emit{builder, getLoc()};
   Value oneHot = oneHotRows(emit, getIndices(), getOffset(), getResult().getType());

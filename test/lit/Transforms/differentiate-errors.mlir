@@ -63,13 +63,14 @@ module @a_trained_parameter_has_no_name {
 // -----
 
 module @ops_without_a_gradient_in_the_way {
-  func.func @main(%w: tensor<f32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable}) -> tensor<f32> {
-    // expected-error @below {{kerf.sign at node '(no name)' has no gradient, but stands between trainable parameters ('w') and the loss; freeze them with --frozen GLOB}}
-    %0 = kerf.sign %w : (tensor<f32>) -> tensor<f32>
-    %1 = kerf.tanh %0 : (tensor<f32>) -> tensor<f32>
-    // expected-note @below {{so does kerf.sign at node '(no name)'}}
-    %2 = kerf.sign %1 : (tensor<f32>) -> tensor<f32>
-    return %2 : tensor<f32>
+  func.func @main(%w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable}) -> tensor<f32> {
+    // expected-error @below {{kerf.softmax_backward at node '(no name)' has no gradient, but stands between trainable parameters ('w') and the loss; freeze them with --frozen GLOB}}
+    %0 = kerf.softmax_backward %w, %w {dimension = 0 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %1 = kerf.tanh %0 : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-note @below {{so does kerf.softmax_backward at node '(no name)'}}
+    %2 = kerf.softmax_backward %1, %1 {dimension = 0 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %3 = kerf.reduce %2 {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+    return %3 : tensor<f32>
   }
 }
 

@@ -126,6 +126,8 @@ TEST(GradientTest, ElementwiseOps) {
   for (const char *name :
        {"negate", "abs", "exponential", "log", "sqrt", "rsqrt", "tanh", "logistic", "erf", "sine", "cosine"})
     checkRow(context, one, unary(name), {1});
+  for (const char *name : {"sign", "floor", "ceil", "round_nearest_even"})
+    checkRow(context, one, unary(name), {0});
   for (const char *name : {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power"})
     checkRow(context, two, binary(name), {1, 1});
   for (const char *exponent : {"1.0", "2.0", "3.0", "0.5", "-1.7"})
@@ -247,6 +249,9 @@ TEST(GradientTest, Contractions) {
       {"%x: tensor<5x9x8xf32>, %i: tensor<2x3xi64>",
        "%y = kerf.gather %x, %i {axis = 1 : i64} : (tensor<5x9x8xf32>, tensor<2x3xi64>) -> tensor<5x2x3x8xf32>",
        {1, 0}},
+      {"%i: tensor<2x3xi64>, %x: tensor<5x2x3x8xf32>",
+       "%y = kerf.scatter_add %i, %x {axis = 1 : i64} : (tensor<2x3xi64>, tensor<5x2x3x8xf32>) -> tensor<5x9x8xf32>",
+       {0, 1}},
   };
   for (const GradientRow &row : rows)
     checkRow(context, row.arguments, row.op, row.present);

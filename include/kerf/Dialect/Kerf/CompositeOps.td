@@ -228,8 +228,8 @@ def Kerf_EmbeddingOp : Kerf_Composite<"embedding", [Diff, DeclareOpInterfaceMeth
   let results = (outs Kerf_FloatTensor:$result);
 }
 
-def Kerf_EmbeddingBackwardOp : Kerf_Composite<"embedding_backward",
-    [DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
+def Kerf_EmbeddingBackwardOp : Kerf_Composite<"embedding_backward", [Diff,
+    DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "Gradient of embedding for its table";
   let description = [{
     dtable = 0; dtable[indices[t..] - offset, :] += gradient[t.., :]; indices outside of the rank's piece add nothing.

@@ -61,7 +61,8 @@ def Kerf_GatherOp : Kerf_MovingOp<"gather", "Gather", [DeclareOpInterfaceMethods
   let hasVerifier = 1;
 }
 
-def Kerf_ScatterAddOp : Kerf_GlobalOp<"scatter_add", [DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>]> {
+def Kerf_ScatterAddOp : Kerf_GlobalOp<"scatter_add", [DeclareOpInterfaceMethods<GradientOpInterface>,
+    DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>]> {
   let summary = "Sums of slices at indices along one dimension: the gradient of gather";
   let description = [{
     y = 0; y[a.., indices[t..], c..] += updates[a.., t.., c..]. Indices are read as `gather` reads them, by the size of the result's dimension

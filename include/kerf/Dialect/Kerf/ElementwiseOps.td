@@ -4,21 +4,31 @@
 #define KERF_ELEMENTWISE_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
 
-/// `linear`: the op is linear in its operand, so that a partial sum may pass through it.
-class Kerf_UnaryOp<string opMnemonic, Type type, string does, string formula, bit linear = 0, bit differentiable = 1>
+/// `linear`: the op is linear in its operand, so that a partial sum may pass through it. `element`: of the example.
+class Kerf_UnaryOp<string opMnemonic, Type type, string does, string formula, bit linear = 0, bit differentiable = 1,
+                   string element = "f32">
     : Kerf_GlobalOp<opMnemonic, !listconcat([SameOperandsAndResultType],
         !if(differentiable, [DeclareOpInterfaceMethods<GradientOpInterface>], []<Trait>))> {
   let summary = does;
-  let description = "y[i] = " # formula # ".\n\nExample:\n```mlir\n%y = kerf." # opMnemonic # " %x : (tensor<4x8xf32>) -> tensor<4x8xf32>\n```";
+  let description = "y[i] = " # formula # ".\n\nExample:\n```mlir\n%y = kerf." # opMnemonic # " %x : (tensor<4x8x" #
+      element # ">) -> tensor<4x8x" # element # ">\n```";
   let arguments = (ins type:$operand);
   let results = (outs type:$result);
   let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), " #
       !if(linear, "{{0}}", "{}") # "); }";
 }
 
+/// An op whose slope is 0 wherever it has one: no gradient comes back through it.
+class Kerf_StepOp<string opMnemonic, Type type, string does, string formula>
+    : Kerf_UnaryOp<opMnemonic, type, does, formula # "; the gradient is 0"> {
+  let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), {}); }\n"
+      "::llvm::LogicalResult $cppClass::buildGradient(::mlir::OpBuilder &, ::llvm::ArrayRef<::mlir::Value>, ::llvm::ArrayRef<bool>, "
+      "::llvm::SmallVectorImpl<::mlir::Value> &gradients) { gradients.assign(1, ::mlir::Value()); return ::mlir::success(); }";
+}
+
 def Kerf_NegateOp : Kerf_UnaryOp<"negate", Kerf_Tensor, "Negation", "-x[i]", 1>;
 def Kerf_AbsOp : Kerf_UnaryOp<"abs", Kerf_Tensor, "Absolute value", "|x[i]|">;
-def Kerf_SignOp : Kerf_UnaryOp<"sign", Kerf_Tensor, "Sign: -1, 0 or 1", "sign(x[i])", 0, 0>;
+def Kerf_SignOp : Kerf_StepOp<"sign", Kerf_Tensor, "Sign: -1, 0 or 1", "sign(x[i])">;
 def Kerf_ExponentialOp : Kerf_UnaryOp<"exponential", Kerf_FloatTensor, "Natural exponential", "exp(x[i])">;
 def Kerf_LogOp : Kerf_UnaryOp<"log", Kerf_FloatTensor, "Natural logarithm", "log(x[i])">;
 def Kerf_SqrtOp : Kerf_UnaryOp<"sqrt", Kerf_FloatTensor, "Square root", "sqrt(x[i])">;
@@ -28,10 +38,10 @@ def Kerf_LogisticOp : Kerf_UnaryOp<"logistic", Kerf_FloatTensor, "Logistic funct
 def Kerf_ErfOp : Kerf_UnaryOp<"erf", Kerf_FloatTensor, "Error function", "erf(x[i])">;
 def Kerf_SineOp : Kerf_UnaryOp<"sine", Kerf_FloatTensor, "Sine", "sin(x[i])">;
 def Kerf_CosineOp : Kerf_UnaryOp<"cosine", Kerf_FloatTensor, "Cosine", "cos(x[i])">;
-def Kerf_FloorOp : Kerf_UnaryOp<"floor", Kerf_FloatTensor, "Largest integer that is not greater", "floor(x[i])", 0, 0>;
-def Kerf_CeilOp : Kerf_UnaryOp<"ceil", Kerf_FloatTensor, "Smallest integer that is not less", "ceil(x[i])", 0, 0>;
-def Kerf_RoundNearestEvenOp : Kerf_UnaryOp<"round_nearest_even", Kerf_FloatTensor, "Nearest integer, the even one of two", "round(x[i])", 0, 0>;
-def Kerf_NotOp : Kerf_UnaryOp<"not", Kerf_IntTensor, "Logical (i1) or bitwise complement", "~x[i]", 0, 0>;
+def Kerf_FloorOp : Kerf_StepOp<"floor", Kerf_FloatTensor, "Largest integer that is not greater", "floor(x[i])">;
+def Kerf_CeilOp : Kerf_StepOp<"ceil", Kerf_FloatTensor, "Smallest integer that is not less", "ceil(x[i])">;
+def Kerf_RoundNearestEvenOp : Kerf_StepOp<"round_nearest_even", Kerf_FloatTensor, "Nearest integer, the even one of two", "round(x[i])">;
+def Kerf_NotOp : Kerf_UnaryOp<"not", Kerf_IntTensor, "Logical (i1) or bitwise complement", "~x[i]", 0, 0, "i1">;
 
 def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Conversion between element types";
@@ -63,14 +73,14 @@ def Kerf_IsNanOp : Kerf_GlobalOp<"is_nan", [SameOperandsAndResultShape]> {
   let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), {}); }";
 }
 
-/// `linearSets`: C++ initializer of the operand sets in which the op is jointly linear.
+/// `linearSets`: C++ initializer of the operand sets in which the op is jointly linear. `element`: of the example.
 class Kerf_BinaryOp<string opMnemonic, Type type, string does, string formula, string linearSets = "{}", bit differentiable = 1,
-                    list<Trait> traits = []>
+                    list<Trait> traits = [], string element = "f32">
     : Kerf_GlobalOp<opMnemonic, !listconcat([SameOperandsAndResultType], traits,
         !if(differentiable, [DeclareOpInterfaceMethods<GradientOpInterface>], []<Trait>))> {
   let summary = does;
   let description = "z[i] = " # formula # ". Shapes are equal: a broadcast is an op of its own.\n\nExample:\n```mlir\n%z = kerf." #
-      opMnemonic # " %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n```";
+      opMnemonic # " %x, %y : (tensor<4x" # element # ">, tensor<4x" # element # ">) -> tensor<4x" # element # ">\n```";
   let arguments = (ins type:$lhs, type:$rhs);
   let results = (outs type:$result);
   let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), " #
@@ -84,8 +94,8 @@ def Kerf_DivideOp : Kerf_BinaryOp<"divide", Kerf_Tensor, "Quotient", "x[i] / y[i
 def Kerf_MaximumOp : Kerf_BinaryOp<"maximum", Kerf_Tensor, "Greater of two (NaN wins)", "max(x[i], y[i])", "{}", 1, [Commutative]>;
 def Kerf_MinimumOp : Kerf_BinaryOp<"minimum", Kerf_Tensor, "Lesser of two (NaN wins)", "min(x[i], y[i])", "{}", 1, [Commutative]>;
 def Kerf_PowerOp : Kerf_BinaryOp<"power", Kerf_FloatTensor, "Power", "x[i] ^ y[i]">;
-def Kerf_AndOp : Kerf_BinaryOp<"and", Kerf_IntTensor, "Logical (i1) or bitwise and", "x[i] & y[i]", "{}", 0, [Commutative]>;
-def Kerf_OrOp : Kerf_BinaryOp<"or", Kerf_IntTensor, "Logical (i1) or bitwise or", "x[i] | y[i]", "{}", 0, [Commutative]>;
+def Kerf_AndOp : Kerf_BinaryOp<"and", Kerf_IntTensor, "Logical (i1) or bitwise and", "x[i] & y[i]", "{}", 0, [Commutative], "i1">;
+def Kerf_OrOp : Kerf_BinaryOp<"or", Kerf_IntTensor, "Logical (i1) or bitwise or", "x[i] | y[i]", "{}", 0, [Commutative], "i1">;
 
 def Kerf_CompareOp : Kerf_GlobalOp<"compare", [SameTypeOperands, SameOperandsAndResultShape]> {
   let summary = "Comparison of two tensors";

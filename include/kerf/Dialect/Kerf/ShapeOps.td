@@ -119,7 +119,7 @@ def Kerf_PadOp : Kerf_MovingOp<"pad", "Movement", [DeclareOpInterfaceMethods<Gra
 
     Example:
     ```mlir
-    %y = kerf.pad %x, %zero {low = array<i64: 1>, high = array<i64: 0>, interior = array<i64: 0>} : (tensor<4xf32>, tensor<f32>) -> tensor<5xf32>
+    %y = kerf.pad %x, %zero {low = array<i64: 0, 1>, high = array<i64: 0, 0>, interior = array<i64: 0, 0>} : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x9xf32>
     ```
   }];
   let arguments = (ins Kerf_Tensor:$operand, Kerf_Tensor:$padding_value, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
