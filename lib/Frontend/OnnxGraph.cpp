@@ -67,8 +67,8 @@ private:
   std::unordered_map<std::string, int> producers; // value -> node
   std::unordered_map<std::string, std::string> scopes;
   std::unordered_map<std::string, Entry> values;
-  std::vector<Argument> arguments; // of the block, in order; constants follow
-  std::vector<int> needed;         // nodes, in the file's order
+  std::vector<Argument> arguments; // of the block, in order, but those of constants and of what is random
+  std::vector<int> needed; // nodes, in the file's order
   LossRequest loss;
   TensorMap weights;
   std::vector<std::string> warnings;
@@ -436,6 +436,11 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm) {
     folded.push_back(constant.argument);
   size_t next = 0;
   for (mlir::BlockArgument argument : block->getArguments()) {
+    if (llvm::is_contained(b.randomArguments(), argument)) {
+      const char *kind = argument == b.randomArguments()[0] ? "seed" : "step";
+      described.emplace_back(argument, Argument{kind, kind});
+      continue;
+    }
     auto it = std::find(folded.begin(), folded.end(), argument);
     if (it == folded.end()) {
       described.emplace_back(argument, arguments[next++]);
@@ -456,7 +461,8 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm) {
     bool constant = description.kind == "constant" || description.kind == "buffer";
     auto update = std::find_if(updates.begin(), updates.end(),
                                [&, &named = description](const auto &one) { return one.first == named.name; });
-    if (constant && argument.use_empty() && update == updates.end()) {
+    bool drawn = llvm::is_contained(b.randomArguments(), argument);
+    if ((constant || drawn) && argument.use_empty() && update == updates.end()) {
       dead.set(argument.getArgNumber());
       weights.erase(description.name);
       continue;

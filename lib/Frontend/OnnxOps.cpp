@@ -73,16 +73,41 @@ Status identity(OnnxNode &node) {
   return node.entry(0).sequence ? node.setSequence(0, node.entry(0).terms) : node.set(0, node.input(0));
 }
 
+/// The probability with which elements become zero: 0 but in training mode, which opset 12 brought.
+Result<double> dropoutRate(const OnnxNode &node) {
+  constexpr double kRateUnlessGiven = 0.5;
+  bool given = node.hasInput(1), isConstant = given && node.input(1).isConstant();
+  if (!node.hasInput(2) || (isConstant && isAll(*node.input(1).literal, 0)))
+    return 0.0;
+  if (!node.input(2).isConstant())
+    return Error{"training_mode is computed, a constant is needed"};
+  if (isAll(*node.input(2).literal, 0))
+    return 0.0;
+  if (!given)
+    return kRateUnlessGiven;
+  if (!isConstant)
+    return Error{"ratio is computed, a constant is needed"};
+  KERF_TRY(rate, numberOf(*node.input(1).literal));
+  if (!(rate >= 0 && rate < 1))
+    return Error{fmt::format("ratio is {}, a number in [0, 1) is needed", rate)};
+  return rate;
+}
+
 Status dropout(OnnxNode &node) {
   const Term &x = node.input(0);
-  bool dropsNothing = node.hasInput(1) && node.input(1).isConstant() && isAll(*node.input(1).literal, 0);
-  if (node.hasInput(2) && !dropsNothing) {
-    const Term &training = node.input(2);
-    if (!training.isConstant() || !isAll(*training.literal, 0))
-      return Error{"dropout in training mode is not supported: export the model in evaluation mode"};
+  KERF_TRY(rate, dropoutRate(node));
+  if (rate == 0) { // all are kept
+    KERF_CHECK(node.set(0, x));
+    return node.wants(1) ? node.set(1, node.b.broadcast(node.b.integer(DType::Bool, 1), x.shape)) : ok();
   }
-  KERF_CHECK(node.set(0, x));
-  return node.wants(1) ? node.set(1, node.b.broadcast(node.b.integer(DType::Bool, 1), x.shape)) : ok(); // all are kept
+  KERF_CHECK(checkFloat(x));
+  Term stream = node.b.newStream();
+  KERF_CHECK(node.set(0, node.b.dropout(x, rate, stream)));
+  if (!node.wants(1))
+    return ok();
+  Formula f(node.b, x.dtype);
+  Term kept = node.b.dropout(f.broadcast(f.number(1), x.shape), rate, stream);
+  return f.set(node, 1, f.compare(Order::NotEqual, kept, f.number(0)));
 }
 
 Status where(OnnxNode &node) { return node.set(0, node.b.select(node.input(0), node.input(1), node.input(2))); }

@@ -258,6 +258,15 @@ Result<Term> TermBuilder::gather(const Term &x, const Term &indices, int64_t axi
       ir::GatherOp::create(builder, loc, type(x.dtype, shape), operand, at, builder.getI64IntegerAttr(axis)));
 }
 
+Term TermBuilder::dropout(const Term &x, double rate, const Term &stream) {
+  if (random.empty())
+    for (const char *name : {"seed", "step"})
+      random.push_back(block->addArgument(type(DType::I64, {}), mlir::NameLoc::get(builder.getStringAttr(name))));
+  Value operand = emit(x);
+  return fromValue(ir::DropoutOp::create(builder, loc, operand.getType(), operand, random[0], random[1], emit(stream),
+                                         Value(), builder.getF64FloatAttr(rate), mlir::DenseI64ArrayAttr()));
+}
+
 Result<Term> TermBuilder::dot(const Term &x, const Dims &xDims, const Term &y, const Dims &yDims) {
   if (x.dtype != y.dtype || !isFloat(x.dtype))
     return Error{fmt::format("a product of {} and {}; it is defined on floating types that agree", toString(x.dtype),

@@ -37,6 +37,8 @@ public:
   void setLocation(mlir::Location location) { loc = location; }
   DType floatType() const { return floating; }
   const std::vector<ConstantArgument> &constantArguments() const { return constants; }
+  /// The block's arguments for the seed and the step; none where nothing is random.
+  llvm::ArrayRef<mlir::BlockArgument> randomArguments() const { return random; }
 
   Term fromLiteral(Literal literal, std::string name = "");
   Term fromValue(mlir::Value value);
@@ -64,6 +66,10 @@ public:
   /// Dimensions sorted; gone from the result, or kept with size 1.
   Result<Term> reduce(Reduction op, const Term &x, const std::vector<int64_t> &dims);
   Result<Term> gather(const Term &x, const Term &indices, int64_t axis);
+  /// A number that tells what is drawn from it apart from all else that is random.
+  Term newStream() { return integer(DType::I64, streams++); }
+  /// Elements of a floating term become zero with probability `rate`, which is in [0, 1).
+  Term dropout(const Term &x, double rate, const Term &stream);
   struct Dims {
     std::vector<int64_t> batching, contracting;
   };
@@ -91,6 +97,8 @@ private:
   mlir::Block *block;
   DType floating;
   std::vector<ConstantArgument> constants;
+  llvm::SmallVector<mlir::BlockArgument, 2> random;
+  int64_t streams = 0;
   std::map<std::tuple<int64_t, DType, double>, mlir::Value> causalMasks;
 };
 

@@ -242,9 +242,11 @@ Status checkArg(const Program &program, const Function &entry, size_t index) {
   if (!exported || *exported != elementsOf(arg.shape))
     return Error{fmt::format("its exported shape {} has other elements than its shape {}", shapeText(arg.exportedShape),
                              shapeText(arg.shape))};
-  bool scalar = arg.kind == ArgKind::LearningRate || arg.kind == ArgKind::Step;
+  bool scalar = arg.kind == ArgKind::LearningRate || arg.kind == ArgKind::Step || arg.kind == ArgKind::Seed;
   if (scalar && !arg.shape.empty())
     return Error{fmt::format("a {} is a scalar, this has shape {}", toString(arg.kind), shapeText(arg.shape))};
+  if (arg.kind == ArgKind::Seed && arg.dtype != DType::I64)
+    return Error{fmt::format("a seed is i64, this is {}", toString(arg.dtype))};
   if (arg.updatedBy < -1 || arg.updatedBy >= int(program.results.size()))
     return Error{fmt::format("it is updated by result {}, but there are {}", arg.updatedBy, program.results.size())};
   if (arg.updatedBy == -1)

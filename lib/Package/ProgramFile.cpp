@@ -39,7 +39,8 @@ namespace kerf::package {
 namespace {
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kKinds[] = {"parameter", "buffer", "constant", "state", "input", "learning_rate", "step"};
+constexpr std::string_view kKinds[] = {"parameter", "buffer",        "constant", "state",
+                                       "input",     "learning_rate", "step",     "seed"};
 constexpr ReduceKind kReduceKinds[] = {ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min};
 constexpr std::string_view kReduceNames[] = {"sum", "max", "min"};
 constexpr std::string_view kPhases[] = {"prepare",        "forward",         "backward",

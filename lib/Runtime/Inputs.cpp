@@ -125,6 +125,8 @@ Result<Inputs> findInputs(const package::Program &program, const TensorMap &weig
       source.kind = ArgSource::Kind::LearningRate;
     if (arg.kind == ArgKind::Step)
       source.kind = ArgSource::Kind::Step;
+    if (arg.kind == ArgKind::Seed)
+      source.kind = ArgSource::Kind::Seed;
     if (arg.kind != ArgKind::Input)
       continue;
     auto tensor = findData(arg, inputNames, data);

@@ -8,7 +8,7 @@ namespace kerf::runtime {
 
 /// Where an argument's content comes from.
 struct ArgSource {
-  enum class Kind { Tensor, Zeros, Initialize, Resume, Data, LearningRate, Step } kind = Kind::Zeros;
+  enum class Kind { Tensor, Zeros, Initialize, Resume, Data, LearningRate, Step, Seed } kind = Kind::Zeros;
   Tensor tensor; // Tensor: whole, as the file has it. Data: all steps, in the program's element type
 };
 

@@ -158,6 +158,9 @@ Status RankRun::fill(const ArgumentPiece &piece) {
   case ArgSource::Kind::Initialize:
     initializeParameter(options.seed, arg.name, arg.shape, shard, {host.data(), arg.dtype, shard.local});
     break;
+  case ArgSource::Kind::Seed:
+    std::memcpy(host.data(), &options.seed, sizeof(options.seed));
+    break;
   case ArgSource::Kind::Zeros:
     break;
   case ArgSource::Kind::Data: {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Shards.h"
+#include "Kernels/Philox.h"
 #include "kerf/Package/Half.h"
 
 #include <cmath>
@@ -108,23 +109,6 @@ Result<std::optional<Tensor>> gatherShards(Communicator &communicator, const pac
   return std::optional<Tensor>(std::move(whole));
 }
 
-PhiloxWords philox(uint64_t counterLow, uint64_t counterHigh, uint64_t key) {
-  constexpr uint64_t kMultiply0 = 0xD2511F53, kMultiply1 = 0xCD9E8D57;
-  constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
-  uint32_t c[4] = {uint32_t(counterLow), uint32_t(counterLow >> 32), uint32_t(counterHigh),
-                   uint32_t(counterHigh >> 32)};
-  uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    uint64_t p0 = kMultiply0 * c[0], p1 = kMultiply1 * c[2];
-    uint32_t next[4] = {uint32_t(p1 >> 32) ^ c[1] ^ k0, uint32_t(p1), uint32_t(p0 >> 32) ^ c[3] ^ k1, uint32_t(p0)};
-    std::memcpy(c, next, sizeof(c));
-    k0 += kWeyl0, k1 += kWeyl1;
-  }
-  PhiloxWords result;
-  std::memcpy(result.words, c, sizeof(c));
-  return result;
-}
-
 void initializeParameter(uint64_t seed, const std::string &name, const Shape &shape, const Shard &shard,
                          const TensorView &local) {
   uint64_t hash = hashOf(name);
@@ -139,8 +123,8 @@ void initializeParameter(uint64_t seed, const std::string &name, const Shape &sh
     }
     double value = ones ? 1.0 : 0.0;
     if (!flat) {
-      PhiloxWords random = philox(uint64_t(global), hash, seed);
-      value = kInitialDeviation * normal(random.words[0], random.words[1]);
+      std::array<uint32_t, 4> random = philox(uint64_t(global), hash, seed);
+      value = kInitialDeviation * normal(random[0], random[1]);
     }
     store(local, here, value);
     for (size_t d = rank; d-- > 0;) {

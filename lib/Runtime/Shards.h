@@ -31,11 +31,4 @@ Result<std::optional<Tensor>> gatherShards(Communicator &communicator, const pac
 void initializeParameter(uint64_t seed, const std::string &name, const Shape &shape, const Shard &shard,
                          const TensorView &local);
 
-/// Philox 4x32-10 (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011): four words for a counter and a
-/// key.
-struct PhiloxWords {
-  uint32_t words[4];
-};
-PhiloxWords philox(uint64_t counterLow, uint64_t counterHigh, uint64_t key);
-
 } // namespace kerf::runtime

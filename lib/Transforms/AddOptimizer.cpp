@@ -158,7 +158,12 @@ void StepBuilder::addArguments() {
     updates = addArgument(counter, "state", "grad_scaler/updates", {});
   Type rate = isDouble ? builder.getF64Type() : Type(builder.getF32Type());
   learningRate = addArgument(RankedTensorType::get({}, rate), "learning_rate", "learning_rate", {});
-  step = addArgument(RankedTensorType::get({}, builder.getI64Type()), "step", "step", {});
+  for (unsigned i = 0; i < main.getNumArguments(); ++i) // a model with dropout has it already
+    if (auto kind = main.getArgAttrOfType<StringAttr>(i, KerfDialect::kKindAttr); kind && kind.getValue() == "step") {
+      step = i;
+      return;
+    }
+  step = addArgument(counter, "step", "step", {});
 }
 
 /// As soon as the gradient is complete, so that communication may run beside the rest of the backward ops.

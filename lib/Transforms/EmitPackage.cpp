@@ -186,7 +186,7 @@ Result<Sharding> Emitter::shardingOf(Attribute attr, const Shape &shape, const s
 std::optional<package::ArgKind> parseKind(StringRef text) {
   using package::ArgKind;
   for (ArgKind kind : {ArgKind::Parameter, ArgKind::Buffer, ArgKind::Constant, ArgKind::State, ArgKind::Input,
-                       ArgKind::LearningRate, ArgKind::Step})
+                       ArgKind::LearningRate, ArgKind::Step, ArgKind::Seed})
     if (package::toString(kind) == text.str())
       return kind;
   return std::nullopt;

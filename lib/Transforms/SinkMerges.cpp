@@ -44,6 +44,16 @@ static bool sinkElementwise(Operation *op) {
   return replaceMerged(op, operands, {*parts});
 }
 
+/// What is dropped depends on the place in row-major order, which a reshape leaves alone.
+static bool sinkIntoDropout(DropoutOp op) {
+  auto parts = mergedParts(op.getOperand());
+  if (!parts)
+    return false;
+  SmallVector<Value> operands(op->getOperands());
+  operands[0] = operands[0].getDefiningOp()->getOperand(0);
+  return replaceMerged(op, operands, {*parts});
+}
+
 /// The same dimensions whole again where `keep` says so.
 template <typename Keep> static Parts restricted(const Parts &parts, ArrayRef<int64_t> shape, Keep keep) {
   Parts result = parts;
@@ -166,6 +176,8 @@ bool sinkMerges(Operation *op) {
     return false;
   if (isElementwise(op))
     return sinkElementwise(op);
+  if (auto dropout = dyn_cast<DropoutOp>(op))
+    return sinkIntoDropout(dropout);
   if (auto product = dyn_cast<DotGeneralOp>(op))
     return sinkIntoProduct(product);
   if (auto reduce = dyn_cast<ReduceOp>(op))

@@ -147,6 +147,8 @@ bool canSplit(Value value, const Parts &parts, Users users) {
     return canSplit(broadcast.getOperand(), broadcastParts(broadcast, parts), Users::One);
   if (isElementwise(op))
     return llvm::all_of(op->getOperands(), [&](Value operand) { return canSplit(operand, parts, Users::One); });
+  if (auto dropout = dyn_cast<DropoutOp>(op))
+    return canSplit(dropout.getOperand(), parts, Users::One);
   if (auto transpose = dyn_cast<TransposeOp>(op))
     return canSplit(transpose.getOperand(), permutedParts(transpose, parts), Users::One);
   if (auto slice = dyn_cast<SliceOp>(op)) {
@@ -244,9 +246,9 @@ Value Splitter::make(Value value, const Parts &parts) {
     Value left = split(product.getLhs(), lhs);
     return splitProduct(product, left, lhs, split(product.getRhs(), rhs), rhs);
   }
-  SmallVector<Value> operands;
-  for (Value operand : op->getOperands())
-    operands.push_back(split(operand, parts));
+  SmallVector<Value> operands(op->getOperands());
+  for (Value &operand : isa<DropoutOp>(op) ? MutableArrayRef(operands).take_front() : MutableArrayRef(operands))
+    operand = split(operand, parts);
   return remade(builder, op, operands, {shape})->getResult(0);
 }
 

@@ -14,6 +14,16 @@ def integer_tensor(name, shape, values):
             block(9, struct.pack(f"<{len(values)}q", *values)))
 
 
+BOOL = 9
+
+
+def scalar(name, value):
+    """A floating number, or a truth value."""
+    if isinstance(value, bool):
+        return number(2, BOOL) + block(8, name) + block(9, struct.pack("<?", value))
+    return onnx_tensor(name, [], [value])
+
+
 class Graph:
     def __init__(self, rnd):
         self.rnd, self.nodes, self.initializers, self.inputs, self.data = rnd, [], [], [], {}
@@ -36,6 +46,12 @@ class Graph:
         name = self.name("w")
         self.initializers.append(onnx_tensor(name, shape, [around + self.rnd.uniform(-scale, scale) for _ in range(math.prod(shape))]))
         return name
+
+    def dropout(self, x, rate, training=True):
+        """As PyTorch exports it."""
+        ratio, mode = self.name("onnx::"), self.name("onnx::")
+        self.initializers += [scalar(ratio, rate), scalar(mode, training)]
+        return self.add("Dropout", [x, ratio, mode], self.shapes[x])
 
     def floats(self, values):
         """A constant: its name is one that an exporter makes up."""
@@ -99,6 +115,16 @@ def binary(g, x):
     if g.rnd.random() < 0.5:
         operands.reverse()
     return g.add(g.rnd.choice(["Add", "Sub", "Mul", "Max", "Min"]), operands, shape)
+
+
+def dropout(g, x):
+    return g.dropout(x, g.rnd.uniform(0.1, 0.6))
+
+
+def steps(g, x):
+    """A fraction, whose slope is 1: what is a step has none. Whole numbers are no border."""
+    moved = g.add("Add", [x, g.floats([g.rnd.uniform(0.1, 0.4)])], g.shapes[x])
+    return g.add("Sub", [x, g.add(g.rnd.choice(["Floor", "Ceil", "Round", "Sign"]), [moved], g.shapes[x])], g.shapes[x])
 
 
 def divide(g, x):
@@ -302,8 +328,8 @@ def scatter(g, x):
     rows = g.rnd.sample(range(shape[0]), count)
     if g.rnd.random() < 0.5:
         at, how, updates = g.integers(rows, [count, 1]), g.rnd.choice(["none", "add", "mul", "max"]), g.parameter([count] + shape[1:])
-    else:  # at computed places the updates have no gradient
-        at, how, updates = g.index_input([count, 1], shape[0], g.steps), "add", g.input([count] + shape[1:], g.steps)
+    else:
+        at, how, updates = g.index_input([count, 1], shape[0], g.steps), "add", g.parameter([count] + shape[1:])
     return g.add("ScatterND", [bounded(g, x), at, updates], shape, reduction=how)
 
 
@@ -391,8 +417,8 @@ def resize(g, x):
     return g.add("Resize", [x, "", g.floats(scales)], shape, mode=g.rnd.choice(["nearest", "linear", "cubic"]))
 
 
-TEMPLATES = [unary, unary, unary, positive, binary, binary, binary, divide, where, clip, product, product, product, gemm, scores, einsum, reduce,
-             reduce, shares, norm, channel_norm, reshape, reshape, transpose, transpose, cut, split, join, pad, spread, look_up, look_up_elements,
+TEMPLATES = [unary, unary, unary, positive, binary, binary, binary, divide, dropout, steps, where, clip, product, product, product, gemm, scores,
+             einsum, reduce, reduce, shares, norm, channel_norm, reshape, reshape, transpose, transpose, cut, split, join, pad, spread, look_up, look_up_elements,
              scatter, largest, running_sum, triangle, convolution, turned_convolution, pool, whole_pool, resize]
 
 

@@ -240,8 +240,9 @@ void RunFlags::addTo(CLI::App &command) {
       ->check(CLI::NonNegativeNumber);
   command.add_option("--total", total, "steps at which the schedule ends (default: --steps)")
       ->check(CLI::PositiveNumber);
-  command.add_option("--seed", seed,
-                     "seed of the initial weights where the model has none (default 0; docs/runtime.md)");
+  command.add_option(
+      "--seed", seed,
+      "seed of dropout, and of the initial weights where the model has none (default 0; docs/runtime.md)");
   command
       .add_option("--threads", threads, "of each rank, for its kernels (default: 1); the numbers do not depend on it")
       ->check(CLI::Range(1, 1024));

@@ -60,8 +60,8 @@ struct Function {
   std::vector<Instruction> body;
 };
 
-enum class ArgKind { Parameter, Buffer, Constant, State, Input, LearningRate, Step };
-std::string_view toString(ArgKind kind); // "parameter", ..., "learning_rate", "step"
+enum class ArgKind { Parameter, Buffer, Constant, State, Input, LearningRate, Step, Seed };
+std::string_view toString(ArgKind kind); // "parameter", ..., "learning_rate", "step", "seed"
 
 /// One argument of the entry function.
 struct Arg {

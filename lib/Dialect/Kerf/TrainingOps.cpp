@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of repeated layers, checks of gradients and optimizer updates: verifiers and sharding rules. (The rule of
-// sync_gradient is generated: elementwise, and no partial sum passes.)
-#include "kerf/Dialect/Kerf/KerfDialect.h"
+// Calls of repeated layers, dropout, checks of gradients and optimizer updates: verifiers and sharding rules. (The rule
+// of sync_gradient is generated: elementwise, and no partial sum passes.)
+#include "CompositeRules.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -21,6 +21,78 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (type != own)
     return emitOpError() << "has type " << own << ", but " << getCalleeAttr() << " has type "
                          << callee.getFunctionType();
+  return success();
+}
+
+static LogicalResult checkScalar(Operation *op, StringRef name, Value value) {
+  if (int64_t rank = tensorType(value).getRank())
+    return op->emitOpError() << name << " has rank " << rank << "; it is a scalar, of rank 0";
+  return success();
+}
+
+//===-- dropout
+//----------------------------------------------------------------------------------------------------------===//
+
+LogicalResult DropoutOp::verify() {
+  for (auto [name, value] : {std::pair("seed", Value(getSeed())), {"step", getStep()}, {"stream", getStream()}})
+    if (failed(checkScalar(*this, name, value)))
+      return failure();
+  if (getOffset() && failed(checkScalar(*this, "offset", getOffset())))
+    return failure();
+  double rate = getRate().convertToDouble();
+  if (!(rate >= 0 && rate < 1))
+    return emitOpError() << "rate is " << rate << "; it is in [0, 1)";
+  if (static_cast<bool>(getOffset()) != getSizes().has_value())
+    return emitOpError() << "has " << (getOffset() ? "an offset and no sizes" : "sizes and no offset")
+                         << "; a piece of a tensor has both";
+  int64_t rank = tensorType(getOperand()).getRank();
+  if (getSizes() && static_cast<int64_t>(getSizes()->size()) != rank)
+    return emitOpError() << "sizes has " << getSizes()->size() << " entries for an operand of rank " << rank;
+  return success();
+}
+
+// ([i, j], [], [], []) -> ([i, j])
+Rule DropoutOp::getShardingRule() {
+  Rule rule = elementwise(*this, {{0}});
+  for (size_t i = 1; i < rule.operands.size(); ++i)
+    rule.operands[i].clear();
+  return rule;
+}
+
+/// The place of a rank's first element is a sum over the dimensions that are cut.
+FailureOr<SmallVector<Value>> DropoutOp::localize(OpBuilder &builder, ValueRange operands, TypeRange resultTypes,
+                                                  const LocalizeContext &context) {
+  ArrayRef<int64_t> sizes = tensorType(getOperand()).getShape();
+  Value offset;
+  int64_t stride = 1;
+  for (int64_t dim = static_cast<int64_t>(sizes.size()) - 1; dim >= 0; stride *= sizes[dim--]) {
+    const DimSharding &cut = context.sharding.results[0].dims[dim];
+    if (cut.axes.empty())
+      continue;
+    Value begin = ShardOffsetOp::create(builder, getLoc(), getStep().getType(), axisTriples(cut.axes),
+                                        static_cast<uint64_t>(cut.chunk * stride));
+    offset = offset ? AddOp::create(builder, getLoc(), begin.getType(), offset, begin).getResult() : begin;
+  }
+  if (!offset)
+    return cloneWithTypes(builder, *this, operands, resultTypes);
+  if (getOffset())
+    return emitOpError() << "is on a piece of a tensor already";
+  return SmallVector<Value>{DropoutOp::create(builder, getLoc(), resultTypes[0], operands[0], operands[1], operands[2],
+                                              operands[3], offset, getRateAttr(), builder.getDenseI64ArrayAttr(sizes))};
+}
+
+/// The words of four elements take ten rounds of two products and what goes with them.
+double DropoutOp::getFlops() {
+  constexpr double kOperations = 20;
+  return kOperations * resultElements(*this);
+}
+
+LogicalResult DropoutOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                       SmallVectorImpl<Value> &operandGradients) {
+  operandGradients.assign(getNumOperands(), Value());
+  if (wanted[0])
+    operandGradients[0] = DropoutOp::create(builder, getLoc(), getType(), resultGradients[0], getSeed(), getStep(),
+                                            getStream(), getOffset(), getRateAttr(), getSizesAttr());
   return success();
 }
 
@@ -44,12 +116,6 @@ KernelClass CountNonfiniteOp::getKernelClass() { return KernelClass::Reduction; 
 
 //===-- optimizers
 //----------------------------------------------------------------------------------------------------===//
-
-static LogicalResult checkScalar(Operation *op, StringRef name, Value value) {
-  if (int64_t rank = tensorType(value).getRank())
-    return op->emitOpError() << name << " has rank " << rank << "; it is a scalar, of rank 0";
-  return success();
-}
 
 /// ([i, j], ..., []) -> ([i, j], ...): the parameter's shape for all but the scalars at the end. No update is linear:
 /// its operands are whole.

@@ -63,6 +63,8 @@ Result<Planned> planTopKBackward(const BindRequest &request);
 Result<Planned> planDispatch(const BindRequest &request);
 Result<Planned> planCombine(const BindRequest &request);
 Result<Planned> planCombineBackward(const BindRequest &request);
+// Random.cpp
+Result<Planned> planDropout(const BindRequest &request);
 // Optimizer.cpp
 Result<Planned> planSyncGradient(const BindRequest &request);
 Result<Planned> planCountNonfinite(const BindRequest &request);

@@ -81,6 +81,7 @@ constexpr Row kRows[] = {
     {"attention_block_backward", planAttentionBlockBackward, overwritesFirstByFirst, Half::AsFloat},
     {"cross_entropy", planCrossEntropy, overwritesNothing, Half::AsFloat},
     {"cross_entropy_backward", planCrossEntropyBackward, overwritesFirst, Half::AsFloat},
+    {"dropout", planDropout, overwritesFirst, Half::AsFloat},
     {"sync_gradient", planSyncGradient, overwritesFirst, Half::AsIs},
     {"count_nonfinite", planCountNonfinite, overwritesNothing, Half::AsFloat},
     {"sgd", planSgd, overwritesItself, Half::AsFloat},

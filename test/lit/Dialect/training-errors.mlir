@@ -67,3 +67,43 @@ func.func @a_count_is_a_scalar(%g: tensor<8xf32>) {
   %0 = kerf.count_nonfinite %g : (tensor<8xf32>) -> tensor<8xi64>
   return
 }
+
+// -----
+
+func.func @what_dropout_draws_from_is_scalar(%x: tensor<4x8xf32>, %n: tensor<i64>, %s: tensor<1xi64>) {
+  // expected-error @+1 {{stream has rank 1; it is a scalar, of rank 0}}
+  %0 = kerf.dropout %x, %n, %n, %s {rate = 0.1 : f64} : (tensor<4x8xf32>, tensor<i64>, tensor<i64>, tensor<1xi64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @not_everything_is_dropped(%x: tensor<4x8xf32>, %n: tensor<i64>) {
+  // expected-error @+1 {{rate is 1.000000e+00; it is in [0, 1)}}
+  %0 = kerf.dropout %x, %n, %n, %n {rate = 1.0 : f64} : (tensor<4x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @a_piece_has_the_sizes_of_the_whole(%x: tensor<4x8xf32>, %n: tensor<i64>) {
+  // expected-error @+1 {{has an offset and no sizes; a piece of a tensor has both}}
+  %0 = kerf.dropout %x, %n, %n, %n, %n {rate = 0.1 : f64} : (tensor<4x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @the_whole_is_no_piece(%x: tensor<4x8xf32>, %n: tensor<i64>) {
+  // expected-error @+1 {{has sizes and no offset; a piece of a tensor has both}}
+  %0 = kerf.dropout %x, %n, %n, %n {rate = 0.1 : f64, sizes = array<i64: 8, 8>} : (tensor<4x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @the_whole_has_the_rank_of_a_piece(%x: tensor<4x8xf32>, %n: tensor<i64>) {
+  // expected-error @+1 {{sizes has 1 entries for an operand of rank 2}}
+  %0 = kerf.dropout %x, %n, %n, %n, %n {rate = 0.1 : f64, sizes = array<i64: 64>} : (tensor<4x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
+  return
+}

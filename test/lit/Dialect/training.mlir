@@ -1,5 +1,5 @@
 // RUN: kerf-opt %s | kerf-opt | FileCheck %s
-// Calls, synchronization and optimizer updates as their documentation shows them.
+// Calls, dropout, synchronization and optimizer updates as their documentation shows them.
 
 func.func private @layer(tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
 
@@ -24,5 +24,10 @@ func.func @step(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %p: tensor<8xf32>, %m:
   // CHECK: kerf.adamw {{.*}} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
   %p4, %m4, %v4 = kerf.adamw %p, %m, %v, %g, %lr, %step, %skip {beta1 = 0.9 : f64, beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.01 : f64}
       : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+  // CHECK: kerf.dropout %{{.*}} {rate = 1.000000e-01 : f64} : (tensor<8x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<8x8xf32>
+  %d = kerf.dropout %w, %step, %step, %step {rate = 0.1 : f64} : (tensor<8x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<8x8xf32>
+  // CHECK: kerf.dropout %{{.*}} {rate = 1.000000e-01 : f64, sizes = array<i64: 16, 8>} : (tensor<8x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<8x8xf32>
+  %piece = kerf.dropout %w, %step, %step, %step, %step {rate = 0.1 : f64, sizes = array<i64: 16, 8>}
+      : (tensor<8x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<8x8xf32>
   return
 }

@@ -115,3 +115,25 @@ func.func @main(%a: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "a", ker
   %loss = kerf.reduce %a2 {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// The backward of a dropout draws what the forward drew: its function takes the same numbers, and no mask is kept.
+
+// CHECK-LABEL: func.func private @layer(
+// CHECK-SAME: -> tensor<4xf32>
+// CHECK-LABEL: func.func private @layer_backward(
+// CHECK-SAME: %[[SEED:[a-z0-9]+]]: tensor<i64>, %[[STEP:[a-z0-9]+]]: tensor<i64>, %[[STREAM:[a-z0-9]+]]: tensor<i64>, %[[G:[a-z0-9]+]]: tensor<4xf32>
+// CHECK: kerf.dropout %[[G]], %[[SEED]], %[[STEP]], %[[STREAM]] {kerf.backward, rate = 1.000000e-01 : f64}
+func.func private @layer(%x: tensor<4xf32>, %w: tensor<4xf32>, %seed: tensor<i64>, %step: tensor<i64>, %stream: tensor<i64>) -> tensor<4xf32> {
+  %0 = kerf.add %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = kerf.dropout %0, %seed, %step, %stream {rate = 0.1 : f64} : (tensor<4xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+func.func @main(%x: tensor<4xf32> {kerf.kind = "input", kerf.name = "x"}, %w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable},
+                %seed: tensor<i64> {kerf.kind = "seed", kerf.name = "seed"}, %step: tensor<i64> {kerf.kind = "step", kerf.name = "step"}) -> tensor<f32> {
+  %stream = kerf.constant dense<0> : tensor<i64>
+  %y = kerf.call @layer(%x, %w, %seed, %step, %stream) : (tensor<4xf32>, tensor<4xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
+  %loss = kerf.reduce %y {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}

@@ -225,3 +225,27 @@ func.func @main(%x: tensor<2x3xf32> {kerf.kind = "parameter", kerf.name = "x"}) 
   %1 = kerf.reshape %0 : (tensor<2x3xf32>) -> tensor<3x2xf32>
   return %1 : tensor<3x2xf32>
 }
+
+// -----
+
+// What is dropped depends on the place in row-major order: merges sink below a dropout, splits rise above it. A transpose stays where it is.
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<2x3x4xf32> {kerf.exported_shape = array<i64: 6, 4>, kerf.kind = "parameter", kerf.name = "w"}
+// CHECK: %[[D:.*]] = kerf.dropout %{{.*}} {rate = 1.000000e-01 : f64} : (tensor<2x3x4xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<2x3x4xf32>
+// CHECK-NEXT: %[[E:.*]] = kerf.dropout %[[W]], {{.*}} -> tensor<2x3x4xf32>
+// CHECK-NEXT: %[[S:.*]] = kerf.add %[[D]], %[[E]] : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+// CHECK-NEXT: %[[T:.*]] = kerf.transpose %[[S]]
+// CHECK-NEXT: %[[F:.*]] = kerf.dropout %[[T]]
+// CHECK-NEXT: kerf.transpose %[[F]]
+func.func @main(%x: tensor<2x3x4xf32> {kerf.kind = "input", kerf.name = "x"}, %w: tensor<6x4xf32> {kerf.kind = "parameter", kerf.name = "w"}, %n: tensor<i64>) -> tensor<2x3x4xf32> {
+  %0 = kerf.reshape %x : (tensor<2x3x4xf32>) -> tensor<6x4xf32>
+  %1 = kerf.dropout %0, %n, %n, %n {rate = 0.1 : f64} : (tensor<6x4xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<6x4xf32>
+  %2 = kerf.dropout %w, %n, %n, %n {rate = 0.1 : f64} : (tensor<6x4xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<6x4xf32>
+  %3 = kerf.add %1, %2 : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %4 = kerf.reshape %3 : (tensor<6x4xf32>) -> tensor<2x3x4xf32>
+  %5 = kerf.transpose %4 {permutation = array<i64: 0, 2, 1>} : (tensor<2x3x4xf32>) -> tensor<2x4x3xf32>
+  %6 = kerf.dropout %5, %n, %n, %n {rate = 0.1 : f64} : (tensor<2x4x3xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<2x4x3xf32>
+  %7 = kerf.transpose %6 {permutation = array<i64: 0, 2, 1>} : (tensor<2x4x3xf32>) -> tensor<2x3x4xf32>
+  return %7 : tensor<2x3x4xf32>
+}

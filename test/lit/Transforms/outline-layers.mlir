@@ -155,3 +155,31 @@ func.func @main(%x: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "x"}, %y
   %d3 = kerf.logistic %d2 : (tensor<4xf32>) -> tensor<4xf32>
   return %d3 : tensor<4xf32>
 }
+
+// -----
+
+// Two layers x + dropout(x w): each draws from a stream of its own, which the layer takes as an argument.
+
+// CHECK-LABEL: func.func private @layer(
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>{{.*}}, %[[W:[a-z0-9]+]]: tensor<8x8xf32>{{.*}}, %[[SEED:[a-z0-9]+]]: tensor<i64>{{.*}}, %[[STEP:[a-z0-9]+]]: tensor<i64>{{.*}}, %[[STREAM:[a-z0-9]+]]: tensor<i64>
+// CHECK: kerf.dropout %{{.*}}, %[[SEED]], %[[STEP]], %[[STREAM]] {rate = 1.000000e-01 : f64}
+// CHECK-LABEL: func.func @main(
+// CHECK-DAG: %[[S0:.*]] = kerf.constant dense<0> : tensor<i64>
+// CHECK-DAG: %[[S1:.*]] = kerf.constant dense<1> : tensor<i64>
+// CHECK: %[[L0:.*]] = kerf.call @layer(%{{.*}}, %{{.*}}, %[[SEED0:.*]], %[[STEP0:.*]], %[[S0]])
+// CHECK: kerf.call @layer(%[[L0]], %{{.*}}, %[[SEED0]], %[[STEP0]], %[[S1]])
+func.func @main(%x: tensor<4x8xf32> {kerf.kind = "parameter", kerf.name = "x"},
+                %w0: tensor<8x8xf32> {kerf.kind = "parameter", kerf.name = "w0"}, %w1: tensor<8x8xf32> {kerf.kind = "parameter", kerf.name = "w1"},
+                %seed: tensor<i64> {kerf.kind = "seed", kerf.name = "seed"}, %step: tensor<i64> {kerf.kind = "step", kerf.name = "step"}) -> tensor<4x8xf32> {
+  %a0 = kerf.dot_general %x, %w0 {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %b0 = kerf.tanh %a0 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %c0 = kerf.constant dense<0> : tensor<i64>
+  %d0 = kerf.dropout %b0, %seed, %step, %c0 {rate = 0.1 : f64} : (tensor<4x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
+  %x1 = kerf.add %x, %d0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %a1 = kerf.dot_general %x1, %w1 {lhs_batching = array<i64>, rhs_batching = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %b1 = kerf.tanh %a1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %c1 = kerf.constant dense<1> : tensor<i64>
+  %d1 = kerf.dropout %b1, %seed, %step, %c1 {rate = 0.1 : f64} : (tensor<4x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
+  %x2 = kerf.add %x1, %d1 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %x2 : tensor<4x8xf32>
+}

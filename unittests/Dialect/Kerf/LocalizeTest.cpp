@@ -83,6 +83,33 @@ TEST(LocalizeTest, AnIotaStartsAtTheRanksPiece) {
   EXPECT_FALSE(local.getOffset());
 }
 
+TEST(LocalizeTest, ADropoutKnowsThePlaceOfItsPiece) {
+  Context context;
+  const std::string arguments = "%x: tensor<4x8x5xf32>, %n: tensor<i64>",
+                    text = "%y = kerf.dropout %x, %n, %n, %n {rate = 0.1 : f64} : (tensor<4x8x5xf32>, tensor<i64>, "
+                           "tensor<i64>, tensor<i64>) -> tensor<4x8x5xf32>";
+  // Rows by x, 2 of 40 elements each; columns by y, 3 of 5 elements each.
+  Sample sample = parseSample(context, arguments, text);
+  ASSERT_TRUE(sample.op);
+  auto local = llvm::dyn_cast_or_null<DropoutOp>(localize(sample, {{0, 1}}));
+  ASSERT_TRUE(local && local.getOffset());
+  EXPECT_EQ(shapeOf(local.getResult()), (Shape{2, 3, 5}));
+  EXPECT_EQ(local.getSizes(), (llvm::ArrayRef<int64_t>{4, 8, 5}));
+  auto sum = local.getOffset().getDefiningOp<AddOp>();
+  ASSERT_TRUE(sum);
+  auto columns = sum.getLhs().getDefiningOp<ShardOffsetOp>(), rows = sum.getRhs().getDefiningOp<ShardOffsetOp>();
+  ASSERT_TRUE(columns && rows);
+  EXPECT_EQ(columns.getAxes(), (llvm::ArrayRef<int64_t>{1, 1, 3}));
+  EXPECT_EQ(columns.getChunk(), 15u);
+  EXPECT_EQ(rows.getAxes(), (llvm::ArrayRef<int64_t>{0, 1, 2}));
+  EXPECT_EQ(rows.getChunk(), 80u);
+  // Not cut, it is the same op.
+  Sample whole = parseSample(context, arguments, text);
+  local = llvm::dyn_cast_or_null<DropoutOp>(localize(whole, {{-1, -1}}));
+  ASSERT_TRUE(local);
+  EXPECT_FALSE(local.getOffset() || local.getSizes());
+}
+
 TEST(LocalizeTest, ASplatIsASplatOfTheLocalShape) {
   Context context;
   Sample sample = parseSample(context, "", "%y = kerf.constant dense<1.5> : tensor<4x8xf32>");

@@ -107,6 +107,10 @@ constexpr RuleRow kRows[] = {
      "%y = kerf.scatter_add %i, %u {axis = 0 : i64} : (tensor<4xi64>, tensor<4x8xf32>) -> tensor<9x8xf32>",
      "([t], [t, c]) -> ([v, c])  v: replicated, t: reduction(sum), sum0: partial(1) -> (0)"},
 
+    {"dropout", "%x: tensor<4x8xf32>, %n: tensor<i64>",
+     "%y = kerf.dropout %x, %n, %n, %n {rate = 0.1 : f64} : (tensor<4x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>) "
+     "-> tensor<4x8xf32>",
+     "([i, j], [], [], []) -> ([i, j])  sum0: partial(0) -> (0)"},
     {"top_k", "%x: tensor<3x4x8xf32>",
      "%v, %i = kerf.top_k %x : (tensor<3x4x8xf32>) -> (tensor<3x4x2xf32>, tensor<3x4x2xi64>)",
      "([i0, i1, v]) -> ([i0, i1, k], [i0, i1, k])  v: replicated, k: replicated"},

@@ -65,6 +65,10 @@ constexpr WorkRow kRows[] = {
     {"%i: tensor<4xi64>, %u: tensor<4x8xf32>",
      "%y = kerf.scatter_add %i, %u {axis = 0 : i64} : (tensor<4xi64>, tensor<4x8xf32>) -> tensor<9x8xf32>", 32,
      KernelClass::Gather},
+    {"%x: tensor<4x8xf32>, %n: tensor<i64>",
+     "%y = kerf.dropout %x, %n, %n, %n {rate = 0.1 : f64} : (tensor<4x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>) "
+     "-> tensor<4x8xf32>",
+     640, KernelClass::Pointwise},
 };
 
 TEST(WorkTest, FlopsAndKernelClasses) {

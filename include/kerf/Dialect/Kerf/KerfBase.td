@@ -22,7 +22,7 @@ def Kerf_Dialect : Dialect {
     shapes and explicit collectives, one program for all ranks.
 
     Attributes that functions carry (`func.func` arguments of the entry):
-    `kerf.kind` ("parameter", "buffer", "constant", "state", "input", "learning_rate", "step"), `kerf.name` (as exported),
+    `kerf.kind` ("parameter", "buffer", "constant", "state", "input", "learning_rate", "step", "seed"), `kerf.name` (as exported),
     `kerf.exported_shape` (array<i64>, where the program sees another shape of the same elements), `kerf.trainable` (unit),
     `kerf.sharding` (#kerf.sharding, planned and device levels), `kerf.updated_by` (result index that replaces it after the step),
     `kerf.global_type` (device level: the type before partitioning). Results of the entry: `kerf.name`, `kerf.sharding`.

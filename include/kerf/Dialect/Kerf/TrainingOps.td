@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of repeated layers, gradient synchronization and checks, optimizer updates.
+// Calls of repeated layers, dropout, gradient synchronization and checks, optimizer updates.
 #ifndef KERF_TRAINING_TD
 #define KERF_TRAINING_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
@@ -18,6 +18,31 @@ def Kerf_CallOp : Kerf_Op<"call", [DeclareOpInterfaceMethods<SymbolUserOpInterfa
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyType>:$inputs);
   let results = (outs Variadic<AnyType>:$outputs);
   let assemblyFormat = "$callee `(` $inputs `)` attr-dict `:` functional-type(operands, results)";
+}
+
+def Kerf_DropoutOp : Kerf_GlobalOp<"dropout", [AllTypesMatch<["operand", "result"]>, DeclareOpInterfaceMethods<GradientOpInterface>,
+    DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>, DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops"]>]> {
+  let summary = "Zeros in place of random elements, the same ones however the tensor is cut";
+  let description = [{
+    y[i] = 0 with probability `rate`, else x[i] / (1 - rate). The element at row-major place e of the whole tensor is dropped where word e mod 4 of
+    Philox4x32-10(counter: e / 4 (64 bits), step mod 2^32, stream mod 2^32; key: not seed) is less than rate * 2^32 (Salmon et al., Parallel Random
+    Numbers: As Easy as 1, 2, 3, 2011). So nothing but these three numbers and the place decides: not ranks, microbatches or recomputation. `stream` tells
+    the dropouts of a step apart; repeated layers take theirs as arguments. The gradient is the same op on the result's. On a rank's
+    piece, `offset` is the place of the piece's first element in the whole tensor, whose shape is `sizes`.
+    Rule: `([i, j], [], [], []) -> ([i, j])`; a partial sum passes.
+    * `seed`, `step`, `stream` and `offset` are scalars; `rate` is in [0, 1).
+    * With `offset`, `sizes` has one entry a dimension; without, there is none.
+
+    Example:
+    ```mlir
+    %y = kerf.dropout %x, %seed, %step, %stream {rate = 0.1 : f64} : (tensor<4x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_FloatTensor:$operand, StaticShapeTensorOf<[I64]>:$seed, StaticShapeTensorOf<[I64]>:$step,
+                       StaticShapeTensorOf<[I64]>:$stream, Optional<StaticShapeTensorOf<[I64]>>:$offset, F64Attr:$rate,
+                       OptionalAttr<DenseI64ArrayAttr>:$sizes);
+  let results = (outs Kerf_FloatTensor:$result);
+  let hasVerifier = 1;
 }
 
 def Kerf_SyncGradientOp : Kerf_GlobalOp<"sync_gradient", [SameOperandsAndResultType]> {
