@@ -6,7 +6,7 @@
 
 namespace kerf::frontend {
 
-static Result<Literal> literalOf(const OnnxNode &node, const onnx::TensorProto &proto) {
+Result<Literal> literalFromProto(const onnx::TensorProto &proto, DType floatType) {
   Result<Tensor> tensor =
       tensorFromProto(proto, nullptr); // the file's protobuf outlives the import; what leaves it is copied below
   if (!tensor)
@@ -16,14 +16,14 @@ static Result<Literal> literalOf(const OnnxNode &node, const onnx::TensorProto &
     std::copy(tensor->data, tensor->data + tensor->bytes(), memory);
     tensor = copy;
   }
-  return literalFromTensor(*tensor, node.b.floatType());
+  return literalFromTensor(*tensor, floatType);
 }
 
 Status importConstant(OnnxNode &node) {
   DType floatType = node.b.floatType();
   auto set = [&](Literal literal) { return node.set(0, node.b.fromLiteral(std::move(literal))); };
   if (const onnx::AttributeProto *value = node.find("value")) {
-    KERF_TRY(literal, literalOf(node, value->t()));
+    KERF_TRY(literal, literalFromProto(value->t(), floatType));
     return set(literal);
   }
   if (const onnx::AttributeProto *value = node.find("value_int"))
@@ -45,7 +45,7 @@ Status importConstantOfShape(OnnxNode &node) {
   KERF_TRY(shape, node.constantInput(0));
   Literal value = scalarLiteral(node.b.floatType(), 0.0);
   if (const onnx::AttributeProto *attribute = node.find("value")) {
-    KERF_TRY(given, literalOf(node, attribute->t()));
+    KERF_TRY(given, literalFromProto(attribute->t(), node.b.floatType()));
     if (elementsOf(given.shape) != 1)
       return Error{fmt::format("its value has the shape {}, it must be one number", shapeText(given.shape))};
     value = given;

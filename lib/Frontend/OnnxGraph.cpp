@@ -15,7 +15,8 @@ namespace kerf::frontend {
 
 namespace {
 
-constexpr int64_t kIgnoredLabel = -100; // PyTorch's cross_entropy leaves this label out by default
+constexpr int64_t kMostWrittenOut = 100000; // nodes of subgraphs; 96 layers have about 10,000
+constexpr int64_t kIgnoredLabel = -100;     // PyTorch's cross_entropy leaves this label out by default
 
 struct Argument {
   std::string name, kind;
@@ -42,16 +43,20 @@ private:
   Status findProducers();
   Status chooseLoss();
   Status findNeeded();
+  std::optional<std::string> whyRefused(const onnx::NodeProto &node) const;
   Status checkOperators();
   Status addInputs();
   Status addParameters();
   void findUpdatedBuffers();
   void addUpdatedBuffers();
-  Status importNode(int index);
+  Status importNode(const onnx::NodeProto &proto, const std::string &name);
+  Result<std::vector<Entry>> writeOut(const onnx::GraphProto &subgraph, const std::vector<Entry> &inputs,
+                                      const std::string &outer);
   Result<const Entry *> lookup(const std::string &name);
   Result<Term> buildLoss();
-  mlir::Location locationOf(const onnx::NodeProto &node, int index);
-  std::string nodeName(int index) const;
+  mlir::Location locationOf(const onnx::NodeProto &node, const std::string &name);
+  std::string nodeName(int index) const { return nodeName(graph().node(index), index); }
+  static std::string nodeName(const onnx::NodeProto &node, int index);
   Result<ImportedModel> finish(const Term &loss);
 
   OnnxFile file;
@@ -68,16 +73,30 @@ private:
   std::unordered_map<std::string, std::string> scopes;
   std::unordered_map<std::string, Entry> values;
   std::vector<Argument> arguments; // of the block, in order, but those of constants and of what is random
-  std::vector<int> needed; // nodes, in the file's order
+  std::vector<int> needed;         // nodes, in the file's order
   LossRequest loss;
   TensorMap weights;
   std::vector<std::string> warnings;
   std::map<std::string, mlir::BlockArgument> updatedBuffers; // that a node replaces after each step
   std::vector<std::pair<std::string, Term>> updates;
+  int64_t nodesWrittenOut = 0;
 };
 
-std::string GraphImport::nodeName(int index) const {
-  const onnx::NodeProto &node = graph().node(index);
+/// The values that a node reads, those from outside of its subgraphs among them.
+template <typename F> void forReads(const onnx::NodeProto &node, const F &read) {
+  for (const std::string &input : node.input())
+    read(input);
+  for (const onnx::AttributeProto &attribute : node.attribute()) {
+    if (!attribute.has_g())
+      continue;
+    for (const onnx::NodeProto &inner : attribute.g().node())
+      forReads(inner, read);
+    for (const onnx::ValueInfoProto &output : attribute.g().output())
+      read(output.name());
+  }
+}
+
+std::string GraphImport::nodeName(const onnx::NodeProto &node, int index) {
   return node.name().empty() ? fmt::format("{}_{}", node.op_type(), index) : node.name();
 }
 
@@ -137,13 +156,13 @@ Status GraphImport::findNeeded() {
   while (!open.empty()) {
     int index = open.back();
     open.pop_back();
-    for (const std::string &input : graph().node(index).input()) {
+    forReads(graph().node(index), [&](const std::string &input) {
       auto it = producers.find(input);
       if (it == producers.end() || seen[it->second])
-        continue;
+        return;
       seen[it->second] = true;
       open.push_back(it->second);
-    }
+    });
   }
   for (int i = 0; i < graph().node_size(); ++i)
     if (seen[i])
@@ -151,7 +170,17 @@ Status GraphImport::findNeeded() {
   return ok();
 }
 
-/// One message for all operators that Kerf cannot read.
+/// Why the node's operator is not read ("": Kerf does not know it), or nothing.
+std::optional<std::string> GraphImport::whyRefused(const onnx::NodeProto &node) const {
+  if (!node.domain().empty() && node.domain() != "ai.onnx")
+    return fmt::format("domain {}", node.domain());
+  const OnnxOperator *op = findOperator(node.op_type());
+  if (op && (file.opset < op->minOpset || file.opset > op->maxOpset))
+    return fmt::format("read from opset {} to {}", op->minOpset, op->maxOpset);
+  return op ? std::nullopt : std::optional(std::string());
+}
+
+/// One message for all operators that Kerf cannot read; those of subgraphs are looked at when they are written out.
 Status GraphImport::checkOperators() {
   struct Refused {
     std::string node, why;
@@ -164,22 +193,16 @@ Status GraphImport::checkOperators() {
       constant.insert(file.initializers[i].name);
   for (int index : needed) {
     const onnx::NodeProto &node = graph().node(index);
-    bool standard = node.domain().empty() || node.domain() == "ai.onnx";
-    const OnnxOperator *op = standard ? findOperator(node.op_type()) : nullptr;
-    bool isConstant = std::all_of(node.input().begin(), node.input().end(),
-                                  [&](const std::string &input) { return input.empty() || constant.count(input); });
-    std::string why;
-    if (!standard)
-      why = fmt::format("domain {}", node.domain());
-    else if (op && (file.opset < op->minOpset || file.opset > op->maxOpset))
-      why = fmt::format("read from opset {} to {}", op->minOpset, op->maxOpset);
-    else if (op && op->operands == Operands::Constant && !isConstant)
+    bool isConstant = true;
+    forReads(node, [&](const std::string &input) { isConstant &= input.empty() || constant.count(input); });
+    std::optional<std::string> why = whyRefused(node);
+    if (!why && findOperator(node.op_type())->operands == Operands::Constant && !isConstant)
       why = "read on constants only";
-    if (!op || !why.empty()) {
+    if (why) {
       Refused &entry = refused[node.op_type()];
       if (entry.count++ == 0) {
         entry.node = nodeName(index);
-        entry.why = why;
+        entry.why = *why;
       }
     }
     if (isConstant || node.op_type() == "Shape" || node.op_type() == "Size")
@@ -224,7 +247,7 @@ Status GraphImport::addInputs() {
 Status GraphImport::addParameters() {
   std::set<std::string> read;
   for (int index : needed)
-    read.insert(graph().node(index).input().begin(), graph().node(index).input().end());
+    forReads(graph().node(index), [&](const std::string &input) { read.insert(input); });
   std::vector<std::string> unused;
   for (size_t i = 0; i < file.initializers.size(); ++i) {
     const Initializer &initializer = file.initializers[i];
@@ -304,7 +327,7 @@ Result<const Entry *> GraphImport::lookup(const std::string &name) {
   return &(values[name] = Entry{{std::move(term)}});
 }
 
-mlir::Location GraphImport::locationOf(const onnx::NodeProto &node, int index) {
+mlir::Location GraphImport::locationOf(const onnx::NodeProto &node, const std::string &nodeName) {
   std::string scope = moduleOf(node);
   // Nodes that an optimizer made have no scope: they belong where their operand was made.
   for (int i = 0; i < node.input_size() && scope.empty() && node.metadata_props().empty(); ++i)
@@ -312,20 +335,19 @@ mlir::Location GraphImport::locationOf(const onnx::NodeProto &node, int index) {
       scope = it->second;
   for (const std::string &output : node.output())
     scopes[output] = scope;
-  std::string name = scope.empty() ? nodeName(index) : scope + "/" + nodeName(index);
+  std::string name = scope.empty() ? nodeName : scope + "/" + nodeName;
   return mlir::NameLoc::get(b.builder.getStringAttr(name));
 }
 
-Status GraphImport::importNode(int index) {
-  const onnx::NodeProto &proto = graph().node(index);
+Status GraphImport::importNode(const onnx::NodeProto &proto, const std::string &name) {
   const OnnxOperator &op = *findOperator(proto.op_type());
   std::vector<const Entry *> inputs;
-  for (const std::string &name : proto.input()) {
-    if (name.empty()) {
+  for (const std::string &input : proto.input()) {
+    if (input.empty()) {
       inputs.push_back(nullptr);
       continue;
     }
-    KERF_TRY(entry, lookup(name));
+    KERF_TRY(entry, lookup(input));
     inputs.push_back(entry);
   }
   // The map's nodes do not move, but an absent operand at the end is the same as none.
@@ -339,9 +361,12 @@ Status GraphImport::importNode(int index) {
       return Error{"it reads a sequence of tensors, a tensor is needed"};
   for (const Entry *input : inputs)
     if (op.operands == Operands::Constant && input && !input->terms.front().isConstant())
-      return Error{"it is computed on constants only, and one operand's data is absent"};
-  b.setLocation(locationOf(proto, index));
-  OnnxNode node(proto, file.opset, b, std::move(inputs));
+      return Error{"it is read on constants only; an operand is computed, or its data is absent"};
+  b.setLocation(locationOf(proto, name));
+  OnnxNode node(proto, file.opset, b, std::move(inputs),
+                [&](const onnx::GraphProto &subgraph, const std::vector<Entry> &given) {
+                  return writeOut(subgraph, given, name);
+                });
   KERF_CHECK(op.import(node));
   for (const auto &[name, term] : node.updates()) {
     if (!updatedBuffers.count(name))
@@ -359,9 +384,53 @@ Status GraphImport::importNode(int index) {
     for (Term &term : entry.terms)
       if (term.name.empty())
         term.name = proto.output(i);
-    values[proto.output(i)] = std::move(entry);
+    if (!values.emplace(proto.output(i), std::move(entry)).second)
+      return Error{fmt::format("it makes '{}', which is there already", proto.output(i))};
   }
   return ok();
+}
+
+/// What the subgraph names is gone behind it: its nodes may be written out again.
+Result<std::vector<Entry>> GraphImport::writeOut(const onnx::GraphProto &subgraph, const std::vector<Entry> &inputs,
+                                                 const std::string &outer) {
+  if (size_t(subgraph.input_size()) != inputs.size())
+    return Error{fmt::format("its subgraph has {} inputs, {} are given", subgraph.input_size(), inputs.size())};
+  nodesWrittenOut += 1 + subgraph.node_size();
+  if (nodesWrittenOut > kMostWrittenOut)
+    return Error{fmt::format("its subgraphs are more than {} nodes when they are written out", kMostWrittenOut)};
+  std::vector<std::string> named;
+  auto name = [&](const std::string &value, Entry entry) -> Status {
+    if (producers.count(value) || file.find(value) || !values.emplace(value, std::move(entry)).second)
+      return Error{fmt::format("its subgraph names '{}', which is there already", value)};
+    named.push_back(value);
+    return ok();
+  };
+  for (int i = 0; i < subgraph.input_size(); ++i)
+    KERF_CHECK(name(subgraph.input(i).name(), inputs[size_t(i)]));
+  for (const onnx::TensorProto &initializer : subgraph.initializer()) {
+    KERF_TRY(literal, literalFromProto(initializer, b.floatType()));
+    KERF_CHECK(name(initializer.name(), Entry{{b.fromLiteral(std::move(literal), initializer.name())}}));
+  }
+  for (int i = 0; i < subgraph.node_size(); ++i) {
+    const onnx::NodeProto &node = subgraph.node(i);
+    std::string inner = outer + "/" + nodeName(node, i);
+    auto refuse = [&](const std::string &why) {
+      return Error{fmt::format("node '{}' ({}): {}", inner, node.op_type(), why)};
+    };
+    if (auto why = whyRefused(node))
+      return refuse(fmt::format("the operator is not supported{}{}", why->empty() ? "" : ": ", *why));
+    if (Status status = importNode(node, inner); !status)
+      return refuse(status.error().message);
+    named.insert(named.end(), node.output().begin(), node.output().end());
+  }
+  std::vector<Entry> outputs;
+  for (const onnx::ValueInfoProto &output : subgraph.output()) {
+    KERF_TRY(entry, lookup(output.name()));
+    outputs.push_back(*entry);
+  }
+  for (const std::string &value : named)
+    values.erase(value);
+  return outputs;
 }
 
 Result<Term> GraphImport::buildLoss() {
@@ -410,7 +479,7 @@ Result<ImportedModel> GraphImport::run() {
   KERF_CHECK(addParameters());
   addUpdatedBuffers();
   for (int index : needed)
-    if (Status status = importNode(index); !status)
+    if (Status status = importNode(graph().node(index), nodeName(index)); !status)
       return Error{
           fmt::format("node '{}' ({}): {}", nodeName(index), graph().node(index).op_type(), status.error().message),
           status.error().status};

@@ -71,4 +71,16 @@ Status OnnxNode::setSequence(int i, std::vector<Term> terms) {
   return ok();
 }
 
+Status OnnxNode::setEntry(int i, Entry entry) {
+  return entry.sequence ? setSequence(i, std::move(entry.terms)) : set(i, entry.terms.front());
+}
+
+Result<std::vector<Entry>> OnnxNode::writtenOut(std::string_view attribute,
+                                                const std::vector<Entry> &graphInputs) const {
+  const onnx::AttributeProto *graph = find(attribute);
+  if (!graph || !graph->has_g())
+    return Error{fmt::format("it has no subgraph '{}'", attribute)};
+  return writeOut(graph->g(), graphInputs);
+}
+
 } // namespace kerf::frontend

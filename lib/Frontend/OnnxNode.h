@@ -5,6 +5,8 @@
 #include "OnnxFile.h"
 #include "TermBuilder.h"
 
+#include <functional>
+
 namespace kerf::frontend {
 
 /// What a name of the graph stands for: one tensor, or a sequence of them (torch's split and chunk).
@@ -13,10 +15,15 @@ struct Entry {
   bool sequence = false;
 };
 
+/// Writes a subgraph's nodes out, with these values for its inputs; gives its outputs.
+using WriteOut = std::function<Result<std::vector<Entry>>(const onnx::GraphProto &, const std::vector<Entry> &)>;
+
 class OnnxNode {
 public:
-  OnnxNode(const onnx::NodeProto &proto, int64_t opset, TermBuilder &builder, std::vector<const Entry *> inputs)
-      : b(builder), proto(proto), opsetVersion(opset), inputs(std::move(inputs)), outputs(proto.output_size()) {}
+  OnnxNode(const onnx::NodeProto &proto, int64_t opset, TermBuilder &builder, std::vector<const Entry *> inputs,
+           WriteOut writeOut)
+      : b(builder), proto(proto), opsetVersion(opset), inputs(std::move(inputs)), outputs(proto.output_size()),
+        writeOut(std::move(writeOut)) {}
 
   // Attributes; an absent one has the operator's default.
   bool has(std::string_view name) const { return find(name) != nullptr; }
@@ -41,6 +48,9 @@ public:
   Status set(int i, Term term);
   Status set(int i, Result<Term> term);
   Status setSequence(int i, std::vector<Term> terms);
+  Status setEntry(int i, Entry entry);
+  /// The outputs of the subgraph `attribute` of these inputs, written out in front of what follows this node.
+  Result<std::vector<Entry>> writtenOut(std::string_view attribute, const std::vector<Entry> &graphInputs) const;
   const std::vector<std::optional<Entry>> &results() const { return outputs; }
   /// Operand `i`, a buffer of the model, holds `term` after the step.
   void update(int i, Term term) { updated.emplace_back(proto.input(i), std::move(term)); }
@@ -58,6 +68,7 @@ private:
   std::vector<const Entry *> inputs;
   std::vector<std::optional<Entry>> outputs;
   std::vector<std::pair<std::string, Term>> updated;
+  WriteOut writeOut;
 };
 
 enum class Operands {
@@ -103,7 +114,11 @@ Status importConcatFromSequence(OnnxNode &node);
 Status importPad(OnnxNode &node);
 Status importGather(OnnxNode &node);
 
-Status importConstant(OnnxNode &node); // OnnxConstants.cpp
+Status importIf(OnnxNode &node); // OnnxControl.cpp
+Status importLoop(OnnxNode &node);
+
+Result<Literal> literalFromProto(const onnx::TensorProto &proto, DType floatType); // OnnxConstants.cpp
+Status importConstant(OnnxNode &node);
 Status importConstantOfShape(OnnxNode &node);
 Status importShape(OnnxNode &node);
 Status importSize(OnnxNode &node);
