@@ -159,7 +159,12 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
     PassManager passes(module->getContext());
     passes.addPass(createPartition(priceBetweenRanks(collectives, mesh)));
     passes.addPass(createCSEPass());
-    passes.addPass(createScheduleCollectives());
+    auto overlaps = [&](const char *what) {
+      return execution && llvm::is_contained(*execution->completed.plan.overlap, what);
+    };
+    if (overlaps("products"))
+      passes.addPass(createChunkProducts());
+    passes.addPass(createScheduleCollectives({.all = overlaps("tensor") || overlaps("products")}));
     if (execution) {
       AssignTasksOptions tasks;
       tasks.chunks = execution->completed.plan.schedule.chunks;

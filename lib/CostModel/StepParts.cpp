@@ -54,9 +54,10 @@ private:
             {segment.name, kernel.name, kernel.cuts, name, runs,
              static_cast<double>(runs) * computeSeconds(collectives.cluster().device, kernel.work)});
     for (const PassCollective &one : its.collectives)
-      if (!again || runsAgain(one.again, *again))
-        add(one.kind, one.axes, one.name, name, runs * one.hops, one.bytes,
-            collectives.seconds(one.kind, one.axes, one.bytes));
+      if (!again || runsAgain(one.again, *again)) {
+        auto [times, bytes] = pricer.runsOf(one);
+        add(one.kind, one.axes, one.name, name, runs * times, bytes, collectives.seconds(one.kind, one.axes, bytes));
+      }
   }
 
   void passes(const Segment &segment, const std::map<Recompute, int64_t> &layers) {

@@ -97,13 +97,14 @@ TaskPricer::Pass TaskPricer::again(const Segment &segment, Recompute layer) cons
 TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recompute> again) const {
   const Device &device = collectives.cluster().device;
   Pass result;
-  double issue = 0, attention = 0;
+  double issue = 0, attention = 0, products = 0;
   for (const Kernel &kernel : work.kernels) {
     if (again && !runsAgain(kernel.again, *again))
       continue;
     double seconds = computeSeconds(device, kernel.work);
     result.compute += seconds;
     attention += kernel.work.kernelClass == KernelClass::Attention ? seconds : 0;
+    products += kernel.work.kernelClass == KernelClass::Product ? seconds : 0;
     if (kernel.work.kernelClass != KernelClass::Nothing)
       issue += kernel.work.launches * device.curves.issueSeconds;
   }
@@ -111,19 +112,25 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recomput
   for (const PassCollective &collective : work.collectives) {
     if (again && !runsAgain(collective.again, *again))
       continue;
-    auto hops = static_cast<double>(collective.hops);
-    double seconds = hops * collectives.seconds(collective.kind, collective.axes, collective.bytes);
+    auto [runs, bytes] = runsOf(collective);
+    auto hops = static_cast<double>(runs);
+    double seconds = hops * collectives.seconds(collective.kind, collective.axes, bytes);
     std::string axes = axisNames(collective.axes);
     result.collectives[axes] += seconds;
-    if (collective.besideAttention) {
-      double hidden = std::min(seconds, attention * hops / (hops + 1)), left = seconds - hidden;
-      attention -= hidden;
+    auto hide = [&](double &behind, double most) {
+      double hidden = std::min(most, behind), left = seconds - hidden;
+      behind -= hidden;
       result.compute += kContention * hidden;
       result.exposed[axes] += left;
       result.exposedSeconds += left;
+    };
+    if (collective.besideAttention) {
+      hide(attention, std::min(seconds, attention * hops / (hops + 1)));
     } else if (plan.overlap.tensor && collective.independent) {
       result.independentSeconds += seconds;
       result.independentAxes = axes;
+    } else if (inPieces(collective)) { // the first gather and the last sum have nothing beside them
+      hide(products, seconds * (hops - 1) / hops);
     } else {
       result.exposed[axes] += seconds;
       result.exposedSeconds += seconds;

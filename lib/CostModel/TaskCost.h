@@ -39,6 +39,12 @@ public:
   /// Optimizer of a part: bytes through memory.
   double optimizer(int part) const;
 
+  /// How often a collective runs in one pass, and the bytes of each time.
+  std::pair<int64_t, double> runsOf(const PassCollective &collective) const {
+    if (inPieces(collective))
+      return {kProductPieces, collective.bytes / static_cast<double>(kProductPieces)};
+    return {collective.hops, collective.bytes};
+  }
   /// Such a layer's backward runs kernels of its forward again.
   bool computesAgain(const Segment &segment, Recompute layer) const;
   /// Adds a microbatch's gradients to those before, where no product does.
@@ -62,6 +68,7 @@ public:
   }
 
 private:
+  bool inPieces(const PassCollective &collective) const { return plan.overlap.products && collective.besideProduct; }
   struct Pass {
     double compute = 0;
     std::map<std::string, double> collectives, exposed;

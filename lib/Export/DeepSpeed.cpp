@@ -127,6 +127,8 @@ void writeOverlap(const View &view, Draft &out) {
   if (view.tensor > 1 && view.overlaps("tensor") != scatters)
     out.differs(scatters ? "with --sequence-parallel sums of input gradients always run beside the weights' gradients"
                          : "sums of input gradients run beside nothing: DeepSpeed turns that off");
+  if (view.tensor > 1 && view.overlaps("products"))
+    out.differs("products wait for their collectives (\"products\")");
   if (view.pipeline > 1 && view.overlaps("stage"))
     out.differs("stages wait for their sends");
   out.expressed("what is not listed is off");

@@ -138,6 +138,12 @@ void writeOverlap(const View &view, Draft &out) {
   }
   if (view.tensor > 1 && !view.overlaps("tensor"))
     out.differs("sums of input gradients always run beside the weights' gradients (the plan does not list \"tensor\")");
+  if (view.tensor > 1 && view.overlaps("products")) {
+    if (view.sequenceParallel)
+      out.argument("--tp-comm-overlap");
+    else
+      out.differs("products and their collectives take turns with --sequence-parallel only (\"products\"): they do not");
+  }
   if (view.pipeline == 1)
     return out.expressed("what is not listed is off, the default");
   if (view.chunks == 1) {

@@ -157,6 +157,12 @@ void writeOverlap(const View &view, Draft &out) {
   }
   if (view.tensor > 1 && !view.overlaps("tensor"))
     out.differs("sums of input gradients always run beside the weights' gradients (the plan does not list \"tensor\")");
+  if (view.tensor > 1 && view.overlaps("products")) {
+    if (view.sequenceParallel)
+      out.file("model.ub_tp_comm_overlap", true);
+    else
+      out.differs("products and their collectives take turns with sequence_parallel only (\"products\"): they do not");
+  }
   if (view.pipeline > 1 && view.chunks > 1) {
     out.file("model.overlap_p2p_comm", view.overlaps("stage"));
     out.file("model.batch_p2p_comm", !view.overlaps("stage"));

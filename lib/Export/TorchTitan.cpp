@@ -171,10 +171,12 @@ void writeOverlap(const View &view, Draft &out) {
     out.differs("reductions of gradients always run beside the backward (the plan does not list \"gradients\")");
   if (fsdp && !view.overlaps("parameters"))
     out.differs("FSDP always gathers one layer ahead (the plan does not list \"parameters\")");
-  if (view.tensor > 1 && view.overlaps("tensor")) {
+  bool tensor = view.overlaps("tensor"), products = view.overlaps("products");
+  if (view.tensor > 1 && (tensor || products)) {
     out.file("parallelism.enable_async_tensor_parallel", true);
     out.file("compile.enable", true); // asynchronous tensor parallelism works on compiled models
-    out.differs("asynchronous tensor parallelism overlaps the forward's collectives too");
+    if (!products)
+      out.differs("asynchronous tensor parallelism overlaps the forward's collectives too");
   }
   if (view.pipeline > 1)
     out.differs(fmt::format("whether sends overlap is the choice of PyTorch's schedules{}",

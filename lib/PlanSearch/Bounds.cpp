@@ -25,9 +25,10 @@ Bounds::Bounds(const Cluster &cluster, const TrainingJob &job, const LayoutSourc
     auto has = [&](const char *what) {
       return std::find(given.overlap->begin(), given.overlap->end(), what) != given.overlap->end();
     };
-    tensorOverlap = has("tensor");
-    gradientOverlap = has("gradients");
-    sendsOverlap = has("stage");
+    overlap.tensor = has("tensor");
+    overlap.products = has("products");
+    overlap.gradients = has("gradients");
+    overlap.stage = has("stage");
   }
   layerGathers = given.parameterGathers != "deepspeed-2021";
 }
@@ -56,7 +57,7 @@ Result<const ModelWork *> Bounds::workOf(const LayoutKey &key) {
   if (work && *work && kernels.try_emplace(key).second) {
     ++layoutCount;
     for (const Cluster *group : alikeParts(all))
-      kernels[key].push_back(passSeconds(**work, group->device, nullptr, tensorOverlap));
+      kernels[key].push_back(passSeconds(**work, group->device, nullptr, overlap));
   }
   return work;
 }
@@ -88,7 +89,7 @@ const PipelineModel &Bounds::pipelineOf(const Choice &choice) {
 const PassSeconds &Bounds::passesOn(const LayoutKey &key, const ModelWork &work, const CollectiveModel &collectives) {
   auto [entry, isNew] = passes.try_emplace({key, &collectives});
   if (isNew)
-    entry->second = passSeconds(work, collectives.cluster().device, &collectives, tensorOverlap);
+    entry->second = passSeconds(work, collectives.cluster().device, &collectives, overlap);
   return entry->second;
 }
 
@@ -288,7 +289,7 @@ Bounds::Parameters &Bounds::parametersOf(const Choice &choice, const ModelWork &
     if (choice.shardingRanks)
       sharding.axes = shardingAxes(collectives.mesh(), choice.shardingRanks);
     entry->second = {stateBytesOf(work, collectives.mesh(), stateBytes, sharding),
-                     parameterSeconds(work, collectives, stateBytes, sharding, gradientOverlap)};
+                     parameterSeconds(work, collectives, stateBytes, sharding, overlap.gradients)};
   }
   return entry->second;
 }
@@ -329,7 +330,7 @@ Result<double> Bounds::ofExecution(const Choice &choice) {
     // group of microbatches goes back through the chunks before it.
     double beside = choice.chunks > 1 ? std::ceil(microbatches / std::max(1.0, std::floor(microbatches / stages))) : 1;
     double each = choice.schedule == ScheduleKind::ZeroBubble ? pass.weightGradient : pass.backward + forced;
-    bool after = reductionsOf(most, gradientOverlap) == Reductions::After;
+    bool after = reductionsOf(most, overlap.gradients) == Reductions::After;
     reduction = parameters.seconds.reduction - (after ? 0 : beside * each);
     reduction = std::max(0.0, reduction);
   }
@@ -373,7 +374,7 @@ Result<double> Bounds::ofCut(const Choice &choice, double enough) {
                       reduces ? &parametersAt(s).seconds.reductions : nullptr, sends.on, sends.back});
   }
   return cutSeconds({**work, heldOfLayout(key, **work), parametersAt(0).stateBytes, stages,
-                     reductionsOf(sharding, gradientOverlap), sendsOverlap},
+                     reductionsOf(sharding, overlap.gradients), overlap.stage},
                     theSpace->layersOfParts(choice), theSpace->schedule(choice), enough);
 }
 

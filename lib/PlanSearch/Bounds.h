@@ -71,7 +71,8 @@ private:
   MemoryLimit memoryLimit;
   std::optional<Space> theSpace;
   StateBytes stateBytes;
-  bool tensorOverlap = false, gradientOverlap = true, sendsOverlap = true, layerGathers = true;
+  Overlap overlap;
+  bool layerGathers = true;
   int64_t layoutCount = 0;
   std::map<int64_t, Cluster> clusters;
   std::shared_ptr<GroupShapes> shapes = std::make_shared<GroupShapes>();

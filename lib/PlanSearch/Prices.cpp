@@ -14,8 +14,8 @@ namespace {
 
 constexpr double kLess = 1 - 1e-9; // a quotient that rounding must not push over a whole number
 
-double bodySeconds(const PassWork &pass, const Device &device, const CollectiveModel *collectives, bool tensorOverlap,
-                   std::optional<Recompute> again = std::nullopt) {
+double bodySeconds(const PassWork &pass, const Device &device, const CollectiveModel *collectives,
+                   const Overlap &overlap, std::optional<Recompute> again = std::nullopt) {
   double compute = 0, waiting = 0, issue = 0;
   for (const Kernel &kernel : pass.kernels) {
     if (again && !runsAgain(kernel.again, *again))
@@ -27,7 +27,7 @@ double bodySeconds(const PassWork &pass, const Device &device, const CollectiveM
   if (collectives)
     for (const PassCollective &collective : pass.collectives)
       if ((!again || runsAgain(collective.again, *again)) && !collective.besideAttention &&
-          !(tensorOverlap && collective.independent))
+          !(overlap.tensor && collective.independent) && !(overlap.products && collective.besideProduct))
         waiting +=
             collectives->seconds(collective.kind, onMesh(collective.axes, collectives->mesh()), collective.bytes);
   return std::max(compute + waiting, issue);
@@ -38,16 +38,16 @@ int64_t times(const ChainLink &link) { return link.layers ? link.layers : 1; }
 } // namespace
 
 PassSeconds passSeconds(const ModelWork &model, const Device &device, const CollectiveModel *collectives,
-                        bool tensorOverlap) {
+                        const Overlap &overlap) {
   PassSeconds seconds;
   double cheapest = std::numeric_limits<double>::infinity();
   for (const ChainLink &link : model.chain) {
     const Segment &segment = link.segment;
-    auto body = [&](const PassWork &pass) { return bodySeconds(pass, device, collectives, tensorOverlap); };
+    auto body = [&](const PassWork &pass) { return bodySeconds(pass, device, collectives, overlap); };
     PassSeconds::Link one{body(segment.forward), body(segment.inputGradient), body(segment.weightGradient), {}};
     if (segment.recomputable) {
       for (Recompute mode : {Recompute::None, Recompute::Selective, Recompute::Full})
-        one.again[static_cast<size_t>(mode)] = bodySeconds(segment.forward, device, collectives, tensorOverlap, mode);
+        one.again[static_cast<size_t>(mode)] = bodySeconds(segment.forward, device, collectives, overlap, mode);
       double always = one.again[0];
       one.inputGradient += always;
       for (double &more : one.again)

@@ -26,7 +26,7 @@ struct PassSeconds {
 };
 /// `collectives` null: kernels alone.
 PassSeconds passSeconds(const ModelWork &model, const Device &device, const CollectiveModel *collectives,
-                        bool tensorOverlap);
+                        const Overlap &overlap);
 
 /// FLOPs over the best rate that the device reaches with any shape.
 double bestSeconds(const ModelWork &model, const Device &device);

@@ -375,7 +375,8 @@ Result<StepPlan> kerf::stepPlan(const CompletedPlan &completed, const TrainingJo
   auto overlaps = [&](const char *what) {
     return std::find(plan.overlap->begin(), plan.overlap->end(), what) != plan.overlap->end();
   };
-  step.overlap = {overlaps("gradients"), overlaps("parameters"), overlaps("tensor"), overlaps("stage")};
+  step.overlap = {overlaps("gradients"), overlaps("parameters"), overlaps("tensor"), overlaps("stage"),
+                  overlaps("products")};
   step.bytes = stateBytes(job.dtype == "f8" ? "bf16" : job.dtype, plan.gradientDtype, job.moments);
   step.gathers = plan.parameterGathers == "deepspeed-2021" ? GatherStyle::DeepSpeed2021 : GatherStyle::Layer;
   step.fusedAccumulation = plan.gradientAccumulation == "fused";

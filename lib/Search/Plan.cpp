@@ -52,7 +52,8 @@ struct Reader {
     return list;
   }
   /// One of the words in `known`.
-  std::string word(const Json &value, const std::string &what, std::initializer_list<const char *> known) {
+  template <typename Words = std::initializer_list<const char *>>
+  std::string word(const Json &value, const std::string &what, const Words &known) {
     if (value.is_string())
       for (const char *name : known)
         if (value.get<std::string>() == name)
@@ -300,7 +301,7 @@ bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &
                  fmt::format("overlap is {}; it has to be a list of {}", value.dump(), fmt::join(kPlanOverlaps, ", "))),
              true;
     for (const Json &item : value)
-      plan.overlap->push_back(in.word(item, key, {"gradients", "parameters", "tensor", "stage"}));
+      plan.overlap->push_back(in.word(item, key, kPlanOverlaps));
   } else if (key == "gradient_dtype")
     plan.gradientDtype = in.word(value, key, {"f32", "bf16", "f16", "f64"});
   else if (key == "attention")

@@ -101,7 +101,7 @@ private:
   double localBytes(Value value) const {
     return static_cast<double>(elementsOf(localOf(value))) * elementBytes(value, types);
   }
-  void need(Value value, const Sharding &wanted, PassWork *pass, bool independent);
+  void need(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct = false);
   void needOperands(Operation *op, PassWork &pass, bool inBackward);
   /// What these axes of the placement are in a plan; nothing where one of them stands for microbatches.
   std::optional<std::vector<AxisRef>> planAxes(ArrayRef<AxisRef> axes) const;

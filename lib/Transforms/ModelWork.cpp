@@ -30,7 +30,7 @@ static bool isProducts(Operation *op) {
 
 /// The collectives that bring the value to where it is wanted, from wherever it is cheapest. A form made once is there
 /// for all.
-void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool independent) {
+void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct) {
   std::vector<Sharding> &made = versions[value];
   if (made.empty()) {
     made.push_back(lies(value));
@@ -109,6 +109,8 @@ void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool inde
     if (auto made = runAgain.find(value.getDefiningOp()); made != runAgain.end())
       collective.again = made->second;
     collective.independent = independent && (reduces ? isSum : isa<BlockArgument>(value));
+    collective.besideProduct = (reduces && isa_and_nonnull<DotGeneralOp>(value.getDefiningOp())) ||
+                               (byProduct && step.kind == ReshardStepKind::AllGather);
     pass->collectives.push_back(std::move(collective));
   }
 }
@@ -177,7 +179,8 @@ void Bridge::needOperands(Operation *op, PassWork &pass, bool inBackward) {
   const OpSharding &sharding = *ofOp.lookup(op);
   for (auto [i, value] : llvm::enumerate(op->getOperands()))
     // What is left of a parameter's gradient to be summed is summed once a step, not here.
-    need(value, sharding.operands[i], forWeights.contains(value.getDefiningOp()) ? nullptr : &pass, inBackward);
+    need(value, sharding.operands[i], forWeights.contains(value.getDefiningOp()) ? nullptr : &pass, inBackward,
+         isa<DotGeneralOp>(op));
   if (isa<AttentionOp, AttentionBackwardOp>(op))
     addRing(op, pass);
   // A loss over a cut vocabulary: its maximum, its sum and the picked logit are summed over the ranks.

@@ -13,6 +13,8 @@ namespace kerf {
 namespace {
 
 struct ScheduleCollectives : impl::ScheduleCollectivesBase<ScheduleCollectives> {
+  using ScheduleCollectivesBase::ScheduleCollectivesBase;
+
   void runOnOperation() override {
     SmallVector<WaitOp> waits; // first found, then moved: a walk would meet what was moved ahead again
     getOperation().walk([&](WaitOp wait) { waits.push_back(wait); });
@@ -20,10 +22,10 @@ struct ScheduleCollectives : impl::ScheduleCollectivesBase<ScheduleCollectives> 
       Operation *start = wait.getOperand().getDefiningOp();
       if (!start || start->getBlock() != wait->getBlock())
         continue;
-      // Only gradients can be early: whatever else is resharded is needed by the very next op.
+      // Most of what else is resharded is needed by the very next op.
       auto stream = start->getAttrOfType<StringAttr>("stream");
       Operation *ready = start->getOperand(0).getDefiningOp();
-      if (stream && stream.getValue() == "gradients") {
+      if (all || (stream && stream.getValue() == "gradients")) {
         if (ready)
           start->moveAfter(ready);
         else

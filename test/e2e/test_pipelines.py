@@ -54,6 +54,9 @@ PLANS = {
     "microbatches, model 2": plan(model=2, microbatch=4),
     "sequence parallel": plan(model=2, sequence_parallel=True),
     "solved": plan(model=2, microbatch=4, layout="solved"),
+    "products in turns": plan(model=2, microbatch=4, overlap=["gradients", "products"]),
+    "products in turns, 3-D, zero-bubble, recompute, sequence parallel": plan(stage=2, data=2, model=2, microbatch=2, overlap=["tensor", "products"],
+                                                                             recompute="full", sequence_parallel=True, **schedule("zero-bubble")),
     "recompute full": plan(recompute="full"),
     "recompute selective": plan(data=2, recompute="selective"),
     "recompute ops": plan(data=2, model=2, microbatch=2, recompute="full", ops={"*attn*": {"recompute": False}}),
@@ -108,7 +111,7 @@ PLANS = {
     "meshes of stages, stages inside, offload": of_stages({"context": 2, "model": 2}, {"data": 4}, order=["model", "data", "context", "stage"],
                                                           context_style="ulysses", microbatch=4, recompute="offload"),
 }
-FEW = ["microbatches, data 2", "offload, 1f1b, ring, zero 2", "ring", "ring, zero 3, sequence parallel", "recompute ops",
+FEW = ["microbatches, data 2", "products in turns", "products in turns, 3-D, zero-bubble, recompute, sequence parallel", "offload, 1f1b, ring, zero 2", "ring", "ring, zero 3, sequence parallel", "recompute ops",
        "recompute ops, none", "3-D, solved, zero 1", "zero 3", "zero 2 on 2 of 4, a part of context", "zero 3 on 2 of 4, 1f1b, recompute", "1f1b, 4 stages", "interleaved", "3-D, zero-bubble, zero 2, sequence parallel", "cut in a layer, 3-D, recompute, zero 3",
        "meshes of stages, one microbatch", "meshes of stages, zero 3 on 2, sequence parallel", "meshes of stages, zero 2, zero-bubble, solved",
        "meshes of stages, interleaved", "meshes of stages, cut in a layer, ring", "cuts in two layers and in the head, zero-bubble", "two cuts in a layer, interleaved, sequence parallel"]

@@ -61,6 +61,8 @@ def random_cuts(rnd, family, layers, parts):
     """Parts that end somewhere in a layer, in front of them all or behind."""
     inner = [f"*.{layer}.{border}" for layer in range(layers) for border in BORDERS[family]]
     places = (["*wte*"] if family == "gpt2" else ["*embed_tokens*"]) + inner + ["*lm_head*"]
+    if parts > len(places):
+        return random_cut(rnd, layers, parts)
     return [{"until": places[place]} for place in sorted(rnd.sample(range(len(places)), parts - 1))] + [{}]
 
 
@@ -103,6 +105,8 @@ def random_plan(rnd, family, layers, heads, keys, experts):
             "order": order, "microbatch": microbatch,
             "recompute": [rnd.choice(["none", "selective", "full", "offload"]) for _ in range(stage)],
             "sequence_parallel": rnd.random() < 0.5 and most["model"] > 1}
+    if most["model"] > 1 and rnd.random() < 0.5:
+        plan["overlap"] = rnd.sample(["tensor", "products"], rnd.randint(1, 2))
     if rnd.random() < 0.4:
         patterns = rnd.sample(["*/dot_general*", "*/attention*", "*/add*", "*/*norm*"], rnd.randint(1, 3))
         plan["ops"] = {pattern: {"recompute": rnd.random() < 0.5} for pattern in patterns}

@@ -13,6 +13,8 @@ from support import KerfTest, file_of, kerf, losses_of, main
 BYTES_PER_SECOND = 1e8
 PLANS = {"all-reduce": {"mesh": {"data": 2}, "microbatch": 2, "schedule": {"name": "1f1b"}},
          "stages": {"mesh": {"stage": 2, "data": 2}, "microbatch": 1, "optimizer_sharding": 2},
+         "products wait": {"mesh": {"model": 2}, "microbatch": 4, "overlap": ["gradients"]},
+         "products in turns": {"mesh": {"model": 2}, "microbatch": 4, "overlap": ["gradients", "products"]},
          "zero 3": {"mesh": {"data": 4}, "optimizer_sharding": 3, "recompute": "full"}}
 
 
@@ -30,6 +32,17 @@ class SlowLink(KerfTest):
             _, expected = self.train(plan)
             _, got = self.train(plan, "--emulate-link", f"{BYTES_PER_SECOND},1e-4")
             self.assertEqual(got, expected, plan)
+
+    def test_products_in_turns(self):
+        """Pieces of a product and of its sum are the same bits; they are on their way beside other kernels."""
+        link = ("--emulate-link", f"{BYTES_PER_SECOND},1e-4")
+        waits, expected = self.train("products wait", *link)
+        turns, got = self.train("products in turns", *link)
+        self.assertEqual(got, expected)
+        beside = lambda said: [each for each in said["measured"]["collectives"] if each["stream"] == "collectives" and "c_proj" in each["name"]]
+        self.assertEqual(beside(waits), [])
+        self.assertEqual(len(beside(turns)) % 4, 0)
+        self.assertGreater(len(beside(turns)), 0)
 
     def test_what_is_told(self):
         said, _ = self.train("all-reduce", "--emulate-link", BYTES_PER_SECOND, "--trace", self.path("trace.json"))

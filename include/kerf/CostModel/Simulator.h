@@ -20,6 +20,7 @@ struct Overlap {
   bool parameters = true; // gathers of sharded parameters, one layer ahead
   bool tensor = false;    // independent collectives of a layer, beside its backward's products
   bool stage = true;      // sends between stages
+  bool products = false;  // collectives next to products, in pieces beside the product of other pieces
 };
 
 /// Bytes per parameter element on one rank before optimizer sharding.

@@ -39,6 +39,9 @@ struct Kernel {
   std::string cuts = {}; // "model: n": the factors that the ranks of a microbatch share; "" where each does the same
 };
 
+/// Pieces in which a product and a collective next to it take turns, where a plan asks for that.
+inline constexpr int64_t kProductPieces = 4;
+
 /// A collective of a pass (tensor, sequence, context or expert parallelism).
 struct PassCollective {
   std::string name;
@@ -53,6 +56,8 @@ struct PassCollective {
   int64_t hops = 1;
   /// Each hop runs beside a share of the pass's attention kernels, which work on hops + 1 blocks in turn.
   bool besideAttention = false;
+  /// Gathers what a product waits for, or sums what one makes: with products overlap they take turns.
+  bool besideProduct = false;
   bool operator==(const PassCollective &) const = default;
 };
 

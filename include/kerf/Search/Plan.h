@@ -16,7 +16,7 @@ inline constexpr const char *kPlanAxes[] = {"stage", "data", "context", "expert"
 int planAxis(std::string_view name);
 
 /// What a plan's `overlap` may list.
-inline constexpr const char *kPlanOverlaps[] = {"gradients", "parameters", "tensor", "stage"};
+inline constexpr const char *kPlanOverlaps[] = {"gradients", "parameters", "tensor", "stage", "products"};
 
 /// The strategy of the ops that `pattern` matches: factor -> mesh axes that cut it.
 struct OpPlan {

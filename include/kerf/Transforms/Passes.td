@@ -331,12 +331,41 @@ def Partition : Pass<"kerf-partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
+def ChunkProducts : Pass<"kerf-chunk-products", "::mlir::ModuleOp"> {
+  let summary = "Lets products and the collectives before and after them take turns, piece by piece";
+  let description = [{
+    Before, a product waits for the gather of its operand, and the sum of its result over ranks waits for all of it. After, both go in up to
+    4 pieces along a dimension of the result that the collective does not cut: what one piece communicates runs beside the product of
+    another. Rows of a product and elements of a sum are the same bits however many others there are.
+
+    ```mlir
+    %y = kerf.dot_general %x, %w {...} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+    %p = kerf.all_reduce %y {...} : (tensor<4x16xf32>) -> !kerf.pending<tensor<4x16xf32>>
+    %z = kerf.wait %p : ...
+    ```
+    becomes, for each row,
+    ```mlir
+    %x0 = kerf.slice %x {start = array<i64: 0, 0>, limit = array<i64: 1, 8>, strides = array<i64: 1, 1>} : (tensor<4x8xf32>) -> tensor<1x8xf32>
+    %y0 = kerf.dot_general %x0, %w {...} : (tensor<1x8xf32>, tensor<8x16xf32>) -> tensor<1x16xf32>
+    %p0 = kerf.all_reduce %y0 {...} : (tensor<1x16xf32>) -> !kerf.pending<tensor<1x16xf32>>
+    ```
+    and then
+    ```mlir
+    %z0 = kerf.wait %p0 : ...
+    %z = kerf.concatenate %z0, %z1, %z2, %z3 {dimension = 0 : i64} : ...
+    ```
+  }];
+  let dependentDialects = ["::kerf::ir::KerfDialect"];
+}
+
 def ScheduleCollectives : Pass<"kerf-schedule-collectives", "::mlir::ModuleOp"> {
   let summary = "Starts gradient collectives as early and waits as late as the program allows";
   let description = [{
     Before, every collective is awaited where it is started. After, a gradient's collective starts when the gradient is there and is
-    awaited when the optimizer needs it, so that it runs beside the rest of backward on its own stream.
+    awaited when the optimizer needs it, so that it runs beside the rest of backward on its own stream. With `all` every collective
+    does: the sum of an input's gradient, say, beside the product of the weight's.
   }];
+  let options = [Option<"all", "all", "bool", "false", "collectives of activations start early, too">];
 }
 
 def Recompute : Pass<"kerf-recompute", "::mlir::ModuleOp"> {
