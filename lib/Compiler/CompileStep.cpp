@@ -5,6 +5,7 @@
 #include "Diagnostics.h"
 #include "EmitProgram.h"
 #include "PlanLowering.h"
+#include "kerf/Package/Native.h"
 #include "kerf/Transforms/OpKeys.h"
 #include "kerf/Transforms/Passes.h"
 #include "kerf/Transforms/Placement.h"
@@ -203,6 +204,10 @@ Status writePackage(const Compiled &compiled, const TensorMap &weights, const st
       needed.insert(*found);
   if (Status status = writeSafetensors(folder + "/" + package::kWeightsFile, needed); !status)
     return status;
+  if (compiled.program.native)
+    for (const package::NativeImage &image : compiled.program.native->images)
+      if (Status status = writeFile(folder + "/" + fileOf(image), image.code); !status)
+        return status;
   return writeFile(folder + "/" + package::kProgramFile, package::writeProgram(compiled.program));
 }
 

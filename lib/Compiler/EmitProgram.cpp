@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "EmitProgram.h"
+#include "Diagnostics.h"
+#include "kerf/Codegen/Codegen.h"
 #include "kerf/Runtime/Executor.h"
 #include "kerf/Transforms/DeviceAxes.h"
 #include "kerf/Transforms/EmitPackage.h"
+#include "kerf/Transforms/Passes.h"
 #include "kerf/Transforms/Work.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -84,6 +87,32 @@ Report::Memory memoryOf(const runtime::MemoryReport &memory) {
   return report;
 }
 
+/// Of the stage that needs most.
+Result<Report::Memory> plannedMemory(const package::Program &program) {
+  runtime::MemoryReport fullest;
+  for (int64_t stage = 0; stage < package::stagesOf(program); ++stage) {
+    auto memory = runtime::planMemory(program, stage);
+    if (!memory)
+      return memory.error();
+    if (memory->totalBytes() > fullest.totalBytes())
+      fullest = *memory;
+  }
+  return memoryOf(fullest);
+}
+
+Result<package::Program> programOf(ModuleOp module) {
+  auto schedule = scheduleOf(module);
+  if (!schedule)
+    return schedule.error();
+  auto program = emitPackage(module);
+  if (!program)
+    return program.error();
+  program->schedule = *schedule;
+  if (Status status = package::checkProgram(*program); !status)
+    return Error{fmt::format("the device program is wrong: {}", status.error().message), ExitStatus::InternalCheck};
+  return program;
+}
+
 } // namespace
 
 std::map<std::string, int64_t> callCounts(ModuleOp module) {
@@ -94,29 +123,49 @@ std::map<std::string, int64_t> callCounts(ModuleOp module) {
 
 Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Compiled &compiled) {
   Report &report = compiled.report;
-  auto schedule = scheduleOf(module);
-  if (!schedule)
-    return schedule.error();
-  auto program = emitPackage(module);
+  auto program = programOf(module);
   if (!program)
     return program.error();
   compiled.program = std::move(*program);
-  compiled.program.schedule = *schedule;
-  if (Status status = package::checkProgram(compiled.program); !status)
-    return Error{fmt::format("the device program is wrong: {}", status.error().message), ExitStatus::InternalCheck};
-  runtime::MemoryReport fullest;
-  for (int64_t stage = 0; stage < package::stagesOf(compiled.program); ++stage) {
-    auto memory = runtime::planMemory(compiled.program, stage);
-    if (!memory)
-      return memory.error();
-    if (memory->totalBytes() > fullest.totalBytes())
-      fullest = *memory;
-  }
+  auto memory = plannedMemory(compiled.program);
+  if (!memory)
+    return memory.error();
   reportCollectives(module, collectives, report); // binding has checked their axes
-  report.memory = memoryOf(fullest);
+  report.memory = *memory;
   for (const package::Arg &arg : compiled.program.args)
     if (arg.trainable)
       report.trained.push_back({arg.name, arg.exportedShape});
+  return ok();
+}
+
+Status addNativeCode(Compiled &compiled, const std::vector<std::string> &isas) {
+  OwningOpRef<ModuleOp> fused;
+  package::Program program = compiled.program;
+  if (compiled.device) {
+    fused = cast<ModuleOp>(compiled.device.get()->clone());
+    Collected collected(fused->getContext());
+    PassManager passes(fused->getContext());
+    passes.addPass(createFusePointwise());
+    if (Status status = collected.run(passes, *fused); !status)
+      return status;
+    auto emitted = programOf(*fused);
+    if (!emitted)
+      return emitted.error();
+    program = std::move(*emitted);
+    program.info = compiled.program.info;
+  }
+  auto native = codegen::compileKernels(program, isas);
+  if (!native)
+    return native.error();
+  program.native = std::move(*native);
+  auto memory = plannedMemory(program);
+  if (!memory)
+    return memory.error();
+  if (memory->total > compiled.report.memory.total && memory->total > compiled.report.memoryLimitBytes)
+    return ok(); // it would not fit
+  compiled.report.memory = *memory;
+  compiled.program = std::move(program);
+  compiled.device = std::move(fused);
   return ok();
 }
 

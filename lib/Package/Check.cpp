@@ -4,6 +4,7 @@
 #include "CheckPipeline.h"
 #include "Readers.h"
 #include "kerf/Package/HostCopies.h"
+#include "kerf/Package/Native.h"
 
 #include <algorithm>
 #include <array>
@@ -317,7 +318,9 @@ Status checkProgram(const Program &program) {
   const Function &step = program.functions[size_t(entry->second)];
   if (Status status = checkEntry(program, step); !status)
     return status;
-  return checkPipeline(program, step);
+  if (Status status = checkPipeline(program, step); !status)
+    return status;
+  return program.native ? checkNative(*program.native, program) : ok();
 }
 
 } // namespace kerf::package

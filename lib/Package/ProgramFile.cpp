@@ -3,6 +3,7 @@
 // reader gives one message that names the place; exceptions (the JSON library's and the reader's own) end at
 // `readProgram`.
 #include "Readers.h"
+#include "kerf/Package/Native.h"
 
 #include <algorithm>
 #include <cmath>
@@ -135,6 +136,17 @@ Json toJson(const Instruction &instruction) {
   if (instruction.task)
     json["task"] = toJson(*instruction.task);
   return json;
+}
+
+Json toJson(const NativeCode &native) {
+  Json images = Json::array();
+  for (const NativeImage &image : native.images)
+    images.push_back({{"isa", image.isa}, {"checksum", image.checksum}, {"entries", image.entries}});
+  return {{"interface", native.interface},
+          {"kernels", native.kernels},
+          {"checksums", native.checksums},
+          {"routines", native.routines},
+          {"images", images}};
 }
 
 /// `[` items one a line `]`.
@@ -340,7 +352,31 @@ Function functionFrom(const Json &json, std::string_view where) {
   for (const Json &instruction : listFrom(member(json, "body", place), place))
     function.body.push_back(
         instructionFrom(instruction, fmt::format("{}, instruction {}", place, function.body.size())));
+  if (const Json *kernel = optionalMember(json, "kernel"))
+    function.kernel = kernel->is_boolean() && kernel->get<bool>();
   return function;
+}
+
+NativeCode nativeFrom(const Json &json) {
+  NativeCode native;
+  native.interface = integerFrom(member(json, "interface", "native"), "native, interface");
+  if (native.interface != kNativeInterface)
+    return native; // of another Kerf: the rest may be anything
+  auto strings = [&](const char *key) {
+    std::vector<std::string> list;
+    for (const Json &item : listFrom(member(json, key, "native"), fmt::format("native, {}", key)))
+      list.push_back(stringFrom(item, fmt::format("native, {}", key)));
+    return list;
+  };
+  native.kernels = strings("kernels");
+  native.checksums = integersFrom<uint32_t>(member(json, "checksums", "native"), "native, checksums");
+  native.routines = strings("routines");
+  for (const Json &image : listFrom(member(json, "images", "native"), "native, images"))
+    native.images.push_back({stringFrom(member(image, "isa", "an image"), "an image's isa"),
+                             integersFrom<int64_t>(member(image, "entries", "an image"), "an image's entries"),
+                             integerFrom<uint32_t>(member(image, "checksum", "an image"), "an image's checksum"),
+                             {}});
+  return native;
 }
 
 Program programFrom(const Json &json) {
@@ -363,6 +399,8 @@ Program programFrom(const Json &json) {
     program.results.push_back(resultFrom(result, fmt::format("result {}", program.results.size())));
   for (const Json &function : listFrom(member(json, "functions", "the program"), "functions"))
     program.functions.push_back(functionFrom(function, fmt::format("function {}", program.functions.size())));
+  if (const Json *native = optionalMember(json, "native"))
+    program.native = std::make_shared<NativeCode>(nativeFrom(*native));
   if (const Json *info = optionalMember(json, "info"))
     program.info = *info;
   return program;
@@ -389,25 +427,29 @@ std::optional<double> numberFrom(const Json &json) {
   return std::nullopt;
 }
 
+std::string writeFunction(const Function &function) {
+  Json values = Json::array();
+  for (const Value &value : function.values)
+    values.push_back(valueText(value));
+  return fmt::format("{{\"name\": {}, {}\"args\": {}, \"results\": {},\n   \"values\": {},\n   \"body\": {}}}",
+                     text(function.name), function.kernel ? "\"kernel\": true, " : "", text(function.args),
+                     text(function.results), text(values),
+                     lines(function.body, "    ", [](const Instruction &item) { return text(toJson(item)); }));
+}
+
 std::string writeProgram(const Program &program) {
   Json mesh = Json::array();
   for (const MeshAxis &axis : program.mesh.axes)
     mesh.push_back({axis.name, axis.size});
   auto asLine = [](const auto &item) { return text(toJson(item)); };
-  auto functionText = [&](const Function &function) {
-    Json values = Json::array();
-    for (const Value &value : function.values)
-      values.push_back(valueText(value));
-    return fmt::format("{{\"name\": {}, \"args\": {}, \"results\": {},\n   \"values\": {},\n   \"body\": {}}}",
-                       text(function.name), text(function.args), text(function.results), text(values),
-                       lines(function.body, "    ", asLine));
-  };
+  std::string native =
+      program.native ? fmt::format("\"native\": {},\n ", text(toJson(*program.native))) : std::string();
   std::string schedule = program.schedule ? fmt::format("\"schedule\": {},\n ", text(toJson(*program.schedule))) : "";
   return fmt::format("{{\"kerf_package\": {},\n \"mesh\": {},\n {}\"entry\": {},\n \"args\": {},\n \"results\": {},\n "
-                     "\"functions\": {},\n "
+                     "\"functions\": {},\n {}"
                      "\"info\": {}}}\n",
                      program.version, text(mesh), schedule, text(program.entry), lines(program.args, "  ", asLine),
-                     lines(program.results, "  ", asLine), lines(program.functions, "  ", functionText),
+                     lines(program.results, "  ", asLine), lines(program.functions, "  ", writeFunction), native,
                      text(program.info));
 }
 

@@ -107,7 +107,9 @@ private:
       if (plan.bufferOf[size_t(root[size_t(instruction.operands[o])])] != buffer)
         continue;
       read = true;
-      if (!mayOverwrite(*instruction.source, int(o), result))
+      bool may = instruction.native ? package::mayOverwrite(*instruction.native->function, int(o))
+                                    : mayOverwrite(*instruction.source, int(o), result);
+      if (!may)
         return false;
     }
     return read;

@@ -36,7 +36,13 @@ public:
     if (int64_t ranks = package::ranksOf(program); communicator.size() != ranks)
       return Error{
           fmt::format("the program is for {} ranks, here are {}: start {}", ranks, communicator.size(), ranks)};
-    auto planned = planRank(program, communicator.rank(), device, options);
+    if (options.useNative) {
+      auto loaded = loadNative(program);
+      if (!loaded)
+        return loaded.error();
+      native = std::move(*loaded);
+    }
+    auto planned = planRank(program, communicator.rank(), device, options, native.get());
     if (!planned)
       return planned.error();
     plan = std::move(*planned);
@@ -333,6 +339,7 @@ private:
   const package::Program &program;
   Device &device;
   Communicator &communicator;
+  std::shared_ptr<const NativeKernels> native;
   RankPlan plan;
   const FlatProgram &flat = plan.flat;
   const BufferPlan &buffers = plan.buffers;

@@ -17,6 +17,8 @@ const package::Function &entryOf(const package::Program &program) {
                        [&](const package::Function &function) { return function.name == program.entry; });
 }
 
+const std::string &calleeOf(const Instruction &call) { return call.attrs["callee"].get_ref<const std::string &>(); }
+
 TaskKind kindOf(Phase phase) {
   return phase == Phase::Forward         ? TaskKind::Forward
          : phase == Phase::Backward      ? TaskKind::Backward
@@ -27,7 +29,8 @@ TaskKind kindOf(Phase phase) {
 /// Appends instructions of the entry function, calls expanded.
 class Appender {
 public:
-  Appender(const package::Program &program, FlatProgram &flat) : flat(flat) {
+  Appender(const package::Program &program, FlatProgram &flat, const NativeKernels *native)
+      : flat(flat), native(native) {
     for (const package::Function &function : program.functions)
       functions.emplace(function.name, &function);
   }
@@ -49,7 +52,8 @@ public:
   std::vector<int> append(const package::Function &function, const Instruction &instruction, std::vector<int> operands,
                           int64_t microbatch) {
     std::vector<int> results;
-    if (instruction.op != "call") {
+    const NativeKernel *kernel = kernelOf(instruction);
+    if (instruction.op != "call" || kernel) {
       if (auto kept = constants.find(origin); kept != constants.end()) {
         ++origin;
         return {kept->second};
@@ -58,10 +62,12 @@ public:
         results.push_back(add(function.values[size_t(result)]));
       if (results.size() == 1 && isKeptConstant(instruction, function.values[size_t(instruction.results[0])]))
         constants.emplace(origin, results[0]);
-      append({&instruction, std::move(operands), results, FlatInstruction::Kind::Op, microbatch});
+      FlatInstruction made{&instruction, std::move(operands), results, FlatInstruction::Kind::Op, microbatch};
+      made.native = kernel;
+      append(std::move(made));
       return results;
     }
-    const package::Function &callee = *functions.at(instruction.attrs["callee"].get_ref<const std::string &>());
+    const package::Function &callee = *functions.at(calleeOf(instruction));
     std::vector<int> numbers(callee.values.size(), -1); // flat value of each of the callee's
     for (size_t i = 0; i < operands.size(); ++i)
       numbers[size_t(callee.args[i])] = operands[i];
@@ -71,21 +77,27 @@ public:
         flat.push_back(numbers[size_t(value)]);
       return flat;
     };
-    if (depth++ == 0)
+    bool isLayer = !callee.kernel;
+    if (isLayer && depth++ == 0)
       ++calls;
     for (const Instruction &inner : callee.body) {
       std::vector<int> made = append(callee, inner, mapped(inner.operands), microbatch);
       for (size_t i = 0; i < made.size(); ++i)
         numbers[size_t(inner.results[i])] = made[i];
     }
-    --depth;
+    depth -= isLayer;
     return mapped(callee.results);
   }
 
   int origin = 0; // of the next instruction
 
 private:
+  const NativeKernel *kernelOf(const Instruction &instruction) const {
+    return native && instruction.op == "call" ? native->find(calleeOf(instruction)) : nullptr;
+  }
+
   FlatProgram &flat;
+  const NativeKernels *native;
   std::map<std::string_view, const package::Function *> functions;
   int depth = 0, calls = 0;     // of calls
   std::map<int, int> constants; // origin -> the value that all microbatches share
@@ -109,9 +121,9 @@ struct Receipt {
 
 class Unroller {
 public:
-  Unroller(const package::Program &program, int64_t stage, StepOrder order)
+  Unroller(const package::Program &program, int64_t stage, StepOrder order, const NativeKernels *native)
       : program(program), entry(entryOf(program)), stage(stage), microbatches(package::microbatchesOf(program)),
-        order(std::move(order)), appender(program, flat), numbers(entry.values.size()),
+        order(std::move(order)), appender(program, flat, native), numbers(entry.values.size()),
         firstOrigin(entry.body.size(), -1), receiveOrigin(entry.body.size(), -1) {}
 
   FlatProgram run() {
@@ -344,9 +356,9 @@ private:
   std::map<size_t, const Transfer *> sending, inPlace; // by instruction; inPlace: received where it stands
 };
 
-FlatProgram flattenWhole(const package::Program &program) {
+FlatProgram flattenWhole(const package::Program &program, const NativeKernels *native) {
   FlatProgram flat;
-  Appender appender(program, flat);
+  Appender appender(program, flat, native);
   const package::Function &entry = entryOf(program);
   std::vector<int> numbers(entry.values.size(), -1);
   for (size_t a = 0; a < entry.args.size(); ++a) {
@@ -368,9 +380,9 @@ FlatProgram flattenWhole(const package::Program &program) {
 }
 } // namespace
 
-Result<FlatProgram> flatten(const package::Program &program, int64_t stage) {
+Result<FlatProgram> flatten(const package::Program &program, int64_t stage, const NativeKernels *native) {
   if (!program.schedule)
-    return flattenWhole(program);
+    return flattenWhole(program, native);
   auto options = scheduleOptions(program.schedule->name, program.schedule->variant, package::stagesOf(program),
                                  package::microbatchesOf(program), program.schedule->chunks);
   if (!options)
@@ -378,7 +390,7 @@ Result<FlatProgram> flatten(const package::Program &program, int64_t stage) {
   auto schedule = makeSchedule(*options);
   if (!schedule)
     return schedule.error();
-  return Unroller(program, stage, stepOrder(std::move(*schedule))).run();
+  return Unroller(program, stage, stepOrder(std::move(*schedule)), native).run();
 }
 
 bool reducesGradients(const Instruction &instruction) {
@@ -392,6 +404,10 @@ std::string streamNamed(const Instruction &collective) {
 
 bool isKeptConstant(const Instruction &instruction, const package::Value &result) {
   return instruction.op == "constant" && elementsOf(result.shape) * bytesOf(result.dtype) <= kKeptConstantBytes;
+}
+
+std::string opOf(const FlatInstruction &instruction) {
+  return instruction.native ? instruction.native->function->name : instruction.source->op;
 }
 
 bool isView(const FlatProgram &flat, const FlatInstruction &instruction) {

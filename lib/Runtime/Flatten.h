@@ -5,6 +5,7 @@
 
 #include "kerf/Package/HostCopies.h"
 #include "kerf/Package/Package.h"
+#include "kerf/Runtime/Native.h"
 
 namespace kerf::runtime {
 
@@ -22,6 +23,7 @@ struct FlatInstruction {
   /// Of several collectives that are one: the sources after the first, each with an operand and a result.
   std::vector<const package::Instruction *> others = {};
   int call = -1; // of the entry function in which it lies, counted as they run: a layer's forward or backward
+  const NativeKernel *native = nullptr; // of a call of a kernel
 };
 
 /// An argument of the program that the stage has, in a microbatch where it is cut by them.
@@ -40,9 +42,9 @@ struct FlatProgram {
   int64_t messages = 0; // of all stages in a step
 };
 
-/// The program must have passed checkProgram; instructions point into it. `accumulate` has one operand (a microbatch's
-/// value) the first time, then two (the sum so far, the value).
-Result<FlatProgram> flatten(const package::Program &program, int64_t stage);
+/// Calls of `native`'s kernels stay instructions. The program must have passed checkProgram; instructions point into
+/// it. `accumulate` has one operand (a microbatch's value) the first time, then two (the sum so far, the value).
+Result<FlatProgram> flatten(const package::Program &program, int64_t stage, const NativeKernels *native = nullptr);
 
 /// A reduction that nothing waits for but the update (kerf-partition names its stream).
 bool reducesGradients(const package::Instruction &instruction);
@@ -53,6 +55,8 @@ std::string streamNamed(const package::Instruction &collective);
 inline constexpr int64_t kKeptConstantBytes = 64 * 1024;
 bool isKeptConstant(const package::Instruction &instruction, const package::Value &result);
 
+/// The op, or the kernel that a call is of.
+std::string opOf(const FlatInstruction &instruction);
 /// True when nothing is computed: the result is the operand's memory.
 bool isView(const FlatProgram &flat, const FlatInstruction &instruction);
 

@@ -17,8 +17,8 @@ public:
   RankPlanner(const package::Program &program, int64_t rank, Device &device)
       : program(program), rank(rank), device(device) {}
 
-  Result<RankPlan> run(const ExecutorOptions &options) {
-    auto flattened = flatten(program, package::stageOf(program, rank));
+  Result<RankPlan> run(const ExecutorOptions &options, const NativeKernels *native) {
+    auto flattened = flatten(program, package::stageOf(program, rank), native);
     if (!flattened)
       return flattened.error();
     flat = std::move(*flattened);
@@ -146,9 +146,9 @@ private:
 };
 } // namespace
 
-Result<RankPlan> planRank(const package::Program &program, int64_t rank, Device &device,
-                          const ExecutorOptions &options) {
-  return RankPlanner(program, rank, device).run(options);
+Result<RankPlan> planRank(const package::Program &program, int64_t rank, Device &device, const ExecutorOptions &options,
+                          const NativeKernels *native) {
+  return RankPlanner(program, rank, device).run(options, native);
 }
 
 TensorView viewOf(const RankPlan &plan, int value, const Memories &memories) {
@@ -168,6 +168,7 @@ BindRequest bindRequest(const package::Program &program, const RankPlan &plan, s
     request.results.push_back(viewOf(plan, result, memories));
   if (int scratch = plan.scratchOf[instruction]; !memories.empty() && scratch >= 0)
     request.scratch = memories[size_t(scratch)];
+  request.native = flat.native;
   return request;
 }
 
@@ -187,7 +188,10 @@ Result<MemoryReport> planMemory(const package::Program &program, int64_t stage) 
     return Error{
         fmt::format("the memory of stage {} is asked for, the program has {}", stage, package::stagesOf(program))};
   auto device = createCpuDevice();
-  auto plan = planRank(program, package::rankOnStage(program, 0, stage), *device, {});
+  auto native = planNative(program);
+  if (!native)
+    return native.error();
+  auto plan = planRank(program, package::rankOnStage(program, 0, stage), *device, {}, native->get());
   if (!plan)
     return plan.error();
   return plan->memory;

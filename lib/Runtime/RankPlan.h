@@ -16,8 +16,8 @@ struct RankPlan {
   MemoryReport memory;
 };
 
-Result<RankPlan> planRank(const package::Program &program, int64_t rank, Device &device,
-                          const ExecutorOptions &options);
+Result<RankPlan> planRank(const package::Program &program, int64_t rank, Device &device, const ExecutorOptions &options,
+                          const NativeKernels *native);
 
 /// Where each buffer lies; none while there is no memory.
 using Memories = std::vector<std::byte *>;

@@ -50,8 +50,8 @@ TimeReport timeReport(const RankPlan &plan, const std::vector<Timer> &timers) {
     told[size_t(instruction.origin)] = true;
     const Timer &timer = timers[size_t(instruction.origin)];
     if (!communicates(instruction)) {
-      KernelTime &kernel = byOp[instruction.source->op];
-      kernel.op = instruction.source->op;
+      KernelTime &kernel = byOp[opOf(instruction)];
+      kernel.op = opOf(instruction);
       kernel.calls += timer.calls;
       kernel.seconds += timer.seconds;
       report.computeSeconds += timer.seconds;
@@ -109,7 +109,7 @@ std::vector<Span> spansOf(const RankPlan &plan, const std::vector<Ran> &ran) {
       continue;
     const FlatInstruction &instruction = plan.flat.body[i];
     const package::Instruction &source = *instruction.source;
-    std::string op = source.op;
+    std::string op = opOf(instruction);
     switch (instruction.kind) {
     case FlatInstruction::Kind::Op:
       break;

@@ -4,6 +4,7 @@
 #include "kerf/Runtime/Run.h"
 #include "CheckpointFiles.h"
 #include "RankRun.h"
+#include "kerf/Package/Native.h"
 
 #include <cerrno>
 #include <cstring>
@@ -95,6 +96,27 @@ Result<RunReport> run(const package::Program &program, const TensorMap &weights,
   return guarded(rank, *options.communicator);
 }
 
+/// Code lies beside the program; what is not there is not used.
+static Status readCode(package::Program &program, const std::filesystem::path &folder) {
+  if (!program.native)
+    return ok();
+  auto native = std::make_shared<package::NativeCode>(*program.native);
+  for (package::NativeImage &image : native->images) {
+    std::string file = (folder / fileOf(image)).string();
+    std::error_code code;
+    if (!std::filesystem::exists(file, code))
+      continue;
+    auto bytes = readFile(file);
+    if (!bytes)
+      return bytes.error();
+    image.code = std::move(*bytes);
+  }
+  if (Status status = package::checkNative(*native, program); !status)
+    return Error{fmt::format("'{}': {}", folder.string(), status.error().message)};
+  program.native = std::move(native);
+  return ok();
+}
+
 Result<LoadedPackage> loadPackage(const std::string &folder) {
   std::filesystem::path path(folder);
   auto bytes = readFile((path / package::kProgramFile).string());
@@ -104,6 +126,8 @@ Result<LoadedPackage> loadPackage(const std::string &folder) {
   if (!program)
     return Error{fmt::format("'{}': {}", (path / package::kProgramFile).string(), program.error().message)};
   LoadedPackage loaded{std::move(*program), {}};
+  if (Status status = readCode(loaded.program, path); !status)
+    return status.error();
   std::error_code code;
   if (!std::filesystem::exists(path / package::kWeightsFile, code))
     return loaded;

@@ -128,6 +128,7 @@ Result<package::Function> Emitter::function(func::FuncOp function) {
   indices.clear();
   package::Function made;
   made.name = function.getName().str();
+  made.kernel = function->hasAttr(kKernelAttr);
   auto list = [&](ValueRange values, std::vector<int> &into) -> Status {
     for (Value v : values) {
       auto index = value(v, made);

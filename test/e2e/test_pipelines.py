@@ -211,7 +211,7 @@ class Pipelines(KerfTest):
                                    [["microbatch", 2], ["stage", 2], ["data", 2], ["model|data", 3], ["model", 2]]),
                                   ("2 x 3 and 3 x 2", of_stages((2, 3), (3, 2), cut=[{"layers": [0, 1]}, {"layers": [2, 2]}], microbatch=3),
                                    [["microbatch", 2], ["stage", 2], ["data|model", 2], ["model|data", 3]])):
-            self.succeed("compile", config, "--plan", self.write("plan.json", given), "-o", self.path("program"), *sizes)
+            self.succeed("compile", config, "--plan", self.write("plan.json", given), "--no-native", "-o", self.path("program"), *sizes)
             with open(self.path("program/program.json")) as file:
                 program = json.load(file)
             self.assertEqual(program["mesh"], axes, name)

@@ -3,6 +3,7 @@
 #include "Options.h"
 #include "Reports.h"
 #include "WholePlan.h"
+#include "kerf/Codegen/Codegen.h"
 
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 #include "kerf/Report/StepText.h"
@@ -254,7 +255,7 @@ struct CompileCommand {
   PrecisionFlags precision;
   PlanFlags where;
   std::string planFile, output, deviceIr;
-  bool json = false, gradientNorms = false;
+  bool json = false, gradientNorms = false, noNative = false;
 
   int run() {
     auto imported = importStep(model, precision, gradientNorms, planFile, where.mode == "hybrid");
@@ -264,6 +265,10 @@ struct CompileCommand {
     auto planned = planAndCompile(imported->step, model.model, planFile, where, !where.cluster.empty());
     if (!planned)
       return fail(planned.error());
+    if (!noNative)
+      if (Status status = addNativeCode(planned->compiled, {std::begin(codegen::kIsas), std::end(codegen::kIsas)});
+          !status)
+        return fail(status.error());
     package::Program &program = planned->compiled.program;
     describeProgram(program, model.model, imported->step, planned->plan);
     program.info["report"] = toJson(planned->compiled.report);
@@ -336,6 +341,8 @@ void addCompile(CLI::App &app, int &status) {
   command->where.addTo(*sub);
   sub->add_option("--plan", command->planFile, "plan.json; a partial one is completed by a search");
   sub->add_option("-o,--output", command->output, "folder of the package")->required();
+  sub->add_flag("--no-native", command->noNative,
+                "a package without machine code: pointwise ops run one by one; the numbers are the same");
   sub->add_option("--device-ir", command->deviceIr,
                   "also write the program of the ranks as IR, for people and for --mode hybrid: F.mlir");
   sub->add_flag("--gradient-norms", command->gradientNorms,

@@ -8,6 +8,9 @@
 
 namespace kerf::tool {
 
+inline constexpr const char *kNoNativeHelp =
+    "run pointwise ops one by one, without machine code made for them; the numbers are the same";
+
 /// MODEL and what says how it is trained.
 struct ModelFlags {
   std::string model, loss, weights, optimizer = "sgd", dtype = "f32";

@@ -3,6 +3,8 @@
 #include "Options.h"
 #include "Reports.h"
 #include "RunSettings.h"
+#include "kerf/Codegen/Codegen.h"
+#include "kerf/Runtime/Native.h"
 
 #include <algorithm>
 #include <cmath>
@@ -221,6 +223,8 @@ struct RunCommand {
     auto loaded = runtime::loadPackage(folder);
     if (!loaded)
       return fail(loaded.error());
+    if (auto native = runtime::loadNative(loaded->program); native && !(*native)->unused.empty())
+      fmt::print(stderr, "note: the package's code is not used, pointwise ops run one by one: {}\n", (*native)->unused);
     int64_t needed = package::ranksOf(loaded->program);
     if (ranks && ranks != needed)
       return fail({fmt::format("{} was compiled for {} ranks, --ranks is {}; compile it again for {}", folder, needed,
@@ -252,13 +256,22 @@ struct RunCommand {
   }
 };
 
+/// The best that the processor has; nothing where it has none.
+std::vector<std::string> codeForThisMachine() {
+  std::vector<std::string> isas;
+  for (const char *isa : codegen::kIsas)
+    if (runtime::processorHas(isa))
+      isas = {isa};
+  return isas;
+}
+
 struct TrainCommand {
   ModelFlags model;
   PrecisionFlags precision;
   PlanFlags where;
   RunFlags flags;
   std::string planFile, report, savePlan;
-  bool json = false;
+  bool json = false, noNative = false;
 
   int run() {
     auto resumed = openResumed(flags);
@@ -283,6 +296,9 @@ struct TrainCommand {
       return fail(planned.error());
     if (!savePlan.empty())
       if (Status status = writeFile(savePlan, toJson(planned->plan)); !status)
+        return fail(status.error());
+    if (auto isas = codeForThisMachine(); !noNative && !isas.empty())
+      if (Status status = addNativeCode(planned->compiled, isas); !status)
         return fail(status.error());
     describeProgram(planned->compiled.program, model.model, step, planned->plan);
     auto done = runProgram(planned->compiled.program, step.weights, flags, *resumed ? &**resumed : nullptr, json);
@@ -336,6 +352,7 @@ void addTrain(CLI::App &app, int &status) {
   sub->add_option("--plan", command->planFile, "plan.json instead of a search; a partial one is completed");
   sub->add_option("--save-plan", command->savePlan, "write the plan: plan.json");
   sub->add_option("--report", command->report, "write the report: F.txt or F.json");
+  sub->add_flag("--no-native", command->noNative, kNoNativeHelp);
   sub->add_flag("--json", command->json, "losses and report as JSON on standard output");
 }
 

@@ -91,7 +91,13 @@ Result<Compiled> compileDevice(const TrainingStep &device, const std::string &fi
 Result<TrainingStep> importDevice(mlir::MLIRContext &context, const std::string &path,
                                   const std::optional<std::string> &weights);
 
-/// Writes the package of all ranks: program.json and weights.safetensors in `folder`, each whole or not at all.
+/// Makes kernels of the program's pointwise ops, with machine code for each of `isas` (kerf/Codegen/Codegen.h): another
+/// program of the same bits and its memory. Nothing changes where that would not fit into the device's memory any more.
+/// A program of compileDevice has the kernels that are written in it.
+Status addNativeCode(Compiled &compiled, const std::vector<std::string> &isas);
+
+/// Writes the package of all ranks: program.json, weights.safetensors and code in `folder`, each file whole or not at
+/// all.
 Status writePackage(const Compiled &compiled, const TensorMap &weights, const std::string &folder);
 
 /// Samples of the module's inputs: the first dimension of the first one that has any, or 1.

@@ -5,6 +5,7 @@
 
 #include "kerf/Sharding/Sharding.h"
 #include "kerf/Support/Result.h"
+#include <memory>
 #include <nlohmann/json.hpp>
 
 namespace kerf {
@@ -53,11 +54,13 @@ struct Instruction {
   std::optional<Task> task = std::nullopt;
 };
 
+/// `kernel`: a chain of pointwise ops that is one instruction where there is code for it (kerf/Package/Native.h).
 struct Function {
   std::string name;
   std::vector<Value> values;
   std::vector<int> args, results; // indices into values
   std::vector<Instruction> body;
+  bool kernel = false;
 };
 
 enum class ArgKind { Parameter, Buffer, Constant, State, Input, LearningRate, Step, Seed };
@@ -96,6 +99,8 @@ inline constexpr std::string_view kStageAxis = "stage", kMicrobatchAxis = "micro
 
 inline constexpr int kVersion = 2;
 
+struct NativeCode;
+
 struct Program {
   int version = kVersion;
   Mesh mesh; // Mesh::ranks() counts microbatches too: see ranksOf
@@ -104,6 +109,7 @@ struct Program {
   std::string entry; // name of the function that is one training step
   std::vector<Arg> args;
   std::vector<EntryResult> results;
+  std::shared_ptr<const NativeCode> native; // code for functions that are kernels; none without
   /// For people and for `kerf run`'s report: the plan, the model's name, predictions. The runtime does not depend on
   /// it.
   nlohmann::ordered_json info = nlohmann::ordered_json::object();
@@ -138,9 +144,11 @@ std::optional<double> numberFrom(const nlohmann::ordered_json &json);
 Status checkProgram(const Program &program);
 std::string writeProgram(const Program &program); // the bytes of program.json: deterministic
 Result<Program> readProgram(std::string_view json);
+/// One function as it stands there.
+std::string writeFunction(const Function &function);
 
-/// A package is a folder: program.json, and weights.safetensors with the initial parameters, buffers and constants
-/// under their names (parameters are absent when the model came without weights).
+/// A package is a folder: program.json, weights.safetensors with the initial parameters, buffers and constants under
+/// their names (parameters are absent when the model came without weights), and the files of native code.
 inline constexpr const char *kProgramFile = "program.json";
 inline constexpr const char *kWeightsFile = "weights.safetensors";
 

@@ -71,6 +71,8 @@ struct ExecutorOptions {
   /// bytes; 0: only what is ready at the same moment. Nothing: every collective alone, the oracle of the buckets'
   /// tests.
   std::optional<int64_t> bucketBytes = kBucketBytes;
+  /// Off: kernels run op by op although there is code for them. The oracle of its tests.
+  bool useNative = true;
 };
 
 /// An argument that a rank has: one tensor, or one for each microbatch of an input that is cut by them.
@@ -102,7 +104,7 @@ public:
 };
 
 /// What the memory report of the executor of a stage's ranks will say, without its memory: for plans of machines that
-/// are not here. Scratch is that of the CPU's kernels.
+/// are not here, whose processors run the program's code. Scratch is that of the CPU's kernels.
 Result<MemoryReport> planMemory(const package::Program &program, int64_t stage = 0);
 
 } // namespace kerf::runtime

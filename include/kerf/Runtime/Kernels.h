@@ -10,6 +10,7 @@
 namespace kerf::runtime {
 
 class Team;
+struct NativeKernel;
 
 /// A dense, row-major local tensor, aligned to 64 bytes. `data` is null only for tensors without elements.
 struct TensorView {
@@ -31,6 +32,8 @@ struct BindRequest {
   int64_t rank = 0;
   void *scratch = nullptr;
   Team *team = nullptr;
+  /// Of a call of a kernel: its code.
+  const NativeKernel *native = nullptr;
 };
 
 /// One call computes the results from the operands; both may have changed since the last call. Fails on input's fault
@@ -48,5 +51,9 @@ Result<int64_t> scratchBytes(const BindRequest &request);
 /// True when result `result` may be written over operand `operand` of the same bytes: element i of the result needs, of
 /// that operand, element i alone, and is written after its last read.
 bool mayOverwrite(const package::Instruction &instruction, int operand, int result);
+
+/// A function of package::NativeCode::routines, which computes n elements: (const T *x, T *y, int64_t n), or with two
+/// operands (x, y, z, n). Null where there is none of that name.
+const void *routine(std::string_view name);
 
 } // namespace kerf::runtime

@@ -6,6 +6,9 @@
 
 namespace kerf {
 
+/// Of a function that is a kernel (package::Function::kernel).
+inline constexpr const char *kKernelAttr = "kerf.kernel";
+
 /// The device-level module as the plain data that the runtime reads. Errors: an op or a type that packages don't have.
 Result<package::Program> emitPackage(mlir::ModuleOp module);
 

@@ -472,4 +472,28 @@ def AssignTasks : Pass<"kerf-assign-tasks", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
+def FusePointwise : Pass<"kerf-fuse-pointwise", "::mlir::ModuleOp"> {
+  let summary = "Makes kernels of chains of pointwise ops";
+  let description = [{
+    Before, every op is a pass over its tensors in memory. After, ops that feed each other are functions with `kerf.kernel`, called where the
+    last of the ops stood: one pass over what they read and give (docs/native.md). Broadcasts of what they read are part of them, where rows of
+    the broadcast are long enough. Equal chains are calls of one function. An op of 16-bit floats is a kernel by itself too.
+
+    * The ops are of one shape, of floating types and i1, and of one task.
+    * Nobody else may read a value of the chain before the chain's end; beside other work in between, waiting for the end must not hold more
+      memory than is no longer stored.
+
+    ```mlir
+    %1 = kerf.broadcast_in_dim %bias {broadcast_dimensions = array<i64: 1>} : (tensor<64xf32>) -> tensor<8x64xf32>
+    %2 = kerf.add %0, %1 : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+    %3 = kerf.gelu %2 : (tensor<8x64xf32>) -> tensor<8x64xf32>
+    ```
+    becomes
+    ```mlir
+    %3 = kerf.call @fused_add_gelu(%0, %bias) : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
+    ```
+  }];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
 #endif

@@ -7,20 +7,26 @@
 namespace kerf::runtime::kernels {
 
 namespace {
-template <typename In, typename Out, typename F> Planned combined(const BindRequest &request, F f) {
+template <typename In, typename Out, typename F> void combineAll(const In *x, const In *y, Out *z, int64_t n) {
+  dispatch(
+      [](auto, const In *x, const In *y, Out *z, int64_t n) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i)
+          z[i] = F()(x[i], y[i]);
+      },
+      x, y, z, n);
+}
+template <typename In, typename Out, typename F> Planned combined(const BindRequest &request, F) {
   const In *x = dataOf<In>(request.operands[0]), *y = dataOf<In>(request.operands[1]);
   Out *z = mutableDataOf<Out>(request.results[0]);
   int64_t n = request.results[0].elements();
-  auto loop = [f](auto, const In *x, const In *y, Out *z, int64_t n) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i)
-      z[i] = f(x[i], y[i]);
-  };
   return {[=, team = request.team] {
-    forElements(team, n, [&](int64_t i, int64_t end) { dispatch(loop, x + i, y + i, z + i, end - i); });
+    forElements(team, n, [&](int64_t i, int64_t end) { combineAll<In, Out, F>(x + i, y + i, z + i, end - i); });
     return ok();
   }};
 }
+
+constexpr auto kPower = [](auto x, auto y) { return std::pow(x, y); };
 
 /// In which sums and products are defined for all values: unsigned for integers, the type itself for floats.
 template <typename T> auto wrapping(T x) {
@@ -77,7 +83,7 @@ Result<Planned> planBinary(const BindRequest &request) {
   if (op == "power")
     return forFloat(request, dtype, [&](auto type) -> Result<Planned> {
       using T = typename decltype(type)::type;
-      return combined<T, T>(request, [](T x, T y) { return std::pow(x, y); });
+      return combined<T, T>(request, kPower);
     });
   if (op == "and" || op == "or")
     return forInteger(request, dtype, [&](auto type) -> Result<Planned> {
@@ -87,6 +93,13 @@ Result<Planned> planBinary(const BindRequest &request) {
       return combined<T, T>(request, [](T x, T y) { return T(wrapping(x) | wrapping(y)); });
     });
   return forAny(request, dtype, [&](auto type) { return planArithmetic<typename decltype(type)::type>(request); });
+}
+
+void *binaryRoutine(std::string_view op, DType dtype) {
+  if (op != "power")
+    return nullptr;
+  return dtype == DType::F64 ? reinterpret_cast<void *>(&combineAll<double, double, decltype(kPower)>)
+                             : reinterpret_cast<void *>(&combineAll<float, float, decltype(kPower)>);
 }
 
 Result<Planned> planCompare(const BindRequest &request) {

@@ -18,6 +18,9 @@ Result<Planned> planGeluBackward(const BindRequest &request);
 Result<Planned> planBinary(const BindRequest &request);
 Result<Planned> planCompare(const BindRequest &request);
 Result<Planned> planSelect(const BindRequest &request);
+/// For `routine`, of f32 or f64: null where the op is none.
+void *unaryRoutine(std::string_view op, DType dtype);
+void *binaryRoutine(std::string_view op, DType dtype);
 // Shape.cpp
 Result<Planned> planConstant(const BindRequest &request);
 Result<Planned> planIota(const BindRequest &request);
@@ -70,6 +73,8 @@ Result<Planned> planSyncGradient(const BindRequest &request);
 Result<Planned> planCountNonfinite(const BindRequest &request);
 Result<Planned> planSgd(const BindRequest &request);
 Result<Planned> planAdamw(const BindRequest &request);
+// Native.cpp
+Result<Planned> planNative(const BindRequest &request);
 // Device.cpp
 Result<Planned> planShardOffset(const BindRequest &request);
 Result<Planned> planMaskPadding(const BindRequest &request);

@@ -159,6 +159,8 @@ Result<Planned> planThroughFloat(const BindRequest &request, PlanFunction plan) 
 }
 
 Result<Planned> planOf(const BindRequest &request) {
+  if (request.native)
+    return planNative(request);
   const Row *row = findRow(request.instruction.op);
   if (!row)
     return Error{fmt::format("there is no kernel for the op '{}'; was the package made by a newer Kerf?",
@@ -188,6 +190,16 @@ Result<int64_t> scratchBytes(const BindRequest &request) {
   if (!planned)
     return planned.error();
   return planned->scratchBytes;
+}
+
+const void *routine(std::string_view name) {
+  size_t dot = name.rfind('.');
+  auto dtype = dot == std::string_view::npos ? std::nullopt : parseDType(name.substr(dot + 1));
+  if (dtype != DType::F32 && dtype != DType::F64)
+    return nullptr;
+  std::string_view op = name.substr(0, dot);
+  void *unary = unaryRoutine(op, *dtype);
+  return unary ? unary : binaryRoutine(op, *dtype);
 }
 
 bool mayOverwrite(const package::Instruction &instruction, int operand, int result) {

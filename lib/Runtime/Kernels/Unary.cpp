@@ -12,17 +12,21 @@
 namespace kerf::runtime::kernels {
 
 namespace {
-template <typename In, typename Out, typename F> Planned mapped(const BindRequest &request, F f) {
+template <typename In, typename Out, typename F> void mapAll(const In *x, Out *y, int64_t n) {
+  dispatch(
+      [](auto, const In *x, Out *y, int64_t n) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i)
+          y[i] = F()(x[i]);
+      },
+      x, y, n);
+}
+template <typename In, typename Out, typename F> Planned mapped(const BindRequest &request, F) {
   const In *x = dataOf<In>(request.operands[0]);
   Out *y = mutableDataOf<Out>(request.results[0]);
   int64_t n = request.results[0].elements();
-  auto loop = [f](auto, const In *x, Out *y, int64_t n) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i)
-      y[i] = f(x[i]);
-  };
   return {[=, team = request.team] {
-    forElements(team, n, [&](int64_t begin, int64_t end) { dispatch(loop, x + begin, y + begin, end - begin); });
+    forElements(team, n, [&](int64_t begin, int64_t end) { mapAll<In, Out, F>(x + begin, y + begin, end - begin); });
     return ok();
   }};
 }
@@ -41,31 +45,79 @@ constexpr std::string_view kUnaryOps[] = {
     "negate", "abs",   "sign", "exponential",        "log", "sqrt", "rsqrt", "tanh", "logistic", "erf", "sine",
     "cosine", "floor", "ceil", "round_nearest_even", "not"};
 
+// Hendrycks and Gimpel, Gaussian Error Linear Units, 2016: by erf, and the approximation by tanh.
+constexpr double kTanhInner = 0.7978845608028654; // sqrt(2 / pi)
+constexpr double kTanhCubic = 0.044715;
+constexpr double kInverseSqrt2 = 0.7071067811865476;
+constexpr double kInverseSqrt2Pi = 0.3989422804014327;
+
+template <typename T> [[gnu::always_inline]] inline T geluByTanh(T x) {
+  T inner = T(kTanhInner) * (x + T(kTanhCubic) * x * x * x);
+  return T(0.5) * x * (T(1) + fastTanh(inner));
+}
+template <typename T> [[gnu::always_inline]] inline T geluSlopeByTanh(T x) {
+  T t = fastTanh(T(kTanhInner) * (x + T(kTanhCubic) * x * x * x));
+  T inner = T(kTanhInner) * (T(1) + T(3 * kTanhCubic) * x * x);
+  // Where tanh is 1 in size its slope is 0, even if `inner` overflows.
+  T slope = T(1) - t * t;
+  return T(0.5) * (T(1) + t) + (slope == 0 ? T(0) : T(0.5) * x * slope * inner);
+}
+template <typename T> [[gnu::always_inline]] inline T geluByErf(T x) {
+  return T(0.5) * x * (T(1) + fastErf(x * T(kInverseSqrt2)));
+}
+template <typename T> [[gnu::always_inline]] inline T geluSlopeByErf(T x) {
+  T density = T(kInverseSqrt2Pi) * fastExp(T(-0.5) * x * x);
+  return T(0.5) * (T(1) + fastErf(x * T(kInverseSqrt2))) + (density == 0 ? T(0) : x * density);
+}
+
+// What kernels of packages call as routines: of float and double, here and there the same loops.
+constexpr auto kExponential = [](auto x) { return fastExp(x); };
+constexpr auto kLog = [](auto x) { return std::log(x); };
+constexpr auto kTanh = [](auto x) { return fastTanh(x); };
+constexpr auto kLogistic = [](auto x) { return fastLogistic(x); };
+constexpr auto kErf = [](auto x) { return fastErf(x); };
+constexpr auto kSine = [](auto x) { return std::sin(x); };
+constexpr auto kCosine = [](auto x) { return std::cos(x); };
+constexpr auto kGelu = [](auto x) { return geluByErf(x); };
+constexpr auto kGeluByTanh = [](auto x) { return geluByTanh(x); };
+constexpr auto kGeluSlope = [](auto x) { return geluSlopeByErf(x); };
+constexpr auto kGeluSlopeByTanh = [](auto x) { return geluSlopeByTanh(x); };
+
+template <typename T, typename Slope> void geluBackwardAll(const T *x, const T *dy, T *dx, int64_t n) {
+  dispatch(
+      [](auto, const T *x, const T *dy, T *dx, int64_t n) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i)
+          dx[i] = dy[i] * Slope()(x[i]);
+      },
+      x, dy, dx, n);
+}
+
 template <typename T> Result<Planned> planFloatUnary(const BindRequest &request) {
   const std::string &op = request.instruction.op;
   if (op == "exponential")
-    return mapped<T, T>(request, [](T x) { return fastExp(x); });
+    return mapped<T, T>(request, kExponential);
   if (op == "log")
-    return mapped<T, T>(request, [](T x) { return std::log(x); });
+    return mapped<T, T>(request, kLog);
   if (op == "sqrt")
     return mapped<T, T>(request, [](T x) { return std::sqrt(x); });
   if (op == "rsqrt")
     return mapped<T, T>(request, [](T x) { return T(1) / std::sqrt(x); });
   if (op == "tanh")
-    return mapped<T, T>(request, [](T x) { return fastTanh(x); });
+    return mapped<T, T>(request, kTanh);
   if (op == "logistic")
-    return mapped<T, T>(request, [](T x) { return fastLogistic(x); });
+    return mapped<T, T>(request, kLogistic);
   if (op == "erf")
-    return mapped<T, T>(request, [](T x) { return fastErf(x); });
+    return mapped<T, T>(request, kErf);
   if (op == "sine")
-    return mapped<T, T>(request, [](T x) { return std::sin(x); });
+    return mapped<T, T>(request, kSine);
   if (op == "floor")
     return mapped<T, T>(request, [](T x) { return std::floor(x); });
   if (op == "ceil")
     return mapped<T, T>(request, [](T x) { return std::ceil(x); });
   if (op == "round_nearest_even")
     return mapped<T, T>(request, [](T x) { return std::nearbyint(x); });
-  return mapped<T, T>(request, [](T x) { return std::cos(x); });
+  return mapped<T, T>(request, kCosine);
 }
 
 bool isSameTypeUnary(Checker &check, const BindRequest &request) {
@@ -121,30 +173,6 @@ template <typename F> Result<Planned> forStored(const BindRequest &request, DTyp
   }
 }
 
-// Hendrycks and Gimpel, Gaussian Error Linear Units, 2016: by erf, and the approximation by tanh.
-constexpr double kTanhInner = 0.7978845608028654; // sqrt(2 / pi)
-constexpr double kTanhCubic = 0.044715;
-constexpr double kInverseSqrt2 = 0.7071067811865476;
-constexpr double kInverseSqrt2Pi = 0.3989422804014327;
-
-template <typename T> [[gnu::always_inline]] inline T geluByTanh(T x) {
-  T inner = T(kTanhInner) * (x + T(kTanhCubic) * x * x * x);
-  return T(0.5) * x * (T(1) + fastTanh(inner));
-}
-template <typename T> [[gnu::always_inline]] inline T geluSlopeByTanh(T x) {
-  T t = fastTanh(T(kTanhInner) * (x + T(kTanhCubic) * x * x * x));
-  T inner = T(kTanhInner) * (T(1) + T(3 * kTanhCubic) * x * x);
-  // Where tanh is 1 in size its slope is 0, even if `inner` overflows.
-  T slope = T(1) - t * t;
-  return T(0.5) * (T(1) + t) + (slope == 0 ? T(0) : T(0.5) * x * slope * inner);
-}
-template <typename T> [[gnu::always_inline]] inline T geluByErf(T x) {
-  return T(0.5) * x * (T(1) + fastErf(x * T(kInverseSqrt2)));
-}
-template <typename T> [[gnu::always_inline]] inline T geluSlopeByErf(T x) {
-  T density = T(kInverseSqrt2Pi) * fastExp(T(-0.5) * x * x);
-  return T(0.5) * (T(1) + fastErf(x * T(kInverseSqrt2))) + (density == 0 ? T(0) : x * density);
-}
 } // namespace
 
 bool isUnary(std::string_view op) {
@@ -262,8 +290,8 @@ Result<Planned> planGelu(const BindRequest &request) {
   return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
     if (approximate)
-      return mapped<T, T>(request, [](T x) { return geluByTanh(x); });
-    return mapped<T, T>(request, [](T x) { return geluByErf(x); });
+      return mapped<T, T>(request, kGeluByTanh);
+    return mapped<T, T>(request, kGelu);
   });
 }
 
@@ -278,24 +306,53 @@ Result<Planned> planGeluBackward(const BindRequest &request) {
     return check.error();
   return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
     using T = typename decltype(type)::type;
-    auto loop = [](auto, auto slope, const T *x, const T *dy, T *dx, int64_t n) {
-#pragma omp simd
-      for (int64_t i = 0; i < n; ++i)
-        dx[i] = dy[i] * slope(x[i]);
-    };
     const T *x = dataOf<T>(request.operands[0]), *dy = dataOf<T>(request.operands[1]);
     T *dx = mutableDataOf<T>(request.results[0]);
     int64_t n = request.results[0].elements();
     return Planned{[=, team = request.team] {
       forElements(team, n, [&](int64_t i, int64_t end) {
         if (approximate)
-          dispatch(loop, [](T x) { return geluSlopeByTanh(x); }, x + i, dy + i, dx + i, end - i);
+          geluBackwardAll<T, decltype(kGeluSlopeByTanh)>(x + i, dy + i, dx + i, end - i);
         else
-          dispatch(loop, [](T x) { return geluSlopeByErf(x); }, x + i, dy + i, dx + i, end - i);
+          geluBackwardAll<T, decltype(kGeluSlope)>(x + i, dy + i, dx + i, end - i);
       });
       return ok();
     }};
   });
+}
+
+namespace {
+template <typename F> void *mapOf(DType dtype) {
+  return dtype == DType::F64 ? reinterpret_cast<void *>(&mapAll<double, double, F>)
+                             : reinterpret_cast<void *>(&mapAll<float, float, F>);
+}
+template <typename F> void *geluBackwardOf(DType dtype) {
+  return dtype == DType::F64 ? reinterpret_cast<void *>(&geluBackwardAll<double, F>)
+                             : reinterpret_cast<void *>(&geluBackwardAll<float, F>);
+}
+struct RoutineRow {
+  std::string_view name;
+  void *(*of)(DType dtype);
+};
+constexpr RoutineRow kRoutines[] = {
+    {"exponential", mapOf<decltype(kExponential)>},
+    {"log", mapOf<decltype(kLog)>},
+    {"tanh", mapOf<decltype(kTanh)>},
+    {"logistic", mapOf<decltype(kLogistic)>},
+    {"erf", mapOf<decltype(kErf)>},
+    {"sine", mapOf<decltype(kSine)>},
+    {"cosine", mapOf<decltype(kCosine)>},
+    {"gelu", mapOf<decltype(kGelu)>},
+    {"gelu.tanh", mapOf<decltype(kGeluByTanh)>},
+    {"gelu_backward", geluBackwardOf<decltype(kGeluSlope)>},
+    {"gelu_backward.tanh", geluBackwardOf<decltype(kGeluSlopeByTanh)>},
+};
+} // namespace
+
+void *unaryRoutine(std::string_view op, DType dtype) {
+  auto row =
+      std::find_if(std::begin(kRoutines), std::end(kRoutines), [&](const RoutineRow &r) { return r.name == op; });
+  return row == std::end(kRoutines) ? nullptr : row->of(dtype);
 }
 
 } // namespace kerf::runtime::kernels

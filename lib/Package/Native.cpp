@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Package/Native.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <zlib.h>
+
+namespace kerf::package {
+
+namespace {
+Status checkKernel(const NativeCode &native, size_t kernel, const Program &program) {
+  const std::string &name = native.kernels[kernel];
+  auto function = std::find_if(program.functions.begin(), program.functions.end(),
+                               [&](const Function &function) { return function.name == name; });
+  if (function == program.functions.end() || !function->kernel)
+    return Error{fmt::format("there is code for '{}', which is no function that is a kernel", name)};
+  if (uint32_t found = checksumOf(writeFunction(*function)); found != native.checksums[kernel])
+    return Error{fmt::format("function '{}' has the checksum {}, its code was made for {}: compile again, or take "
+                             "\"native\" out of the program",
+                             name, found, native.checksums[kernel])};
+  if (auto space = kernelSpace(*function); !space)
+    return space.error();
+  return ok();
+}
+
+Status checkImage(const NativeCode &native, const NativeImage &image) {
+  if (image.isa.empty() || !std::all_of(image.isa.begin(), image.isa.end(), [](char c) {
+        return c == '-' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
+      }))
+    return Error{
+        fmt::format("an image is for the instruction set '{}': small letters, digits and '-' are known", image.isa)};
+  if (image.entries.size() != native.kernels.size())
+    return Error{fmt::format("code for {} has {} entries for {} kernels", image.isa, image.entries.size(),
+                             native.kernels.size())};
+  if (image.code.empty())
+    return ok();
+  if (uint32_t found = checksumOf(image.code); found != image.checksum)
+    return Error{fmt::format("'{}' has the checksum {}, the program says {}: it is damaged, or of another program; "
+                             "compile again",
+                             fileOf(image), found, image.checksum)};
+  for (int64_t entry : image.entries)
+    if (entry < 0 || entry >= int64_t(image.code.size()))
+      return Error{
+          fmt::format("a kernel begins at byte {} of '{}', which has {}", entry, fileOf(image), image.code.size())};
+  return ok();
+}
+} // namespace
+
+std::string fileOf(const NativeImage &image) { return fmt::format("kernels-{}.bin", image.isa); }
+
+uint32_t checksumOf(std::string_view bytes) {
+  return uint32_t(crc32_z(0, reinterpret_cast<const Bytef *>(bytes.data()), bytes.size()));
+}
+
+Status checkNative(const NativeCode &native, const Program &program) {
+  if (native.interface != kNativeInterface)
+    return ok();
+  if (native.checksums.size() != native.kernels.size())
+    return Error{
+        fmt::format("native: {} checksums are given for {} kernels", native.checksums.size(), native.kernels.size())};
+  for (size_t k = 0; k < native.kernels.size(); ++k)
+    if (Status status = checkKernel(native, k, program); !status)
+      return Error{fmt::format("native: {}", status.error().message)};
+  for (const NativeImage &image : native.images)
+    if (Status status = checkImage(native, image); !status)
+      return Error{fmt::format("native: {}", status.error().message)};
+  return ok();
+}
+
+} // namespace kerf::package

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device level: chains of pointwise ops become calls of functions that are kernels.
+#include "kerf/Package/Native.h"
+#include "kerf/Transforms/EmitPackage.h"
+#include "kerf/Transforms/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace kerf::ir;
+
+namespace kerf {
+
+#define GEN_PASS_DEF_FUSEPOINTWISE
+#include "kerf/Transforms/Passes.h.inc"
+
+namespace {
+using package::KernelOp;
+
+constexpr size_t kMostOps = 64; // of a kernel: bounds its registers
+constexpr size_t kOpsInName = 3;
+
+bool isElement(Type type) { return type.isF64() || type.isF32() || type.isBF16() || type.isF16() || type.isInteger(1); }
+bool hasElements(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && isElement(type.getElementType());
+}
+
+bool isPointwise(Operation *op) {
+  return op->getName().getDialectNamespace() == KerfDialect::getDialectNamespace() && op->getNumResults() == 1 &&
+         package::kernelOp(op->getName().stripDialect().str()) != KernelOp::None && hasElements(op->getResult(0)) &&
+         llvm::all_of(op->getOperands(), hasElements) &&
+         llvm::all_of(op->getOperands(), [&](Value v) { return shapeOf(v) == shapeOf(op->getResult(0)); });
+}
+/// The runtime's kernels of one op take 16-bit floats through whole copies in float32.
+bool hasHalf(Operation *op) {
+  auto half = [](Value value) { return isHalf(cast<RankedTensorType>(value.getType()).getElementType()); };
+  return half(op->getResult(0)) || llvm::any_of(op->getOperands(), half);
+}
+bool isView(Operation *op) { return isa<ReshapeOp, WaitOp, ConstantOp>(op); }
+bool isSplat(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  return constant && hasElements(value) && cast<DenseElementsAttr>(constant->getAttr("value")).isSplat();
+}
+int64_t bytesOf(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getNumElements() * std::max(1u, type.getElementTypeBitWidth() / 8);
+}
+
+/// Pointwise ops that become one call, which stands where the last of them stood.
+struct Group {
+  llvm::SetVector<Operation *> ops;
+};
+
+class Fuser {
+public:
+  Fuser(Block &block, SymbolTable &symbols, Operation *firstFunction, llvm::StringMap<func::FuncOp> &byText)
+      : block(block), symbols(symbols), firstFunction(firstFunction), byText(byText) {}
+
+  void run() {
+    int64_t position = 0;
+    heavyBefore.push_back(0);
+    for (Operation &op : block) {
+      positions[&op] = position++;
+      heavyBefore.push_back(heavyBefore.back() + !(isPointwise(&op) || isView(&op) || isa<BroadcastInDimOp>(op)));
+    }
+    for (Operation &op : block)
+      if (isPointwise(&op))
+        add(&op);
+    SmallVector<Group *> made;
+    for (auto &group : groups)
+      if (!group->ops.empty())
+        made.push_back(group.get());
+    for (Group *group : made)
+      outline(*group);
+    for (ConstantOp constant : llvm::make_early_inc_range(block.getOps<ConstantOp>()))
+      if (constant->use_empty())
+        constant->erase();
+  }
+
+private:
+  /// The op joins the groups of what it reads, where they may wait for it.
+  void add(Operation *op) {
+    auto own = std::make_unique<Group>();
+    own->ops.insert(op);
+    for (Value operand : op->getOperands()) {
+      Operation *maker = operand.getDefiningOp();
+      Group *group = maker && !own->ops.contains(maker) ? groupOf.lookup(maker) : nullptr;
+      if (group && mayJoin(*group, *own, op)) {
+        own->ops.insert_range(group->ops);
+        group->ops.clear();
+      }
+    }
+    SmallVector<Operation *> sorted = own->ops.takeVector();
+    llvm::sort(sorted, [&](Operation *a, Operation *b) { return positions.at(a) < positions.at(b); });
+    for (Operation *member : sorted) {
+      own->ops.insert(member);
+      groupOf[member] = own.get();
+    }
+    groups.push_back(std::move(own));
+  }
+
+  bool mayJoin(const Group &group, const Group &own, Operation *last) const {
+    if (group.ops.front()->getAttr(KerfDialect::kTaskAttr) != last->getAttr(KerfDialect::kTaskAttr) ||
+        group.ops.size() + own.ops.size() > kMostOps)
+      return false;
+    auto inside = [&](Operation *op) { return group.ops.contains(op) || own.ops.contains(op); };
+    int64_t keptLonger = 0, notStored = 0;
+    llvm::SmallDenseSet<Value> read;
+    for (Operation *op : group.ops) {
+      bool stored = false, crosses = false;
+      for (Operation *user : op->getUsers()) {
+        crosses |= own.ops.contains(user);
+        if (inside(user))
+          continue;
+        if (positions.at(user) < positions.at(last))
+          return false;
+        stored = true;
+      }
+      notStored += crosses && !stored ? bytesOf(op->getResult(0)) : 0;
+      for (Value operand : op->getOperands())
+        if (!inside(operand.getDefiningOp()) && !operand.getDefiningOp<BroadcastInDimOp>() &&
+            read.insert(operand).second && lastUse(operand) < positions.at(last))
+          keptLonger += bytesOf(operand);
+    }
+    // Beside heavy work, what waits must not hold more memory than it saves.
+    bool waits = heavyBefore[size_t(positions.at(group.ops.back()))] != heavyBefore[size_t(positions.at(last))];
+    return !waits || keptLonger <= notStored;
+  }
+
+  int64_t lastUse(Value value) const {
+    int64_t last = -1;
+    for (Operation *user : value.getUsers())
+      last = std::max(last, positions.at(user));
+    return last;
+  }
+
+  struct Outline {
+    llvm::SetVector<Value> arguments;
+    llvm::SetVector<Operation *> broadcasts; // that the kernel reads for itself
+    SmallVector<Value> results;
+  };
+
+  Outline plan(const Group &group) const {
+    Outline outline;
+    Shape shape = shapeOf(group.ops.front()->getResult(0));
+    std::vector<package::BroadcastOf> taken;
+    for (Operation *op : group.ops) {
+      for (Value operand : op->getOperands()) {
+        Operation *maker = operand.getDefiningOp();
+        if ((maker && group.ops.contains(maker)) || isSplat(operand) || outline.broadcasts.contains(maker))
+          continue;
+        auto broadcast = dyn_cast_or_null<BroadcastInDimOp>(maker);
+        if (broadcast && broadcast->getAttr(KerfDialect::kTaskAttr) == op->getAttr(KerfDialect::kTaskAttr)) {
+          taken.push_back({shapeOf(broadcast.getOperand()), Shape(broadcast.getBroadcastDimensions())});
+          if (package::kernelSpace(shape, taken)) {
+            outline.broadcasts.insert(broadcast);
+            if (!isSplat(broadcast.getOperand()))
+              outline.arguments.insert(broadcast.getOperand());
+            continue;
+          }
+          taken.pop_back();
+        }
+        outline.arguments.insert(operand);
+      }
+      if (llvm::any_of(op->getUsers(), [&](Operation *user) { return !group.ops.contains(user); }))
+        outline.results.push_back(op->getResult(0));
+    }
+    return outline;
+  }
+
+  void outline(const Group &group) {
+    Outline outline = plan(group);
+    bool alone = group.ops.size() == 1 && outline.broadcasts.empty() && !hasHalf(group.ops.front());
+    if (alone || outline.results.empty())
+      return;
+    func::FuncOp kernel = kernelFor(group, outline);
+    Operation *last = group.ops.back();
+    OpBuilder builder(last);
+    auto call = CallOp::create(builder, last->getLoc(), kernel.getResultTypes(), kernel.getSymName(),
+                               outline.arguments.getArrayRef());
+    call->setDiscardableAttrs(last->getDiscardableAttrDictionary());
+    for (auto [old, made] : llvm::zip(outline.results, call.getResults()))
+      old.replaceUsesWithIf(made, [&](OpOperand &use) { return !group.ops.contains(use.getOwner()); });
+    for (Operation *op : llvm::reverse(group.ops))
+      op->erase();
+    for (Operation *broadcast : outline.broadcasts)
+      if (broadcast->use_empty())
+        broadcast->erase();
+  }
+
+  /// A function for the ops; the same one for ops that are the same.
+  func::FuncOp kernelFor(const Group &group, const Outline &outline) {
+    OpBuilder builder(block.getParentOp()->getContext());
+    SmallVector<Type> types, results;
+    for (Value argument : outline.arguments)
+      types.push_back(argument.getType());
+    for (Value result : outline.results)
+      results.push_back(result.getType());
+    auto kernel = func::FuncOp::create(builder.getUnknownLoc(), nameOf(group), builder.getFunctionType(types, results));
+    kernel.setPrivate();
+    kernel->setAttr(kKernelAttr, builder.getUnitAttr());
+    Block *body = kernel.addEntryBlock();
+    builder.setInsertionPointToStart(body);
+    IRMapping mapping;
+    mapping.map(outline.arguments.getArrayRef(), body->getArguments());
+    auto copy = [&](Operation *op) {
+      Operation *made = builder.clone(*op, mapping);
+      made->setDiscardableAttrs(DictionaryAttr::get(builder.getContext()));
+      made->setLoc(builder.getUnknownLoc());
+    };
+    for (Operation *op : group.ops) {
+      for (Value operand : op->getOperands()) {
+        if (mapping.contains(operand))
+          continue;
+        Operation *maker = operand.getDefiningOp(); // a splat or a broadcast
+        for (Value inner : maker->getOperands())
+          if (!mapping.contains(inner))
+            copy(inner.getDefiningOp());
+        copy(maker);
+      }
+      copy(op);
+    }
+    SmallVector<Value> returned;
+    for (Value result : outline.results)
+      returned.push_back(mapping.lookup(result));
+    func::ReturnOp::create(builder, builder.getUnknownLoc(), returned);
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    kernel.getBody().front().print(stream);
+    auto [found, isNew] = byText.try_emplace(text, kernel);
+    if (isNew) // before those that call it
+      symbols.insert(kernel, Block::iterator(firstFunction));
+    else
+      kernel.erase();
+    return found->second;
+  }
+
+  static std::string nameOf(const Group &group) {
+    std::string name = "fused";
+    for (Operation *op : group.ops.getArrayRef().take_front(kOpsInName))
+      name += "_" + op->getName().stripDialect().str();
+    if (group.ops.size() > kOpsInName)
+      name += "_and_" + std::to_string(group.ops.size() - kOpsInName) + "_more";
+    return name;
+  }
+
+  Block &block;
+  SymbolTable &symbols;
+  Operation *firstFunction;
+  llvm::StringMap<func::FuncOp> &byText;
+  DenseMap<Operation *, int64_t> positions;
+  std::vector<int64_t> heavyBefore; // heavy ops before each position
+  std::vector<std::unique_ptr<Group>> groups;
+  DenseMap<Operation *, Group *> groupOf;
+};
+
+struct FusePointwise : impl::FusePointwiseBase<FusePointwise> {
+  void runOnOperation() override {
+    SymbolTable symbols(getOperation());
+    llvm::StringMap<func::FuncOp> byText;
+    SmallVector<func::FuncOp> functions(getOperation().getOps<func::FuncOp>());
+    for (func::FuncOp function : functions)
+      if (!function.isExternal() && !function->hasAttr(kKernelAttr))
+        Fuser(function.front(), symbols, functions.front(), byText).run();
+  }
+};
+
+} // namespace
+} // namespace kerf

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random kernels of all ops and types, on sizes with and without whole vectors: their code gives the bits that the
+// runtime's kernels give op by op, for any number of threads, over arguments that are updated in place.
+#include "kerf/Codegen/Codegen.h"
+#include "kerf/Package/Half.h"
+#include "kerf/Runtime/Executor.h"
+#include "kerf/Runtime/Native.h"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <limits>
+#include <random>
+
+namespace kerf::codegen {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using package::Function;
+using package::Program;
+
+const std::vector<std::string> kAll = {std::begin(kIsas), std::end(kIsas)};
+
+int addValue(Function &function, DType dtype, const Shape &shape) {
+  function.values.push_back({dtype, shape});
+  return int(function.values.size()) - 1;
+}
+int addArg(Function &function, DType dtype, const Shape &shape) {
+  function.args.push_back(addValue(function, dtype, shape));
+  return function.args.back();
+}
+int addOp(Function &function, const std::string &op, std::vector<int> operands, DType dtype, const Shape &shape,
+          Json attrs = Json::object()) {
+  int result = addValue(function, dtype, shape);
+  function.body.push_back({op, std::move(operands), {result}, std::move(attrs), op});
+  return result;
+}
+
+/// The kernel as a whole step: its arguments are states; the first result replaces the first of its type and shape.
+Program stepOf(const Function &kernel) {
+  Function main{"main", {}, {}, {}, {}};
+  Program program;
+  package::Instruction call{"call", {}, {}, {{"callee", kernel.name}}, "the call"};
+  for (int arg : kernel.args) {
+    const package::Value &value = kernel.values[size_t(arg)];
+    call.operands.push_back(addArg(main, value.dtype, value.shape));
+    program.args.push_back({package::ArgKind::State, "x" + std::to_string(program.args.size()), value.dtype,
+                            value.shape, value.shape, Sharding::replicated(value.shape.size())});
+  }
+  for (int result : kernel.results) {
+    const package::Value &value = kernel.values[size_t(result)];
+    call.results.push_back(addValue(main, value.dtype, value.shape));
+    std::string name = "y" + std::to_string(program.results.size());
+    for (package::Arg &arg : program.args)
+      if (program.results.empty() && arg.dtype == value.dtype && arg.shape == value.shape && arg.updatedBy < 0) {
+        arg.updatedBy = 0;
+        name = arg.name;
+        break;
+      }
+    program.results.push_back({name, Sharding::replicated(value.shape.size()), value.shape});
+  }
+  main.results = call.results;
+  main.body.push_back(std::move(call));
+  program.functions = {kernel, main};
+  program.entry = "main";
+  return program;
+}
+
+void fill(const runtime::TensorView &view, std::mt19937 &random) {
+  constexpr double kSpecial[] = {0.0, -0.0, 1.0, 3e38, -3e38, 1e-40, 65519.9, 6e-8, 0.5, -1.5};
+  for (int64_t i = 0; i < view.elements(); ++i) {
+    double value = std::normal_distribution<double>(0, 2)(random);
+    if (random() % 16 == 0)
+      value = kSpecial[random() % std::size(kSpecial)];
+    if (random() % 64 == 0)
+      value = random() % 2 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+    auto put = [&](auto stored) {
+      std::memcpy(static_cast<char *>(view.data) + i * int64_t(sizeof stored), &stored, sizeof stored);
+    };
+    switch (view.dtype) {
+    case DType::F64:
+      put(value);
+      break;
+    case DType::BF16:
+      put(bf16FromFloat(float(value)));
+      break;
+    case DType::F16:
+      put(f16FromFloat(float(value)));
+      break;
+    case DType::Bool:
+      put(uint8_t(random() % 3)); // true is any byte but 0
+      break;
+    default:
+      put(float(value));
+    }
+  }
+}
+
+/// Bytes of the tensor; all NaNs as one.
+std::string textOf(const runtime::TensorView &view) {
+  std::string bytes;
+  for (int64_t i = 0; i < view.elements(); ++i) {
+    const char *at = static_cast<const char *>(view.data) + i * bytesOf(view.dtype);
+    double value = 0;
+    uint16_t half = 0;
+    float single = 0;
+    std::memcpy(&half, at, view.dtype == DType::BF16 || view.dtype == DType::F16 ? 2 : 0);
+    std::memcpy(&single, at, view.dtype == DType::F32 ? 4 : 0);
+    if (view.dtype == DType::F64)
+      std::memcpy(&value, at, 8);
+    else if (view.dtype == DType::F32)
+      value = double(single);
+    else if (view.dtype != DType::Bool)
+      value = double(view.dtype == DType::BF16 ? floatFromBf16(half) : floatFromF16(half));
+    bytes += std::isnan(value) ? std::string("NaN") : std::string(at, size_t(bytesOf(view.dtype)));
+  }
+  return bytes;
+}
+
+/// All arguments and results after two steps.
+std::vector<std::string> outcome(const Program &program, uint32_t seed, bool useNative, int64_t threads) {
+  auto communicators = runtime::createThreadCommunicators(1);
+  auto device = runtime::createCpuDevice(threads);
+  runtime::ExecutorOptions options;
+  options.useNative = useNative;
+  auto executor = runtime::Executor::create(program, *device, *communicators[0], options);
+  EXPECT_TRUE(executor) << executor.error().message;
+  std::mt19937 random(seed);
+  for (const runtime::ArgumentPiece &piece : (*executor)->arguments())
+    fill(piece.tensor, random);
+  std::vector<std::string> texts;
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_TRUE((*executor)->step());
+    for (size_t r = 0; r < program.results.size(); ++r)
+      texts.push_back(textOf(*(*executor)->result(r)));
+  }
+  for (const runtime::ArgumentPiece &piece : (*executor)->arguments())
+    texts.push_back(textOf(piece.tensor));
+  bool asOne = (*executor)->times().kernels.size() == 1 && (*executor)->times().kernels[0].op == "kernel";
+  EXPECT_EQ(asOne, useNative && runtime::processorHas(kIsas[0]));
+  return texts;
+}
+
+class RandomKernel {
+public:
+  explicit RandomKernel(uint32_t seed) : random(seed) {
+    kernel.name = "kernel";
+    kernel.kernel = true;
+  }
+
+  Function make() {
+    const Shape shapes[] = {{}, {1}, {15}, {16}, {2500}, {3, 40}, {2, 3, 61}, {4, 1, 6, 5, 5}, {2, 40000}, {0, 20}};
+    shape = shapes[below(std::size(shapes))];
+    for (size_t i = 0, count = 1 + below(3); i < count; ++i)
+      full.push_back(addArg(kernel, anyFloat(), shape));
+    if (below(3) == 0)
+      full.push_back(addArg(kernel, DType::Bool, shape));
+    for (size_t i = 0, count = 1 + below(24); i < count; ++i)
+      full.push_back(step());
+    kernel.results = {full.back()};
+    for (size_t i = 0, count = below(3); i < count; ++i)
+      if (int value = any([&](int v) { return !isArg(v) && v != kernel.results.back(); }); value >= 0)
+        kernel.results.push_back(value);
+    return kernel;
+  }
+
+private:
+  size_t below(size_t n) { return random() % n; }
+  DType anyFloat() {
+    constexpr DType kFloats[] = {DType::F32, DType::F32, DType::F64, DType::BF16, DType::F16};
+    return kFloats[below(std::size(kFloats))];
+  }
+  DType dtypeOf(int value) const { return kernel.values[size_t(value)].dtype; }
+  bool isArg(int value) const { return std::count(kernel.args.begin(), kernel.args.end(), value) > 0; }
+  template <typename F> int any(F fits) {
+    std::vector<int> fitting;
+    for (int value : full)
+      if (fits(value))
+        fitting.push_back(value);
+    return fitting.empty() ? -1 : fitting[below(fitting.size())];
+  }
+  int anyOf(DType dtype) {
+    return any([&](int value) { return dtypeOf(value) == dtype; });
+  }
+  int anyFloatValue() {
+    return any([&](int value) { return dtypeOf(value) != DType::Bool; });
+  }
+  int op(const std::string &name, std::vector<int> operands, DType dtype, Json attrs = Json::object()) {
+    return addOp(kernel, name, std::move(operands), dtype, shape, std::move(attrs));
+  }
+
+  int broadcast(DType dtype) {
+    if (below(2)) {
+      int one = addOp(kernel, "constant", {}, dtype, {}, {{"value", {0.7}}});
+      return op("broadcast_in_dim", {one}, dtype, {{"broadcast_dimensions", Json::array()}});
+    }
+    // Along some of the dimensions, if kernels read it like that.
+    package::BroadcastOf along;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (below(2)) {
+        along.shape.push_back(below(4) ? shape[d] : 1);
+        along.dimensions.push_back(int64_t(d));
+      }
+    broadcasts.push_back(along);
+    if (!package::kernelSpace(shape, broadcasts)) {
+      broadcasts.pop_back();
+      return anyOf(dtype);
+    }
+    return op("broadcast_in_dim", {addArg(kernel, dtype, along.shape)}, dtype,
+              {{"broadcast_dimensions", along.dimensions}});
+  }
+
+  int step() {
+    constexpr const char *kUnary[] = {
+        "negate", "abs",  "sign",     "sqrt", "rsqrt", "floor",  "ceil",       "round_nearest_even",
+        "log",    "tanh", "logistic", "erf",  "sine",  "cosine", "exponential"};
+    constexpr const char *kBinary[] = {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power"};
+    constexpr const char *kDirections[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
+    int x = anyFloatValue(), flag = anyOf(DType::Bool);
+    if (x < 0)
+      return op("convert", {flag}, DType::F32);
+    DType dtype = dtypeOf(x);
+    int y = anyOf(dtype);
+    switch (below(flag < 0 ? 9 : 12)) {
+    case 0:
+    case 1:
+      return op(kUnary[below(std::size(kUnary))], {x}, dtype);
+    case 2:
+    case 3:
+      return op(kBinary[below(std::size(kBinary))], {x, y}, dtype);
+    case 4:
+      return op("compare", {x, y}, DType::Bool, {{"direction", kDirections[below(6)]}});
+    case 5:
+      return below(2) ? op("is_nan", {x}, DType::Bool) : op("convert", {x}, below(4) ? anyFloat() : DType::Bool);
+    case 6:
+      return op("gelu", {x}, dtype, below(2) ? Json{{"approximate", true}} : Json::object());
+    case 7:
+      return op("gelu_backward", {x, y}, dtype, below(2) ? Json{{"approximate", true}} : Json::object());
+    case 8:
+      return op(kBinary[below(4)], {x, broadcast(dtype)}, dtype);
+    case 9:
+      return op("select", {flag, x, y}, dtype);
+    case 10:
+      return below(2) ? op("not", {flag}, DType::Bool) : op("convert", {flag}, anyFloat());
+    default:
+      return op(below(2) ? "and" : "or", {flag, anyOf(DType::Bool)}, DType::Bool);
+    }
+  }
+
+  std::mt19937 random;
+  Function kernel;
+  Shape shape;
+  std::vector<int> full; // values of the kernel's shape
+  std::vector<package::BroadcastOf> broadcasts;
+};
+
+TEST(Codegen, CodeGivesTheBitsOfTheOpsOneByOne) {
+  for (uint32_t seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Program program = stepOf(RandomKernel(seed).make());
+    Status checked = package::checkProgram(program);
+    ASSERT_TRUE(checked) << checked.error().message;
+    std::vector<std::string> expected = outcome(program, seed, false, 1);
+    for (const std::string &isa : kAll) {
+      if (!runtime::processorHas(isa))
+        continue;
+      auto native = compileKernels(program, {isa});
+      ASSERT_TRUE(native) << native.error().message;
+      program.native = *native;
+      checked = package::checkProgram(program);
+      ASSERT_TRUE(checked) << checked.error().message;
+      for (int64_t threads : {1, 3}) {
+        std::vector<std::string> got = outcome(program, seed, true, threads);
+        ASSERT_EQ(got.size(), expected.size());
+        for (size_t i = 0; i < got.size(); ++i)
+          ASSERT_TRUE(got[i] == expected[i]) << isa << ", " << threads << " threads, tensor " << i << ":\n"
+                                             << package::writeFunction(program.functions[0]);
+      }
+    }
+  }
+}
+
+/// y = tanh(x + x) of 40 elements.
+Program small() {
+  Function kernel;
+  kernel.name = "kernel";
+  kernel.kernel = true;
+  int x = addArg(kernel, DType::F32, {40});
+  kernel.results = {addOp(kernel, "tanh", {addOp(kernel, "add", {x, x}, DType::F32, {40})}, DType::F32, {40})};
+  Program program = stepOf(kernel);
+  auto native = compileKernels(program, kAll);
+  EXPECT_TRUE(native) << native.error().message;
+  program.native = *native;
+  return program;
+}
+
+TEST(Codegen, TheSameProgramHasTheSameCode) {
+  Program a = small(), b = small();
+  ASSERT_EQ(a.native->images.size(), 2u);
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(a.native->images[i].code, b.native->images[i].code);
+  EXPECT_EQ(a.native->routines, std::vector<std::string>{"tanh.f32"});
+}
+
+TEST(Codegen, AProgramWithoutKernelsHasNoCode) {
+  Program program = small();
+  program.functions[0].kernel = false;
+  auto native = compileKernels(program, kAll);
+  ASSERT_TRUE(native) << native.error().message;
+  EXPECT_EQ(*native, nullptr);
+}
+
+/// Why the program's code is not used, after `change`.
+template <typename F> std::string unusedAfter(F change) {
+  Program program = small();
+  auto changed = std::make_shared<package::NativeCode>(*program.native);
+  change(*changed);
+  program.native = changed;
+  auto loaded = runtime::loadNative(program);
+  EXPECT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ((*loaded)->find("kernel") == nullptr, !(*loaded)->unused.empty());
+  return (*loaded)->unused;
+}
+
+TEST(Codegen, CodeThatDoesNotFitIsNotUsed) {
+  if (!runtime::processorHas(kIsas[0]))
+    GTEST_SKIP() << "this processor has none of the instruction sets that code is made for";
+  EXPECT_EQ(unusedAfter([](package::NativeCode &) {}), "");
+  EXPECT_EQ(unusedAfter([](package::NativeCode &code) {
+              for (package::NativeImage &image : code.images)
+                image.isa = "z80";
+            }),
+            "it is for z80 and z80, which this processor does not have");
+  EXPECT_EQ(unusedAfter([](package::NativeCode &code) { code.routines = {"tanh.f16"}; }),
+            "it calls 'tanh.f16', which this runtime does not have");
+  EXPECT_EQ(unusedAfter([](package::NativeCode &code) { code.interface = 7; }),
+            "its interface is 7, this runtime has 1");
+  // Files that are not there.
+  EXPECT_NE(unusedAfter([](package::NativeCode &code) {
+              for (package::NativeImage &image : code.images)
+                image.code.clear();
+            }),
+            "");
+}
+
+} // namespace
+} // namespace kerf::codegen

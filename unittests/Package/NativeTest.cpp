@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Package/Native.h"
+
+#include <gtest/gtest.h>
+
+namespace kerf::package {
+namespace {
+
+using Strides = std::vector<std::vector<int64_t>>;
+
+TEST(KernelSpace, PutsTogetherWhatNoBroadcastTellsApart) {
+  auto whole = kernelSpace({16, 64, 8, 8}, {});
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->sizes, (Shape{65536}));
+  EXPECT_EQ(whole->units(), 65536);
+  EXPECT_EQ(whole->elementsOfUnit(), 1);
+
+  auto channels = kernelSpace({16, 64, 8, 8}, {{{64}, {1}}, {{}, {}}});
+  ASSERT_TRUE(channels);
+  EXPECT_EQ(channels->sizes, (Shape{16, 64, 64}));
+  EXPECT_EQ(channels->broadcasts, (Strides{{0, 1, 0}, {0, 0, 0}}));
+  EXPECT_EQ(channels->units(), 1024);
+  EXPECT_EQ(channels->elementsOfUnit(), 64);
+
+  auto bias = kernelSpace({4, 128, 3, 12, 64}, {{{3, 12, 64}, {2, 3, 4}}});
+  ASSERT_TRUE(bias);
+  EXPECT_EQ(bias->sizes, (Shape{512, 2304}));
+  EXPECT_EQ(bias->broadcasts, (Strides{{0, 1}}));
+
+  auto columns = kernelSpace({6, 20}, {{{6, 1}, {0, 1}}, {{6, 20}, {0, 1}}});
+  ASSERT_TRUE(columns);
+  EXPECT_EQ(columns->broadcasts, (Strides{{1, 0}, {20, 1}}));
+
+  auto scalar = kernelSpace({1, 1}, {{{1}, {1}}});
+  ASSERT_TRUE(scalar);
+  EXPECT_EQ(scalar->sizes, (Shape{1}));
+}
+
+TEST(KernelSpace, RefusesShortRowsAndOtherOrders) {
+  EXPECT_FALSE(kernelSpace({16, 512, 2, 2}, {{{512}, {1}}})); // rows of 4
+  EXPECT_FALSE(kernelSpace({32, 64}, {{{64, 32}, {1, 0}}}));  // transposed
+  EXPECT_FALSE(kernelSpace({32, 64}, {{{63}, {1}}}));         // of another size
+  EXPECT_FALSE(kernelSpace({32, 64}, {{{64}, {2}}}));         // no such dimension
+  EXPECT_FALSE(kernelSpace({32, 64}, {{{64}, {}}}));
+}
+
+/// x + bias, and its code of 8 bytes.
+Program sample(NativeCode *native = nullptr) {
+  Value matrix{DType::F32, {3, 64}}, row{DType::F32, {64}};
+  Function kernel{"kernel",
+                  {matrix, row, matrix, matrix},
+                  {0, 1},
+                  {3},
+                  {{"broadcast_in_dim", {1}, {2}, {{"broadcast_dimensions", {1}}}, ""},
+                   {"add", {0, 2}, {3}, nlohmann::ordered_json::object(), ""}},
+                  true};
+  Function main{"main", {matrix, row, matrix}, {0, 1}, {2}, {{"call", {0, 1}, {2}, {{"callee", "kernel"}}, "sum"}}};
+  Program program;
+  program.mesh.axes = {{"data", 1}};
+  program.functions = {kernel, main};
+  program.entry = "main";
+  program.args = {{ArgKind::Input, "x", DType::F32, {3, 64}, {3, 64}, Sharding::replicated(2)},
+                  {ArgKind::Parameter, "bias", DType::F32, {64}, {64}, Sharding::replicated(1)}};
+  program.results = {{"y", Sharding::replicated(2), {3, 64}}};
+  std::string code = "\xc3, a ret";
+  NativeCode made;
+  made.kernels = {"kernel"};
+  made.checksums = {checksumOf(writeFunction(kernel))};
+  made.images = {{"x86-64-v3", {0}, checksumOf(code), code}};
+  program.native = std::make_shared<NativeCode>(native ? *native : made);
+  return program;
+}
+
+TEST(Native, ReadsWhatItWrites) {
+  std::string text = writeProgram(sample());
+  auto read = readProgram(text);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(writeProgram(*read), text);
+  EXPECT_TRUE(read->functions[0].kernel);
+  EXPECT_FALSE(read->functions[1].kernel);
+  EXPECT_EQ(read->native->images[0].checksum, sample().native->images[0].checksum);
+  EXPECT_EQ(fileOf(read->native->images[0]), "kernels-x86-64-v3.bin");
+}
+
+TEST(Native, OnlyWhatIsReadElementByElementMayBeOverwritten) {
+  EXPECT_TRUE(mayOverwrite(sample().functions[0], 0));
+  EXPECT_FALSE(mayOverwrite(sample().functions[0], 1));
+}
+
+template <typename F> std::string faultAfter(F change) {
+  NativeCode native = *sample().native;
+  Program program = sample();
+  change(native, program);
+  program.native = std::make_shared<NativeCode>(native);
+  Status status = checkProgram(program);
+  return status ? "" : status.error().message;
+}
+
+TEST(Native, FaultsSayWhatDoesNotFit) {
+  EXPECT_EQ(faultAfter([](NativeCode &, Program &) {}), "");
+  auto expect = [](const std::string &message, const std::string &part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  expect(faultAfter([](NativeCode &native, Program &) { native.kernels = {"main"}; }),
+         "there is code for 'main', which is no function that is a kernel");
+  expect(faultAfter([](NativeCode &, Program &program) { program.functions[0].body[1].op = "subtract"; }),
+         "its code was made for");
+  expect(faultAfter([](NativeCode &native, Program &) { native.checksums.clear(); }),
+         "0 checksums are given for 1 kernels");
+  expect(faultAfter([](NativeCode &native, Program &) { native.images[0].code += "x"; }),
+         "'kernels-x86-64-v3.bin' has the checksum");
+  expect(faultAfter([](NativeCode &native, Program &) { native.images[0].entries = {8}; }),
+         "a kernel begins at byte 8 of 'kernels-x86-64-v3.bin', which has 8");
+  expect(faultAfter([](NativeCode &native, Program &) { native.images[0].entries = {}; }),
+         "has 0 entries for 1 kernels");
+  expect(faultAfter([](NativeCode &native, Program &) { native.images[0].isa = "../x86"; }),
+         "an image is for the instruction set '../x86'");
+  // Of another Kerf: not looked at.
+  EXPECT_EQ(faultAfter([](NativeCode &native, Program &) {
+              native.interface = 2;
+              native.kernels = {"other"};
+            }),
+            "");
+}
+
+TEST(Native, KernelsAreOfPointwiseOpsOverOneShape) {
+  auto fault = [](auto change) {
+    Function kernel = sample().functions[0];
+    change(kernel);
+    auto space = kernelSpace(kernel);
+    return space ? "" : space.error().message;
+  };
+  EXPECT_EQ(fault([](Function &) {}), "");
+  EXPECT_EQ(fault([](Function &kernel) { kernel.body[1].op = "dot_general"; }),
+            "kernel 'kernel': dot_general is no op of kernels");
+  EXPECT_EQ(fault([](Function &kernel) { kernel.values[0].shape = {64, 3}; }),
+            "kernel 'kernel': add reads [64, 3], the kernel is over [3, 64]");
+  EXPECT_EQ(fault([](Function &kernel) { kernel.body[0].attrs = {{"broadcast_dimensions", {0}}}; }),
+            "kernel 'kernel': its broadcasts lie otherwise than kernels read them");
+  EXPECT_EQ(fault([](Function &kernel) { kernel.results.clear(); }), "kernel 'kernel': it has no results");
+}
+
+} // namespace
+} // namespace kerf::package
