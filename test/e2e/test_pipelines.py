@@ -108,7 +108,7 @@ PLANS = {
     "meshes of stages, interleaved": of_stages((2, 2), (4, 1), cut=FOUR["stages"], microbatch=2, **schedule("interleaved", chunks=2)),
     "meshes of stages, cut in a layer, ring": of_stages({"data": 2, "context": 2}, {"context": 4}, {"model": 4}, microbatch=1, recompute="selective",
                                                         cut=until("*.0.*attn*", "*.1.mlp*")["stages"]),
-    "meshes of stages, stages inside, offload": of_stages({"context": 2, "model": 2}, {"data": 4}, order=["model", "data", "context", "stage"],
+    "meshes of stages, stages inside, offload": of_stages({"data": 2, "context": 2}, {"data": 2, "model": 2}, order=["model", "data", "context", "stage"],
                                                           context_style="ulysses", microbatch=4, recompute="offload"),
 }
 FEW = ["microbatches, data 2", "products in turns", "products in turns, 3-D, zero-bubble, recompute, sequence parallel", "offload, 1f1b, ring, zero 2", "ring", "ring, zero 3, sequence parallel", "recompute ops",
