@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan.json: reading and writing, key by key.
+#include "kerf/Search/Plan.h"
+#include "kerf/Support/File.h"
+#include "kerf/Support/Nesting.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <initializer_list>
+#include <set>
+
+namespace kerf {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr int kPlanVersion = 1;
+constexpr int64_t kMostRanks = int64_t{1} << 24;
+constexpr int64_t kMostStages = 1 << 16;
+
+/// Reads parts of one file; the first fault is kept.
+struct Reader {
+  const std::string &where;
+  std::optional<Error> fault;
+
+  void fail(std::string message) {
+    if (!fault)
+      fault = Error{fmt::format("{}: {}", where, message)};
+  }
+  int64_t count(const Json &value, const std::string &what, int64_t least, int64_t most) {
+    if (!value.is_number_integer() || value.get<int64_t>() < least || value.get<int64_t>() > most) {
+      fail(fmt::format("{} is {}; it has to be an integer from {} to {}", what, value.dump(), least, most));
+      return least;
+    }
+    return value.get<int64_t>();
+  }
+  std::vector<std::string> names(const Json &value, const std::string &what) {
+    std::vector<std::string> list;
+    if (!value.is_array())
+      fail(fmt::format("{} is {}; it has to be a list of axis names", what, value.dump()));
+    else
+      for (const Json &item : value) {
+        if (item.is_string())
+          list.push_back(item.get<std::string>());
+        else
+          fail(fmt::format("{} holds {}; an axis name is a string", what, item.dump()));
+      }
+    return list;
+  }
+  /// One of the words in `known`.
+  template <typename Words = std::initializer_list<const char *>>
+  std::string word(const Json &value, const std::string &what, const Words &known) {
+    if (value.is_string())
+      for (const char *name : known)
+        if (value.get<std::string>() == name)
+          return name;
+    fail(fmt::format("{} is {}; it has to be \"{}\"", what, value.dump(), fmt::join(known, "\" or \"")));
+    return "";
+  }
+  void onlyKeys(const Json &object, const std::string &what, std::initializer_list<std::string_view> known) {
+    for (const auto &[key, unused] : object.items())
+      if (std::find(known.begin(), known.end(), key) == known.end())
+        fail(fmt::format("{} has the unknown key \"{}\"; known are {}", what, key, fmt::join(known, ", ")));
+  }
+  double number(const Json &value, const std::string &what) {
+    if (!value.is_number()) {
+      fail(fmt::format("{} is {}; it has to be a number", what, value.dump()));
+      return 0;
+    }
+    return value.get<double>();
+  }
+};
+
+void readMesh(Reader &in, const Json &value, Plan &plan) {
+  if (!value.is_object())
+    return in.fail("\"mesh\" has to be an object of axis sizes, like {\"data\": 2, \"model\": 4}");
+  int64_t ranks = 1;
+  for (const auto &[axis, size] : value.items()) {
+    int64_t ways = in.count(size, fmt::format("mesh.{}", axis), 1, kMostRanks);
+    if (ways > kMostRanks / ranks)
+      return in.fail(fmt::format("the mesh has more than {} ranks", kMostRanks));
+    ranks *= ways;
+    plan.meshSizes[axis] = ways;
+  }
+}
+
+void readOps(Reader &in, const Json &value, Plan &plan) {
+  if (!value.is_object())
+    return in.fail("\"ops\" has to be an object of pattern: {\"strategy\": {factor: [axes]}, \"recompute\": false}");
+  for (const auto &[pattern, entry] : value.items()) {
+    if (!entry.is_object() || entry.empty() || (entry.contains("strategy") && !entry["strategy"].is_object()))
+      return in.fail(fmt::format("ops[\"{}\"] has to be {{\"strategy\": {{factor: [axes]}}}}, {{\"recompute\": true "
+                                 "or false}} or both",
+                                 pattern));
+    for (const auto &[key, unused] : entry.items())
+      if (key != "strategy" && key != "recompute")
+        return in.fail(
+            fmt::format("ops[\"{}\"] has the unknown key \"{}\"; known are strategy, recompute", pattern, key));
+    if (entry.contains("recompute")) {
+      if (!entry["recompute"].is_boolean())
+        return in.fail(
+            fmt::format("ops[\"{}\"].recompute is {}; it has to be true or false", pattern, entry["recompute"].dump()));
+      plan.recomputeOps.push_back({pattern, entry["recompute"].get<bool>()});
+    }
+    if (!entry.contains("strategy"))
+      continue;
+    OpPlan op{pattern, {}};
+    for (const auto &[factor, axes] : entry["strategy"].items())
+      op.strategy[factor] = in.names(axes, fmt::format("ops[\"{}\"].strategy.{}", pattern, factor));
+    plan.ops.push_back(std::move(op));
+  }
+}
+
+void readArguments(Reader &in, const Json &value, Plan &plan) {
+  if (!value.is_object())
+    return in.fail("\"arguments\" has to be an object of pattern: [[axes of dimension 0], ...]");
+  for (const auto &[pattern, dims] : value.items()) {
+    ArgumentPlan argument{pattern, {}};
+    if (!dims.is_array())
+      return in.fail(fmt::format("arguments[\"{}\"] has to be a list of lists of axes, one per dimension", pattern));
+    for (const Json &axes : dims)
+      argument.dims.push_back(in.names(axes, fmt::format("arguments[\"{}\"]", pattern)));
+    plan.arguments.push_back(std::move(argument));
+  }
+}
+
+void readPrediction(Reader &in, const Json &value, Plan &plan) {
+  if (!value.is_object())
+    return in.fail("\"predicted\" has to be an object");
+  Prediction predicted;
+  for (const auto &[key, item] : value.items()) {
+    if (key == "step_seconds")
+      predicted.stepSeconds = in.number(item, "predicted.step_seconds");
+    else if (key == "lower_bound_seconds")
+      predicted.lowerBoundSeconds = in.number(item, "predicted.lower_bound_seconds");
+    else if (key == "fits" && item.is_boolean())
+      predicted.fits = item.get<bool>();
+    else if (key == "peak_bytes" && item.is_array())
+      for (const Json &bytes : item)
+        predicted.peakBytes.push_back(in.count(bytes, "predicted.peak_bytes", 0, INT64_MAX));
+    else
+      in.fail(fmt::format("predicted.{} is {}; this key or its type is not known", key, item.dump()));
+  }
+  plan.predicted = std::move(predicted);
+}
+
+void readSchedule(Reader &in, const Json &value, Plan &plan) {
+  if (!value.is_object())
+    return in.fail("\"schedule\" has to be an object, like {\"name\": \"1f1b\"}");
+  in.onlyKeys(value, "schedule", {"name", "chunks", "variant"});
+  if (value.contains("name"))
+    plan.schedule.name = in.word(value["name"], "schedule.name", {"gpipe", "1f1b", "interleaved", "zero-bubble"});
+  if (value.contains("chunks"))
+    plan.schedule.chunks = in.count(value["chunks"], "schedule.chunks", 1, kMostStages);
+  if (value.contains("variant"))
+    plan.schedule.variant = in.word(value["variant"], "schedule.variant", {"h1", "1p", "2p"});
+}
+
+/// Of a list with "until" in it: which entry is the last one's is seen when the parts are in order (stageCuts).
+void readUntil(Reader &in, const Json &entry, const std::string &what, StageLayers &run) {
+  if (entry.contains("layers"))
+    return in.fail(
+        fmt::format("{} has \"layers\" and others have \"until\": cut between layers or at operators", what));
+  if (!entry.contains("until"))
+    return;
+  if (!entry["until"].is_string() || entry["until"].get<std::string>().empty())
+    return in.fail(fmt::format("{}.until is {}; it has to be the name of an operator, or a pattern of names", what,
+                               entry["until"].dump()));
+  run.until = entry["until"].get<std::string>();
+}
+
+/// Sizes of axes of one stage; those that it does not name have size 1 there.
+void readStageMesh(Reader &in, const Json &value, const std::string &what, StageLayers &run) {
+  if (!value.is_object() || value.empty())
+    return in.fail(fmt::format("{} is {}; it has to be an object of axis sizes, like {{\"data\": 2, \"model\": 4}}",
+                               what, value.dump()));
+  int64_t ranks = 1;
+  for (const auto &[axis, size] : value.items()) {
+    if (planAxis(axis) < 0 || axis == kPlanAxes[0])
+      return in.fail(
+          fmt::format("{} has the axis \"{}\"; the ranks of a stage have data, context, expert and model", what, axis));
+    int64_t ways = in.count(size, fmt::format("{}.{}", what, axis), 1, kMostRanks);
+    if (ways > kMostRanks / ranks)
+      return in.fail(fmt::format("{} has more than {} ranks", what, kMostRanks));
+    ranks *= ways;
+    run.mesh[axis] = ways;
+  }
+}
+
+/// Where all that `mesh` says is the number of stages, the ranks of one are those of the first stage's mesh.
+void meshOfFirstStage(Plan &plan) {
+  if (std::any_of(plan.meshSizes.begin(), plan.meshSizes.end(), [](auto &axis) { return axis.first != kPlanAxes[0]; }))
+    return;
+  for (const StageLayers &run : plan.stages)
+    if (run.stage == 0 && !run.mesh.empty())
+      return plan.meshSizes.insert(run.mesh.begin(), run.mesh.end());
+}
+
+/// Entry i of the list is chunk i / stages of stage i % stages, unless it says which.
+void readStages(Reader &in, const Json &value, Plan &plan) {
+  if (!value.is_array())
+    return in.fail("\"stages\" has to be a list like [{\"layers\": [0, 11]}, {\"layers\": [12, 23]}]");
+  int64_t stages = plan.meshSizes.contains("stage") ? plan.meshSizes.at("stage") : int64_t(value.size());
+  bool atOps =
+      std::any_of(value.begin(), value.end(), [](const Json &one) { return one.is_object() && one.contains("until"); });
+  for (size_t i = 0; i < value.size() && !in.fault; ++i) {
+    const Json &entry = value[i];
+    std::string what = fmt::format("stages[{}]", i);
+    if (!entry.is_object())
+      return in.fail(fmt::format("{} is {}; it has to be an object like {{\"layers\": [0, 11]}}", what, entry.dump()));
+    if (entry.contains("ranks"))
+      return in.fail(
+          fmt::format("{} has the key \"ranks\": all stages have the same number of ranks; \"mesh\" says how "
+                      "those of one are used",
+                      what));
+    in.onlyKeys(entry, what, {"layers", "until", "mesh", "stage", "chunk"});
+    StageLayers run;
+    run.stage = int64_t(i) % std::max<int64_t>(1, stages);
+    run.chunk = int64_t(i) / std::max<int64_t>(1, stages);
+    if (entry.contains("stage"))
+      run.stage = in.count(entry["stage"], what + ".stage", 0, kMostStages - 1);
+    if (entry.contains("chunk"))
+      run.chunk = in.count(entry["chunk"], what + ".chunk", 0, kMostStages - 1);
+    if (entry.contains("mesh"))
+      readStageMesh(in, entry["mesh"], what + ".mesh", run);
+    if (atOps) {
+      readUntil(in, entry, what, run);
+      plan.stages.push_back(run);
+      continue;
+    }
+    const Json layers = entry.contains("layers") ? entry["layers"] : Json();
+    if (!layers.is_array() || (layers.size() != 2 && !layers.empty()))
+      return in.fail(fmt::format("{}.layers is {}; it has to be [first, last], or [] where a stage has no layer", what,
+                                 layers.dump()));
+    if (layers.size() == 2) {
+      int64_t first = in.count(layers[0], what + ".layers[0]", 0, kMostRanks);
+      run.layers = {first, in.count(layers[1], what + ".layers[1]", first, kMostRanks)};
+    }
+    plan.stages.push_back(run);
+  }
+  meshOfFirstStage(plan);
+}
+
+/// One value, or a list with one for each stage.
+template <typename Read> void readPerStage(Reader &in, const Json &value, const std::string &key, Read read) {
+  if (!value.is_array())
+    return read(value, key);
+  if (value.empty())
+    in.fail(fmt::format("{} is []; give one value, or one for each stage", key));
+  for (size_t i = 0; i < value.size(); ++i)
+    read(value[i], fmt::format("{}[{}]", key, i));
+}
+
+constexpr std::initializer_list<const char *> kRecompute = {"none", "selective", "full", "offload"};
+
+/// One value, one for each stage, or {pattern of layers: value}.
+void readRecompute(Reader &in, const Json &value, Plan &plan) {
+  if (value.is_object()) {
+    if (value.empty())
+      in.fail("recompute is {}; give patterns of layers, like {\"0-3\": \"full\"}, or one value");
+    for (const auto &[pattern, mode] : value.items())
+      plan.recomputeLayers.push_back({pattern, in.word(mode, fmt::format("recompute[\"{}\"]", pattern), kRecompute)});
+    return;
+  }
+  readPerStage(in, value, "recompute", [&](const Json &item, const std::string &what) {
+    if (item.is_object())
+      return in.fail(
+          fmt::format("{} is {}; patterns of layers are for all stages: {{\"0-3\": \"full\"}}", what, item.dump()));
+    plan.recompute.push_back(in.word(item, what, kRecompute));
+  });
+}
+
+/// True when the key is one of those that say how a step is executed.
+bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &plan) {
+  if (key == "schedule")
+    readSchedule(in, value, plan);
+  else if (key == "recompute")
+    readRecompute(in, value, plan);
+  else if (key == "optimizer_sharding")
+    readPerStage(in, value, key, [&](const Json &item, const std::string &what) {
+      plan.optimizerSharding.push_back(in.count(item, what, 0, 3));
+    });
+  else if (key == "sequence_parallel")
+    readPerStage(in, value, key, [&](const Json &item, const std::string &what) {
+      if (!item.is_boolean())
+        return in.fail(fmt::format("{} is {}; it has to be true or false", what, item.dump()));
+      plan.sequenceParallel.push_back(item.get<bool>());
+    });
+  else if (key == "layout")
+    plan.layout = in.word(value, key, {"megatron", "solved"});
+  else if (key == "optimizer_sharding_ranks")
+    plan.optimizerShardingRanks = in.count(value, key, 1, kMostRanks);
+  else if (key == "overlap") {
+    plan.overlap.emplace();
+    if (!value.is_array())
+      return in.fail(
+                 fmt::format("overlap is {}; it has to be a list of {}", value.dump(), fmt::join(kPlanOverlaps, ", "))),
+             true;
+    for (const Json &item : value)
+      plan.overlap->push_back(in.word(item, key, kPlanOverlaps));
+  } else if (key == "gradient_dtype")
+    plan.gradientDtype = in.word(value, key, {"f32", "bf16", "f16", "f64"});
+  else if (key == "attention")
+    plan.attention = in.word(value, key, {"fused", "unfused"});
+  else if (key == "context_style")
+    plan.contextStyle = in.word(value, key, {"ring", "ulysses"});
+  else if (key == "gradient_accumulation")
+    plan.gradientAccumulation = in.word(value, key, {"fused", "kernel"});
+  else if (key == "parameter_gathers")
+    plan.parameterGathers = in.word(value, key, {"layer", "deepspeed-2021"});
+  else if (key == "stage_sends")
+    plan.stageSends = in.word(value, key, {"scattered", "whole"});
+  else
+    return false;
+  return true;
+}
+
+/// One value as itself, several as a list.
+template <typename Values> Json oneOrList(const Values &values) {
+  Json list = Json::array();
+  for (const auto &value : values)
+    list.push_back(value);
+  return list.size() == 1 ? list[0] : list;
+}
+
+/// One object, in an order that is both lists': in each the first pattern that matches an op counts.
+void writeOps(const Plan &plan, Json &root) {
+  size_t next = 0; // of plan.ops
+  auto writeUpTo = [&](size_t end) {
+    for (; next < end; ++next) {
+      Json strategy = Json::object();
+      for (const auto &[factor, axes] : plan.ops[next].strategy)
+        strategy[factor] = axes;
+      root["ops"][plan.ops[next].pattern]["strategy"] = strategy;
+    }
+  };
+  for (const OpRecompute &op : plan.recomputeOps) {
+    auto its = std::find_if(plan.ops.begin() + static_cast<std::ptrdiff_t>(next), plan.ops.end(),
+                            [&](const OpPlan &other) { return other.pattern == op.pattern; });
+    if (its != plan.ops.end())
+      writeUpTo(static_cast<size_t>(its - plan.ops.begin()) + 1);
+    root["ops"][op.pattern]["recompute"] = op.again;
+  }
+  writeUpTo(plan.ops.size());
+}
+
+void writeExecution(const Plan &plan, Json &root) {
+  Json schedule = Json::object();
+  if (!plan.schedule.name.empty())
+    schedule["name"] = plan.schedule.name;
+  if (plan.schedule.chunks)
+    schedule["chunks"] = plan.schedule.chunks;
+  if (!plan.schedule.variant.empty())
+    schedule["variant"] = plan.schedule.variant;
+  if (!schedule.empty())
+    root["schedule"] = schedule;
+  bool atOps = std::any_of(plan.stages.begin(), plan.stages.end(), [](auto &run) { return !run.until.empty(); });
+  for (const StageLayers &run : plan.stages) {
+    Json entry = Json::object();
+    if (!run.until.empty())
+      entry["until"] = run.until;
+    if (!atOps)
+      entry["layers"] = run.layers ? Json{run.layers->first, run.layers->second} : Json::array();
+    if (!run.mesh.empty())
+      entry["mesh"] = run.mesh;
+    entry["stage"] = run.stage;
+    entry["chunk"] = run.chunk;
+    root["stages"].push_back(std::move(entry));
+  }
+  for (const LayerRecompute &layers : plan.recomputeLayers)
+    root["recompute"][layers.pattern] = layers.mode;
+  if (!plan.recompute.empty())
+    root["recompute"] = oneOrList(plan.recompute);
+  if (!plan.optimizerSharding.empty())
+    root["optimizer_sharding"] = oneOrList(plan.optimizerSharding);
+  if (plan.optimizerShardingRanks)
+    root["optimizer_sharding_ranks"] = plan.optimizerShardingRanks;
+  if (!plan.sequenceParallel.empty()) {
+    Json list = Json::array();
+    for (bool on : plan.sequenceParallel)
+      list.push_back(on);
+    root["sequence_parallel"] = list.size() == 1 ? list[0] : list;
+  }
+  if (plan.overlap)
+    root["overlap"] = *plan.overlap;
+  const std::pair<const char *, const std::string &> words[] = {
+      {"layout", plan.layout},
+      {"gradient_dtype", plan.gradientDtype},
+      {"attention", plan.attention},
+      {"context_style", plan.contextStyle},
+      {"gradient_accumulation", plan.gradientAccumulation},
+      {"parameter_gathers", plan.parameterGathers},
+      {"stage_sends", plan.stageSends},
+  };
+  for (const auto &[key, word] : words)
+    if (!word.empty())
+      root[key] = word;
+}
+
+} // namespace
+
+Result<Plan> parsePlan(std::string_view json, const std::string &where) {
+  if (int levels = nestingOf(json); levels > kMostNesting)
+    return Error{fmt::format("{}: nests {} levels deep; no plan has more than {}", where, levels, kMostNesting)};
+  Json root = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (root.is_discarded() || !root.is_object())
+    return Error{
+        fmt::format("{}: not a JSON object; a plan looks like {{\"kerf\": 1, \"mesh\": {{\"data\": 2}}}}", where)};
+  Reader in{where, {}};
+  Plan plan;
+  bool versioned = false;
+  if (root.contains("mesh")) // stages are numbered by it
+    readMesh(in, root["mesh"], plan);
+  for (const auto &[key, value] : root.items()) {
+    if (key == "kerf") {
+      versioned = true;
+      in.count(value, "\"kerf\" (the version)", kPlanVersion, kPlanVersion);
+    } else if (key == "mesh" || readExecution(in, key, value, plan)) {
+      continue;
+    } else if (key == "stages") {
+      readStages(in, value, plan);
+    } else if (key == "order") {
+      plan.order = in.names(value, "\"order\"");
+      if (std::set<std::string>(plan.order.begin(), plan.order.end()).size() != plan.order.size())
+        in.fail("\"order\" names an axis twice");
+    } else if (key == "global_batch") {
+      plan.globalBatch = in.count(value, "global_batch", 1, INT64_MAX);
+    } else if (key == "microbatch") {
+      plan.microbatch = in.count(value, "microbatch", 1, INT64_MAX);
+    } else if (key == "ops") {
+      readOps(in, value, plan);
+    } else if (key == "arguments") {
+      readArguments(in, value, plan);
+    } else if (key == "predicted") {
+      readPrediction(in, value, plan);
+    } else if (key == "inputs") {
+      if (!value.is_object())
+        in.fail("\"inputs\" has to be an object");
+      else {
+        for (const char *name : {"model_sha256", "cluster_sha256"})
+          if (value.contains(name) && !value[name].is_string())
+            in.fail(fmt::format("inputs.{} is {}; it has to be text", name, value[name].dump()));
+        if (!in.fault) {
+          plan.modelHash = value.value("model_sha256", "");
+          plan.clusterHash = value.value("cluster_sha256", "");
+        }
+      }
+    } else {
+      plan.others[key] = value;
+    }
+  }
+  if (!versioned)
+    in.fail("\"kerf\": 1 is missing: it says which version of the format this is");
+  if (in.fault)
+    return *in.fault;
+  return plan;
+}
+
+Result<Plan> readPlan(const std::string &path) {
+  auto text = readFile(path);
+  return text ? parsePlan(*text, path) : Result<Plan>(text.error());
+}
+
+std::string toJson(const Plan &plan) {
+  Json root;
+  root["kerf"] = kPlanVersion;
+  root["mesh"] = Json::object();
+  std::vector<std::string> order = plan.order;
+  for (const auto &[axis, size] : plan.meshSizes)
+    if (std::find(order.begin(), order.end(), axis) == order.end())
+      order.push_back(axis);
+  for (const std::string &axis : order)
+    if (auto found = plan.meshSizes.find(axis); found != plan.meshSizes.end())
+      root["mesh"][axis] = found->second;
+  if (!plan.order.empty())
+    root["order"] = plan.order;
+  if (plan.globalBatch)
+    root["global_batch"] = plan.globalBatch;
+  if (plan.microbatch)
+    root["microbatch"] = plan.microbatch;
+  writeExecution(plan, root);
+  for (const auto &[key, value] : plan.others.items())
+    root[key] = value;
+  writeOps(plan, root);
+  for (const ArgumentPlan &argument : plan.arguments)
+    root["arguments"][argument.pattern] = argument.dims;
+  if (plan.predicted) {
+    root["predicted"] = {{"step_seconds", plan.predicted->stepSeconds},
+                         {"lower_bound_seconds", plan.predicted->lowerBoundSeconds},
+                         {"peak_bytes", plan.predicted->peakBytes},
+                         {"fits", plan.predicted->fits}};
+  }
+  if (!plan.modelHash.empty() || !plan.clusterHash.empty())
+    root["inputs"] = {{"model_sha256", plan.modelHash}, {"cluster_sha256", plan.clusterHash}};
+  return root.dump(2) + "\n";
+}
+
+} // namespace kerf
