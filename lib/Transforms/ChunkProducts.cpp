@@ -83,16 +83,16 @@ Value slice(OpBuilder &builder, Value value, int64_t dim, Piece piece, Operation
   return op;
 }
 
-/// Rows of the product, of operands that are given whole or, where there is such a `value`, as the piece itself.
-Value rows(OpBuilder &builder, DotGeneralOp product, const RowDim &dim, Piece piece, unsigned ready = 2,
-           Value value = {}) {
+/// Rows of the product; `given`: those of its operand `operand`, which are not cut out of it.
+Value rows(OpBuilder &builder, DotGeneralOp product, const RowDim &dim, Piece piece, Value given = {},
+           unsigned operand = 0) {
   IRMapping map;
   for (auto [i, its] : {std::pair(0u, dim.lhs), std::pair(1u, dim.rhs)}) {
-    Value operand = product->getOperand(i);
-    if (i == ready)
-      map.map(operand, value);
+    Value whole = product->getOperand(i);
+    if (given && i == operand)
+      map.map(whole, given);
     else if (its)
-      map.map(operand, slice(builder, operand, *its, piece, product));
+      map.map(whole, slice(builder, whole, *its, piece, product));
   }
   Operation *made = builder.clone(*product, map);
   made->setDiscardableAttrs(ArrayRef<NamedAttribute>()); // of the whole: what `joined` makes
@@ -179,7 +179,7 @@ bool chunkBefore(Operation *start, WaitOp wait) {
   SmallVector<Value> values, results;
   for (auto [piece, its] : llvm::zip(pieces, starts)) {
     values.push_back(waitFor(builder, wait, its));
-    results.push_back(rows(builder, product, *dim, piece, operand, values.back()));
+    results.push_back(rows(builder, product, *dim, piece, values.back(), operand));
   }
   product.getResult().replaceAllUsesWith(joined(builder, results, product.getType(), dim->result, product));
   if (!wait->hasOneUse())

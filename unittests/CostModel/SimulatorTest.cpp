@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps small enough to be computed by hand: kernels whose seconds are their bytes, on a device that moves 1 byte/s.
 #include "kerf/CostModel/Simulator.h"
+#include "kerf/CostModel/Compute.h"
 #include <chrono>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -165,6 +166,32 @@ TEST(Simulator, TensorCollectivesWaitUnlessIndependent) {
   EXPECT_NEAR(beside.breakdown.collectives["model"], 12 * each, kEps);
   EXPECT_NEAR(beside.breakdown.exposed["model"], 6 * each, kEps) << "forward's has nothing beside it";
   EXPECT_LT(beside.stepSeconds, waits.stepSeconds);
+}
+
+TEST(Simulator, ProductsAndTheirCollectivesTakeTurns) {
+  Step s = pipeline(1, 2, 3);
+  s.mesh.axes[2].size = 2;
+  Segment &layer = s.work.parts[0].segments[0];
+  PassCollective sum{"sum", Collective::AllReduce, s.axis(2), 700, RunAgain::Full, false};
+  sum.besideProduct = true;
+  layer.forward.collectives = {sum};
+  for (double product : {0.1, 10.0}) { // bytes: less and more than three quarters of the sum take
+    layer.forward.kernels[0].work.kernelClass = KernelClass::Product;
+    layer.forward.kernels[0].work.bytes = product;
+    double seconds = computeSeconds(s.collectives().cluster().device, layer.forward.kernels[0].work),
+           piece = s.collectives().seconds(Collective::AllReduce, s.axis(2), 700.0 / 4),
+           hidden = std::min(seconds, 3 * piece);
+    EXPECT_EQ(hidden == seconds, product < 1);
+    s.plan.overlap.products = false;
+    Simulation waits = s.run();
+    s.plan.overlap.products = true;
+    Simulation turns = s.run();
+    EXPECT_NEAR(turns.breakdown.collectives["model"], 6 * 4 * piece, kEps);
+    EXPECT_NEAR(turns.breakdown.exposed["model"], 6 * (4 * piece - hidden), kEps);
+    double slower = turns.breakdown.forward - waits.breakdown.forward;
+    EXPECT_GT(slower, 0) << "compute beside a collective is a little slower";
+    EXPECT_LE(slower, 0.35 * 6 * hidden);
+  }
 }
 
 TEST(Simulator, GradientsAreReducedAtTheEndOrBesideTheLastBackward) {

@@ -273,6 +273,27 @@ TEST(Export, ZeRO3Elsewhere) {
   expectHas(nemo.config, {"  fsdp: true\n", "  fsdp_sharding_strategy: \"full\"\n", "    name: \"fused_adam\"\n"});
 }
 
+TEST(Export, ProductsAndTheirCollectivesTakeTurns) {
+  auto with = [](const char *sequence) {
+    return inputOf(fmt::format(R"({{"kerf": 1, "mesh": {{"data": 2, "model": 2}}, "global_batch": 8,
+      "sequence_parallel": {}, "overlap": ["gradients", "parameters", "tensor", "products"]}})",
+                               sequence),
+                   llama3());
+  };
+  ExportInput sharded = with("true"), whole = with("false");
+  expectHas(exported(ExportTarget::Megatron, sharded).config, {"--tp-comm-overlap"});
+  expectHas(exported(ExportTarget::NeMo, sharded).config, {"  ub_tp_comm_overlap: true\n"});
+  Exported titan = exported(ExportTarget::TorchTitan, sharded);
+  expectHas(titan.config, {"enable_async_tensor_parallel = true"});
+  EXPECT_FALSE(differing(titan).contains("overlap"));
+  for (ExportTarget target : {ExportTarget::Megatron, ExportTarget::NeMo}) {
+    Exported made = exported(target, whole);
+    expectHasNot(made.config, {"tp-comm-overlap", "ub_tp_comm_overlap"});
+    EXPECT_TRUE(differing(made).contains("overlap")) << toString(target);
+  }
+  EXPECT_TRUE(differing(exported(ExportTarget::DeepSpeed, sharded)).contains("overlap"));
+}
+
 TEST(Export, StatesSharedByPartOfTheRanks) {
   ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"data": 8, "context": 2}, "global_batch": 64, "microbatch": 2,
     "optimizer_sharding": 3, "optimizer_sharding_ranks": 4})",

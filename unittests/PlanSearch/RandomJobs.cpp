@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RandomJobs.h"
+#include <array>
 #include <cmath>
 #include <random>
 
@@ -48,7 +49,9 @@ ModelWork RandomJob::work(const LayoutKey &key) const {
     segment.weightGradient.kernels = {kernel("product", KernelClass::Product, link.flops, link.bytes / ways)};
     if (key.model > 1) {
       auto collective = [&](const char *name, Collective kind, bool independent) {
-        return PassCollective{name, kind, modelAxis, samples * stream, RunAgain::Full, independent};
+        PassCollective one{name, kind, modelAxis, samples * stream, RunAgain::Full, independent};
+        one.besideProduct = true;
+        return one;
       };
       if (key.sequenceParallel) {
         segment.forward.collectives = {collective("gather", Collective::AllGather, false),
@@ -158,7 +161,7 @@ RandomJob randomJob(uint64_t seed) {
     given.schedule.name = "interleaved";
     break;
   case 3:
-    given.overlap = std::vector<std::string>{seed % 2 ? "tensor" : "stage"};
+    given.overlap = std::vector<std::string>{std::array{"tensor", "stage", "products"}[seed % 3]};
     break;
   case 4:
     given.microbatch = 1;

@@ -26,6 +26,8 @@ std::optional<Reported> reported(uint64_t seed) {
   pins.recompute = {modes[seed % 3]};
   if (seed % 5 == 0)
     pins.overlap = std::vector<std::string>{};
+  if (seed % 5 == 1)
+    pins.overlap = {"gradients", "products"};
   if (seed % 7 == 0)
     pins.parameterGathers = "deepspeed-2021";
   job.options.top = 3;
