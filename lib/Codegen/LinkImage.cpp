@@ -18,10 +18,6 @@ using llvm::object::ELFSectionRef;
 using llvm::object::ELFSymbolRef;
 using llvm::object::SectionRef;
 
-Error broken(const std::string &what) {
-  return Error{fmt::format("code of kernels: {}", what), ExitStatus::InternalCheck};
-}
-
 class Linker {
 public:
   Linker(const ELFObjectFileBase &object, package::NativeImage &image) : object(object), image(image) {}

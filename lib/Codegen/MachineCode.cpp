@@ -24,10 +24,6 @@ constexpr const char *kTriple = "x86_64-unknown-linux-gnu";
 constexpr const char *kCleanup =
     "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),early-cse)";
 
-Error broken(const std::string &what) {
-  return Error{fmt::format("code of kernels: {}", what), ExitStatus::InternalCheck};
-}
-
 LogicalResult lower(ModuleOp module) {
   PassManager passes(module.getContext());
   passes.addPass(createSCFToControlFlowPass());
@@ -76,6 +72,10 @@ void cleanUp(llvm::Module &module, llvm::TargetMachine &machine) {
   passes.run(module, modules);
 }
 } // namespace
+
+Error broken(const std::string &what) {
+  return Error{fmt::format("code of kernels: {}", what), ExitStatus::InternalCheck};
+}
 
 Result<std::string> compileObject(ModuleOp module, const std::string &isa) {
   if (failed(lower(module)))

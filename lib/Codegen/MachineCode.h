@@ -7,6 +7,9 @@
 
 namespace kerf::codegen {
 
+/// A fault of Kerf: what it wrote could not be made code.
+Error broken(const std::string &what);
+
 /// The ELF object of a module of llvm.func, scf, arith, math and vector ops for an x86-64 processor; the module is
 /// lowered in place.
 Result<std::string> compileObject(mlir::ModuleOp module, const std::string &isa);

@@ -397,7 +397,9 @@ Result<std::vector<Entry>> GraphImport::writeOut(const onnx::GraphProto &subgrap
     return Error{fmt::format("its subgraph has {} inputs, {} are given", subgraph.input_size(), inputs.size())};
   nodesWrittenOut += 1 + subgraph.node_size();
   if (nodesWrittenOut > kMostWrittenOut)
-    return Error{fmt::format("its subgraphs are more than {} nodes when they are written out", kMostWrittenOut)};
+    return Error{fmt::format("its subgraphs are {} nodes or more when they are written out, {} are supported; export "
+                             "the model with fewer rounds",
+                             nodesWrittenOut, kMostWrittenOut)};
   std::vector<std::string> named;
   auto name = [&](const std::string &value, Entry entry) -> Status {
     if (producers.count(value) || file.find(value) || !values.emplace(value, std::move(entry)).second)

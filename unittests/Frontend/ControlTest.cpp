@@ -104,7 +104,7 @@ TEST(Control, WhatIsRefused) {
   computed.sumIsLoss("y");
   expectRefused(computed, {"node 'node_y' (If)", "its condition is computed"});
 
-  expectRefused(loop({}, body(false)), {"node 'node_y' (Loop)", "more than 100000 nodes"});
+  expectRefused(loop({}, body(false)), {"node 'node_y' (Loop)", "100000 are supported", "fewer rounds"});
   expectRefused(loop({0}, body(false)), {"it has no round", "output 1"});
   Graph fewer = body(false);
   fewer.graph->mutable_output()->RemoveLast();
