@@ -64,6 +64,13 @@ CommonBoundaries commonBoundaries(const Mesh &mesh, const Sharding &from, const 
   return common;
 }
 
+void appendMerged(std::vector<AxisRef> &merged, const AxisRef &ref) {
+  if (!merged.empty() && merged.back().axis == ref.axis && merged.back().before * merged.back().size == ref.before)
+    merged.back().size *= ref.size;
+  else
+    merged.push_back(ref);
+}
+
 bool overlap(const AxisRef &a, const AxisRef &b) {
   return a.axis == b.axis && b.before % (a.before * a.size) != 0 && a.before % (b.before * b.size) != 0;
 }

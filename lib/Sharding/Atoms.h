@@ -26,6 +26,9 @@ struct CommonBoundaries {
 };
 CommonBoundaries commonBoundaries(const Mesh &mesh, const Sharding &from, const Sharding &to);
 
+/// One more part behind those that mergeParts made.
+void appendMerged(std::vector<AxisRef> &merged, const AxisRef &ref);
+
 /// Whether two parts share a digit of an axis.
 bool overlap(const AxisRef &a, const AxisRef &b);
 

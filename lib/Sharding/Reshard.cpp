@@ -11,6 +11,7 @@
 #include <bit>
 #include <cmath>
 #include <fmt/format.h>
+#include <numeric>
 #include <queue>
 #include <unordered_map>
 
@@ -26,31 +27,37 @@ constexpr int kMaxSettledLayouts = 500;
 // `to` cuts it by.
 constexpr int kMaxFreeAtoms = 3;
 
-/// Atoms of one dimension, major first.
-struct Digits {
-  std::array<uint8_t, kMaxAtoms> id{};
-  uint8_t count = 0;
+/// Atoms of one dimension, major first: four bits each, their number in the last four.
+class Digits {
+public:
   bool operator==(const Digits &) const = default;
 
-  void append(uint8_t atom) { id[count++] = atom; }
+  size_t count() const { return word >> kCountAt; }
+  uint8_t operator[](size_t i) const { return word >> (4 * i) & 15; }
+  void append(uint8_t atom) { word = (word | static_cast<uint64_t>(atom) << (4 * count())) + (1ull << kCountAt); }
   uint32_t mask(size_t first = 0) const {
     uint32_t bits = 0;
-    for (size_t i = first; i < count; ++i)
-      bits |= 1u << id[i];
+    for (size_t i = first; i < count(); ++i)
+      bits |= 1u << (*this)[i];
     return bits;
   }
   Digits part(size_t first, size_t end) const {
     Digits some;
     for (size_t i = first; i < end; ++i)
-      some.append(id[i]);
+      some.append((*this)[i]);
     return some;
   }
   Digits plus(const Digits &minor) const {
     Digits both = *this;
-    for (size_t i = 0; i < minor.count; ++i)
-      both.append(minor.id[i]);
+    for (size_t i = 0; i < minor.count(); ++i)
+      both.append(minor[i]);
     return both;
   }
+  uint64_t bits() const { return word; }
+
+private:
+  static constexpr int kCountAt = 4 * kMaxAtoms;
+  uint64_t word = 0;
 };
 
 struct Layout {
@@ -66,13 +73,18 @@ struct LayoutHash {
     auto mix = [&](uint64_t value) {
       hash = (hash ^ value) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
     }; // Fibonacci hashing
-    for (size_t d = 0; d < kMaxCutDims; ++d) {
-      for (size_t i = 0; i < layout.dims[d].count; ++i)
-        mix(layout.dims[d].id[i] + 1u);
-      mix(static_cast<uint64_t>(layout.chunk[d]) + 0x100);
-    }
+    for (size_t d = 0; d < kMaxCutDims; ++d)
+      if (layout.dims[d].count())
+        mix(layout.dims[d].bits() + d), mix(static_cast<uint64_t>(layout.chunk[d]));
     return hash;
   }
+};
+
+/// A step as the search knows it: `axes` are atoms; a permute's follow from the layouts.
+struct Move {
+  ReshardStepKind kind = ReshardStepKind::LocalSlice;
+  Digits axes;
+  int8_t d = -1, other = -1; // of the layouts' dimensions
 };
 
 struct Node {
@@ -80,7 +92,7 @@ struct Node {
   double total = 0;
   int steps = 0, parent = -1;
   bool settled = false;
-  ReshardStep step{};
+  Move move;
 };
 
 class Planner {
@@ -103,7 +115,7 @@ private:
   void expandGathers(int node);
   void expandSlices(int node);
   void expandPermutes(int node, size_t d, Layout &next, uint32_t taken);
-  void relax(int node, const Layout &next, ReshardStepKind kind, const Digits &axes, int d = -1, int other = -1);
+  void relax(int node, const Layout &next, const Move &move);
 
   int64_t waysOf(const Digits &digits, size_t first = 0) const;
   uint32_t used(const Layout &layout) const;
@@ -117,9 +129,10 @@ private:
   int64_t bytesOf(const Layout &layout) const;
   Sharding shardingOf(const Layout &layout) const;
   std::vector<AxisRef> refsOf(const Digits &digits) const;
+  Digits permuted(const Layout &before, const Layout &after) const;
   /// Without `after`, which takes longer than the rest and which no price reads.
-  ReshardStep makeStep(const Layout &before, const Layout &after, ReshardStepKind kind, const Digits &axes, int d,
-                       int other) const;
+  void writeStep(ReshardStep &step, const Layout &before, const Layout &after, const Move &move) const;
+  ReshardStep makeStep(const Layout &before, const Layout &after, const Move &move) const;
   double totalPrice(const std::vector<ReshardStep> &steps) const;
 
   const Mesh &mesh;
@@ -129,8 +142,10 @@ private:
   const StepPrice &price;
 
   std::vector<AxisRef> atoms;
+  std::vector<uint8_t> inOrder;   // the atoms, sorted
   std::vector<uint32_t> overlaps; // [atom]: others that share digits with it
-  std::vector<size_t> cutDims;    // the tensor dimensions that `from` or `to` cuts; layouts know only these
+  bool anyOverlap = false;
+  std::vector<size_t> cutDims; // the tensor dimensions that `from` or `to` cuts; layouts know only these
   int64_t uncutElements = 1;
   Layout start, goal;
   std::array<size_t, kMaxCutDims> frozen{};    // so many major atoms of the dimension stay
@@ -141,12 +156,13 @@ private:
   using Open = std::tuple<double, int, int>; // total, steps, node
   std::priority_queue<Open, std::vector<Open>, std::greater<>> open;
   double bound = 0;
+  ReshardStep priced; // the step whose price is asked; kept for its memory
 };
 
 int64_t Planner::waysOf(const Digits &digits, size_t first) const {
   int64_t product = 1;
-  for (size_t i = first; i < digits.count; ++i)
-    product *= atoms[digits.id[i]].size;
+  for (size_t i = first; i < digits.count(); ++i)
+    product *= atoms[digits[i]].size;
   return product;
 }
 
@@ -183,11 +199,14 @@ bool Planner::buildLayouts() {
     return false;
   start.partial = fromPartial.mask();
   goal.partial = toPartial.mask();
+  inOrder.resize(atoms.size());
+  std::iota(inOrder.begin(), inOrder.end(), 0);
+  std::sort(inOrder.begin(), inOrder.end(), [&](uint8_t a, uint8_t b) { return atoms[a] < atoms[b]; });
   overlaps.assign(atoms.size(), 0);
   for (size_t i = 0; i < atoms.size(); ++i)
     for (size_t j = 0; j < atoms.size(); ++j)
       if (i != j && overlap(atoms[i], atoms[j]))
-        overlaps[i] |= 1u << j;
+        overlaps[i] |= 1u << j, anyOverlap = true;
   return true;
 }
 
@@ -196,7 +215,7 @@ bool Planner::buildLayouts() {
 void Planner::limitMoves() {
   for (size_t d = 0; d < cutDims.size(); ++d) {
     const Digits &have = start.dims[d], &want = goal.dims[d];
-    for (size_t i = 1; i <= std::min(have.count, want.count) && have.id[i - 1] == want.id[i - 1]; ++i) {
+    for (size_t i = 1; i <= std::min(have.count(), want.count()) && have[i - 1] == want[i - 1]; ++i) {
       const int64_t chunk = start.chunk[d] * waysOf(have, i);
       if (chunk == goal.chunk[d] * waysOf(want, i) && chunk <= shape[cutDims[d]])
         frozen[d] = i;
@@ -227,7 +246,7 @@ bool Planner::clashes(uint32_t added, uint32_t present) const {
 }
 
 int64_t Planner::chunkAfterGain(const Layout &layout, size_t d, int64_t n) const {
-  if (layout.dims[d].count > 0)
+  if (layout.dims[d].count() > 0)
     return layout.chunk[d] % n == 0 ? layout.chunk[d] / n : 0;
   const int64_t span = goal.chunk[d] * waysOf(goal.dims[d]), size = shape[cutDims[d]];
   if (span % n == 0 && span > 0)
@@ -264,14 +283,14 @@ template <typename Visit> void Planner::forEachSequence(uint32_t candidates, con
 int64_t Planner::bytesOf(const Layout &layout) const {
   int64_t elements = uncutElements;
   for (size_t d = 0; d < cutDims.size(); ++d)
-    elements *= layout.dims[d].count ? layout.chunk[d] : shape[cutDims[d]];
+    elements *= layout.dims[d].count() ? layout.chunk[d] : shape[cutDims[d]];
   return elements * elementBytes;
 }
 
 std::vector<AxisRef> Planner::refsOf(const Digits &digits) const {
   std::vector<AxisRef> refs;
-  for (size_t i = 0; i < digits.count; ++i)
-    refs.push_back(atoms[digits.id[i]]);
+  for (size_t i = 0; i < digits.count(); ++i)
+    refs.push_back(atoms[digits[i]]);
   return mergeParts(refs);
 }
 
@@ -292,23 +311,55 @@ Sharding Planner::shardingOf(const Layout &layout) const {
   return sharding;
 }
 
-ReshardStep Planner::makeStep(const Layout &before, const Layout &after, ReshardStepKind kind, const Digits &axes,
-                              int d, int other) const {
-  ReshardStep step{
-      kind, {}, d < 0 ? -1 : static_cast<int>(cutDims[d]), other < 0 ? -1 : static_cast<int>(cutDims[other]), {}};
-  step.axes = kind == ReshardStepKind::CollectivePermute ? permuteAxes(mesh, shardingOf(before), shardingOf(after))
-                                                         : refsOf(axes);
+/// The atoms that stand elsewhere in `after`, or nowhere: permuteAxes of the two, as long as no atom overlaps another.
+Digits Planner::permuted(const Layout &before, const Layout &after) const {
+  using Place = std::pair<size_t, int64_t>; // the dimension + 1, and what a step of the atom is worth there
+  std::array<Place, kMaxAtoms> held{}, needed{};
+  auto note = [&](const Layout &layout, std::array<Place, kMaxAtoms> &places) {
+    for (size_t d = 0; d < cutDims.size(); ++d) {
+      int64_t worth = 1;
+      for (size_t i = layout.dims[d].count(); i-- > 0; worth *= atoms[layout.dims[d][i]].size)
+        places[layout.dims[d][i]] = {d + 1, worth};
+    }
+  };
+  note(before, held);
+  note(after, needed);
+  Digits moved;
+  for (uint8_t a : inOrder)
+    if (held[a] != needed[a])
+      moved.append(a);
+  return moved;
+}
+
+void Planner::writeStep(ReshardStep &step, const Layout &before, const Layout &after, const Move &move) const {
+  step.kind = move.kind;
+  step.dim = move.d < 0 ? -1 : static_cast<int>(cutDims[move.d]);
+  step.otherDim = move.other < 0 ? -1 : static_cast<int>(cutDims[move.other]);
+  if (move.kind == ReshardStepKind::CollectivePermute && anyOverlap) {
+    step.axes = permuteAxes(mesh, shardingOf(before), shardingOf(after));
+    return;
+  }
+  const Digits axes = move.kind == ReshardStepKind::CollectivePermute ? permuted(before, after) : move.axes;
+  step.axes.clear();
+  for (size_t i = 0; i < axes.count(); ++i)
+    appendMerged(step.axes, atoms[axes[i]]);
+}
+
+ReshardStep Planner::makeStep(const Layout &before, const Layout &after, const Move &move) const {
+  ReshardStep step;
+  writeStep(step, before, after, move);
+  step.after = shardingOf(after);
   return step;
 }
 
-void Planner::relax(int node, const Layout &next, ReshardStepKind kind, const Digits &axes, int d, int other) {
+void Planner::relax(int node, const Layout &next, const Move &move) {
   auto known = nodeOf.find(next);
   // No price is negative: what is reached already at no more than this node's total can't be reached cheaper from here.
   if (known != nodeOf.end() && std::pair(nodes[known->second].total, nodes[known->second].steps) <=
                                    std::pair(nodes[node].total, nodes[node].steps + 1))
     return;
-  ReshardStep step = makeStep(nodes[node].layout, next, kind, axes, d, other);
-  const double total = nodes[node].total + price(step, bytesOf(nodes[node].layout), bytesOf(next));
+  writeStep(priced, nodes[node].layout, next, move);
+  const double total = nodes[node].total + price(priced, bytesOf(nodes[node].layout), bytesOf(next));
   const int steps = nodes[node].steps + 1;
   if (!(total <= bound)) // a price that isn't a number ends here too
     return;
@@ -319,7 +370,7 @@ void Planner::relax(int node, const Layout &next, ReshardStepKind kind, const Di
   } else if (std::pair(total, steps) >= std::pair(nodes[index].total, nodes[index].steps)) {
     return;
   }
-  nodes[index] = {next, total, steps, node, false, std::move(step)};
+  nodes[index] = {next, total, steps, node, false, move};
   open.push({total, steps, index});
 }
 
@@ -332,10 +383,10 @@ void Planner::expandReductions(int node) {
     Layout next = layout;
     next.partial &= ~some;
     Digits axes;
-    for (uint32_t rest = some; rest; rest &= rest - 1)
-      axes.append(static_cast<uint8_t>(std::countr_zero(rest)));
-    std::sort(axes.id.begin(), axes.id.begin() + axes.count, [&](uint8_t a, uint8_t b) { return atoms[a] < atoms[b]; });
-    relax(node, next, ReshardStepKind::AllReduce, axes);
+    for (uint8_t a : inOrder)
+      if (some >> a & 1)
+        axes.append(a);
+    relax(node, next, {ReshardStepKind::AllReduce, axes});
   }
   for (size_t d = 0; d < cutDims.size(); ++d)
     forEachSequence(extra & mayGain[d], {}, [&](const Digits &added) {
@@ -344,7 +395,7 @@ void Planner::expandReductions(int node) {
         return;
       Layout next = gain(layout, d, added, chunk);
       next.partial &= ~added.mask();
-      relax(node, next, ReshardStepKind::ReduceScatter, added, static_cast<int>(d));
+      relax(node, next, {ReshardStepKind::ReduceScatter, added, static_cast<int8_t>(d)});
     });
 }
 
@@ -352,16 +403,16 @@ void Planner::expandReductions(int node) {
 void Planner::expandGathers(int node) {
   const Layout layout = nodes[node].layout;
   for (size_t d = 0; d < cutDims.size(); ++d)
-    for (size_t keep = frozen[d]; keep < layout.dims[d].count; ++keep) {
-      const Digits moved = layout.dims[d].part(keep, layout.dims[d].count);
+    for (size_t keep = frozen[d]; keep < layout.dims[d].count(); ++keep) {
+      const Digits moved = layout.dims[d].part(keep, layout.dims[d].count());
       const Layout without = lose(layout, d, keep);
-      relax(node, without, ReshardStepKind::AllGather, moved, static_cast<int>(d));
+      relax(node, without, {ReshardStepKind::AllGather, moved, static_cast<int8_t>(d)});
       for (size_t other = 0; other < cutDims.size(); ++other) {
         const int64_t chunk =
             other == d || (moved.mask() & ~mayGain[other]) ? 0 : chunkAfterGain(layout, other, waysOf(moved));
         if (chunk != 0)
-          relax(node, gain(without, other, moved, chunk), ReshardStepKind::AllToAll, moved, static_cast<int>(d),
-                static_cast<int>(other));
+          relax(node, gain(without, other, moved, chunk),
+                {ReshardStepKind::AllToAll, moved, static_cast<int8_t>(d), static_cast<int8_t>(other)});
       }
     }
 }
@@ -373,7 +424,7 @@ void Planner::expandSlices(int node) {
     forEachSequence(mayGain[d] & ~present, {}, [&](const Digits &added) {
       const int64_t chunk = clashes(added.mask(), present) ? 0 : chunkAfterGain(layout, d, waysOf(added));
       if (chunk != 0)
-        relax(node, gain(layout, d, added, chunk), ReshardStepKind::LocalSlice, added, static_cast<int>(d));
+        relax(node, gain(layout, d, added, chunk), {ReshardStepKind::LocalSlice, added, static_cast<int8_t>(d)});
     });
   }
 }
@@ -384,11 +435,11 @@ void Planner::expandPermutes(int node, size_t d, Layout &next, uint32_t taken) {
   const Layout &layout = nodes[node].layout;
   if (d == cutDims.size()) {
     if (next != layout)
-      relax(node, next, ReshardStepKind::CollectivePermute, {});
+      relax(node, next, {ReshardStepKind::CollectivePermute, {}});
     return;
   }
   const Digits now = layout.dims[d]; // a copy: relax may move the nodes
-  if (now.count <= frozen[d]) {
+  if (now.count() <= frozen[d]) {
     expandPermutes(node, d + 1, next, taken);
     return;
   }
@@ -396,7 +447,7 @@ void Planner::expandPermutes(int node, size_t d, Layout &next, uint32_t taken) {
   for (size_t a = 0; a < atoms.size(); ++a)
     if (overlaps[a])
       candidates &= ~(1u << a);
-  const Digits kept = now.part(0, frozen[d]), old = now.part(frozen[d], now.count);
+  const Digits kept = now.part(0, frozen[d]), old = now.part(frozen[d], now.count());
   const int64_t n = waysOf(old);
   auto choose = [&](const Digits &sequence) {
     next.dims[d] = kept.plus(sequence);
@@ -418,7 +469,7 @@ void Planner::expand(int node) {
   expandSlices(node);
   uint32_t taken = nodes[node].layout.partial;
   for (size_t d = 0; d < cutDims.size(); ++d)
-    taken |= nodes[node].layout.dims[d].part(0, std::min<size_t>(frozen[d], nodes[node].layout.dims[d].count)).mask();
+    taken |= nodes[node].layout.dims[d].part(0, std::min<size_t>(frozen[d], nodes[node].layout.dims[d].count())).mask();
   Layout next = nodes[node].layout;
   expandPermutes(node, 0, next, taken);
 }
@@ -428,13 +479,12 @@ bool Planner::planDirectly(std::vector<ReshardStep> &steps) {
   Layout now = start;
   auto isExtension = [&](const Layout &shorter, const Layout &longer, size_t d) {
     const Digits &few = shorter.dims[d], &many = longer.dims[d];
-    if (few.count > many.count || many.part(0, few.count) != few)
+    if (few.count() > many.count() || many.part(0, few.count()) != few)
       return false;
-    return few.count == 0 || shorter.chunk[d] == longer.chunk[d] * waysOf(many, few.count);
+    return few.count() == 0 || shorter.chunk[d] == longer.chunk[d] * waysOf(many, few.count());
   };
   auto add = [&](const Layout &next, ReshardStepKind kind, const Digits &axes, int d) {
-    steps.push_back(makeStep(now, next, kind, axes, d, -1));
-    steps.back().after = shardingOf(next);
+    steps.push_back(makeStep(now, next, {kind, axes, static_cast<int8_t>(d)}));
     now = next;
   };
   std::vector<size_t> differing;
@@ -446,23 +496,23 @@ bool Planner::planDirectly(std::vector<ReshardStep> &steps) {
     Digits reduced;
     for (uint32_t rest = start.partial & ~goal.partial; rest; rest &= rest - 1)
       reduced.append(static_cast<uint8_t>(std::countr_zero(rest)));
-    if (!differing.empty() || reduced.count != 1)
+    if (!differing.empty() || reduced.count() != 1)
       return false;
     add(goal, ReshardStepKind::AllReduce, reduced, -1);
     return true;
   }
   if (std::all_of(differing.begin(), differing.end(), [&](size_t d) { return isExtension(start, goal, d); })) {
     for (size_t d : differing) {
-      const Digits added = goal.dims[d].part(start.dims[d].count, goal.dims[d].count);
+      const Digits added = goal.dims[d].part(start.dims[d].count(), goal.dims[d].count());
       add(gain(now, d, added, goal.chunk[d]), ReshardStepKind::LocalSlice, added, static_cast<int>(d));
     }
     return true;
   }
   const size_t d = differing.front();
-  if (differing.size() != 1 || start.dims[d].count != goal.dims[d].count + 1 || !isExtension(goal, start, d) ||
+  if (differing.size() != 1 || start.dims[d].count() != goal.dims[d].count() + 1 || !isExtension(goal, start, d) ||
       goal.chunk[d] > shape[cutDims[d]]) // then gathering all and slicing moves less
     return false;
-  add(goal, ReshardStepKind::AllGather, start.dims[d].part(goal.dims[d].count, start.dims[d].count),
+  add(goal, ReshardStepKind::AllGather, start.dims[d].part(goal.dims[d].count(), start.dims[d].count()),
       static_cast<int>(d));
   return true;
 }
@@ -497,8 +547,7 @@ std::vector<ReshardStep> Planner::search(std::vector<ReshardStep> fallback) {
     if (nodes[node].layout == goal) {
       std::vector<ReshardStep> path;
       for (int n = node; nodes[n].parent >= 0; n = nodes[n].parent) {
-        path.push_back(nodes[n].step);
-        path.back().after = shardingOf(nodes[n].layout);
+        path.push_back(makeStep(nodes[nodes[n].parent].layout, nodes[n].layout, nodes[n].move));
       }
       std::reverse(path.begin(), path.end());
       return path;

@@ -2,6 +2,7 @@
 // The arithmetic of meshes and shardings: coordinates, groups of ranks, local shapes, and the check that a sharding is
 // one.
 #include "kerf/Sharding/Sharding.h"
+#include "Atoms.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -76,12 +77,8 @@ std::vector<int64_t> groupOf(const Mesh &mesh, std::span<const AxisRef> refs, in
 
 std::vector<AxisRef> mergeParts(std::span<const AxisRef> refs) {
   std::vector<AxisRef> merged;
-  for (const AxisRef &ref : refs) {
-    if (!merged.empty() && merged.back().axis == ref.axis && merged.back().before * merged.back().size == ref.before)
-      merged.back().size *= ref.size;
-    else
-      merged.push_back(ref);
-  }
+  for (const AxisRef &ref : refs)
+    appendMerged(merged, ref);
   return merged;
 }
 
