@@ -85,6 +85,8 @@ private:
   void writeCosts();
   void tieReplaced(func::FuncOp main);
   std::vector<Strategy> strategiesOf(const PlacementNode &node, ValueRange results) const;
+  bool pinned(const Strategy &pin, const Strategy &strategy, const Rule &rule,
+              const std::vector<bool> &batchFactor) const;
   bool allowed(const Rule &rule, const std::vector<bool> &batchFactor, const Strategy &strategy) const;
   Result<std::optional<Strategy>> pinOf(const PlacementNode &node, const std::string &name);
   func::FuncOp callee(CallOp call) { return symbols.lookup<func::FuncOp>(call.getCallee()); }
@@ -128,6 +130,21 @@ bool Builder::allowed(const Rule &rule, const std::vector<bool> &batchFactor, co
   return true;
 }
 
+/// In the layout of a whole plan (where there is a rank) "data" cuts the batch, also where a pin does not name it.
+bool Builder::pinned(const Strategy &pin, const Strategy &strategy, const Rule &rule,
+                     const std::vector<bool> &batchFactor) const {
+  for (size_t axis = 0; axis < strategy.factorOfAxis.size(); ++axis) {
+    const int asked = pin.factorOfAxis[axis], factor = strategy.factorOfAxis[axis];
+    if (rank && asked < 0 && placement.mesh.axes[axis].name == "data") {
+      if (factor >= 0 && !batchFactor[factor] && rule.factors[factor].kind != FactorKind::PartialSum)
+        return false;
+    } else if (asked != -2 && asked != factor) {
+      return false;
+    }
+  }
+  return true;
+}
+
 /// The pin of an op or argument, with -2 for axes that it leaves free; nothing when there is none.
 Result<std::optional<Strategy>> Builder::pinOf(const PlacementNode &node, const std::string &name) {
   if (node.op) {
@@ -166,13 +183,7 @@ Status Builder::addNode(PlacementNode node, ValueRange operands, ValueRange resu
   std::vector<double> ofStrategies;
   std::optional<int> leastRank;
   for (Strategy &strategy : strategiesOf(node, results)) {
-    bool fits = true;
-    if (*pin) {
-      for (size_t axis = 0; axis < strategy.factorOfAxis.size(); ++axis)
-        fits &= (**pin).factorOfAxis[axis] == -2 || (**pin).factorOfAxis[axis] == strategy.factorOfAxis[axis];
-    } else {
-      fits = allowed(node.rule, batchFactor, strategy);
-    }
+    bool fits = *pin ? pinned(**pin, strategy, node.rule, batchFactor) : allowed(node.rule, batchFactor, strategy);
     fits &= node.op || !leavesPartial(node.rule, strategy); // data from outside, and what layers hand on, is whole
     auto sharding = fits ? project(node.rule, placement.mesh, strategy) : std::nullopt;
     if (!sharding)

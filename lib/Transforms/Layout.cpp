@@ -269,6 +269,8 @@ public:
         bool inOneProjection = dims.tags(op.getQuery(), 2) & kKeyHeads; // with the queries: copied as a whole
         sharesKeys |= mesh.axes[model[0]].size == keyHeads && group % mesh.axes[model[1]].size == 0 && !inOneProjection;
       });
+    if (sharesKeys)
+      findSummed(module);
   }
 
   std::optional<int> rank(const PlacementNode &node, ValueRange operands, ValueRange results,
@@ -295,6 +297,21 @@ public:
   }
 
 private:
+  /// Products whose operand is made of attention's gradients in the same function. What another function hands over is
+  /// whole.
+  void findSummed(ModuleOp module) {
+    DenseSet<Value> ofAttention;
+    module.walk([&](Operation *op) {
+      if (!llvm::any_of(op->getOperands(), [&](Value value) { return ofAttention.contains(value); }) &&
+          !isa<AttentionBackwardOp>(op))
+        return;
+      if (isa<DotGeneralOp>(op))
+        summed.insert(op);
+      else
+        ofAttention.insert(op->result_begin(), op->result_end());
+    });
+  }
+
   static bool canCut(const Factor &factor, int64_t ways) {
     return factor.size >= ways && (factor.kind == FactorKind::Cuttable || factor.kind == FactorKind::Decomposed);
   }
@@ -328,8 +345,7 @@ private:
     if (part > 0 && hasKeys && !isAttention(node.op)) {
       // Where they share out the query heads, gradients of keys and values are sums over them, and stay so until the
       // stream's or the weights' are summed.
-      bool passesSums = part == 1 && sharesKeys && isa_and_nonnull<DotGeneralOp>(node.op) &&
-                        node.op->hasAttr(KerfDialect::kBackwardAttr);
+      bool passesSums = part == 1 && node.op && summed.contains(node.op);
       if (cut >= 0 && !isSum)
         return std::nullopt;
       return cut < 0 && passesSums ? kWhole : kPreferred;
@@ -372,6 +388,7 @@ private:
   std::vector<int> model;
   int64_t modelWays = 1, contextWays = 1;
   bool alongSequence, solved, sharesKeys = false;
+  DenseSet<Operation *> summed; // where `sharesKeys`
 };
 
 } // namespace

@@ -57,6 +57,11 @@ BORDERS = {"gpt2": ["ln_1*", "attn.c_attn*", "attn*", "ln_2*", "mlp.c_fc/activat
            "mixtral": ["input_layernorm*", "self_attn.v_proj*", "self_attn*", "post_attention_layernorm*"]}
 
 
+# Ops whose plan says that nothing but the batch cuts them.
+PINNED = {"gpt2": ["*mlp.c_proj/dot_general", "*mlp*", "*/attention*"], "llama": ["*o_proj/dot_general", "*mlp*/dot_general*", "*/attention*"],
+          "mixtral": ["*o_proj/dot_general", "*/attention*"]}
+
+
 def random_cuts(rnd, family, layers, parts):
     """Parts that end somewhere in a layer, in front of them all or behind."""
     inner = [f"*.{layer}.{border}" for layer in range(layers) for border in BORDERS[family]]
@@ -110,6 +115,9 @@ def random_plan(rnd, family, layers, heads, keys, experts):
     if rnd.random() < 0.4:
         patterns = rnd.sample(["*/dot_general*", "*/attention*", "*/add*", "*/*norm*"], rnd.randint(1, 3))
         plan["ops"] = {pattern: {"recompute": rnd.random() < 0.5} for pattern in patterns}
+    if most["model"] > 1 and rnd.random() < 0.2:
+        pin = plan.setdefault("ops", {}).setdefault(rnd.choice(PINNED[family]), {})
+        pin["strategy"] = {}
     if most["model"] > 1 and not plan["sequence_parallel"] and rnd.random() < 0.6:
         plan["layout"] = "solved"
     if rnd.random() < 0.6:
@@ -138,6 +146,19 @@ def random_plan(rnd, family, layers, heads, keys, experts):
 
 
 class RandomPipelines(KerfTest):
+    def test_gradients_of_shared_keys_handed_over(self):
+        """Two ranks share a key head, and a stage ends between the projections and attention: what the next stage hands back is whole."""
+        config = {"model_type": "llama", "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 16,
+                  "intermediate_size": 12, "vocab_size": 31, "max_position_embeddings": 64, "hidden_act": "silu", "rms_norm_eps": 1e-5}
+        self.write("config.json", config)
+        pack = lambda values: ("<i8", [STEPS, 2, 8], struct.pack(f"<{len(values)}q", *values))
+        tokens = [random.Random(SEED).randrange(31) for _ in range(STEPS * 16)]
+        write_npz(self.path("data.npz"), {"input_ids": pack(tokens), "labels": pack(tokens)})
+        expected, _ = self.train("one rank", 2, 8, {"kerf": 1, "mesh": {"data": 1, "model": 1}, "recompute": "none", "schedule": {"name": "1f1b"}})
+        for until in BORDERS["llama"]:
+            got, _ = self.train(until, 2, 8, {"kerf": 1, "mesh": {"stage": 2, "model": 4}, "microbatch": 1, "stages": [{"until": f"*.1.{until}"}, {}]})
+            self.close(got, expected, AGREE, until)
+
     def train(self, name, batch, sequence, plan, *more, mpi=0):
         log = self.path("log")
         command = ["train", self.path("config.json"), "--data", self.path("data.npz"), "--seed", "3", "--global-batch", str(batch), "--sequence",
