@@ -92,7 +92,7 @@ struct Node {
   double total = 0;
   int steps = 0, parent = -1;
   bool settled = false;
-  Move move;
+  Move move{};
 };
 
 class Planner {
