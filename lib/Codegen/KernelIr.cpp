@@ -2,7 +2,8 @@
 // A kernel's loops. Whole vectors first, then one element after the other, by the same operations: an element's bits do
 // not depend on where it lies. What a routine computes it computes for a block at once, between the stages of the
 // kernel: values that pass from one stage to the next lie in blocks on the stack. Results are stored by the last stage
-// alone, after all reads of their elements, so that they may lie over operands.
+// alone, after all reads of their elements, so that they may lie over operands. What is reduced is combined with
+// running results of the runtime, which decides on their order (Reduction.h there).
 #include "KernelIr.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -26,6 +27,7 @@ using package::KernelOp;
 constexpr int64_t kLanes = 16;          // of a vector: one register of AVX-512 in f32, two of AVX2
 constexpr int64_t kBlock = 1024;        // elements between the stages: a few blocks stay in the first cache
 constexpr int64_t kStackAlignment = 64; // bytes
+static_assert(kLanes == package::kReductionLanes);
 
 bool isHalf(DType dtype) { return dtype == DType::BF16 || dtype == DType::F16; }
 
@@ -41,12 +43,13 @@ public:
     if (Status status = plan(); !status)
       return status;
     builder.setInsertionPointToEnd(module.getBody());
-    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(module.getContext()), {pointer, pointer, i64, i64});
+    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(module.getContext()),
+                                            {pointer, pointer, i64, i64, i64, i64});
     auto kernel = LLVM::LLVMFuncOp::create(builder, loc, function.name, type);
     Block *entry = kernel.addEntryBlock(builder);
     builder.setInsertionPointToStart(entry);
     loadPointers(entry->getArgument(0), entry->getArgument(1));
-    buildUnits(entry->getArgument(2), entry->getArgument(3));
+    buildRows(entry->getArguments().drop_front(2));
     LLVM::ReturnOp::create(builder, loc, ValueRange());
     return ok();
   }
@@ -66,6 +69,8 @@ private:
   /// A routine can read it where it lies.
   bool isInPlace(int value) const { return !makers[size_t(value)] && !isHalf(dtypeOf(value)); }
   DType dtypeOf(int value) const { return function.values[size_t(value)].dtype; }
+  static bool isReduction(const Instruction &instruction) { return instruction.op == "reduce"; }
+  bool isReduced(int result) const { return makers[size_t(result)] && isReduction(*makers[size_t(result)]); }
 
   Status plan() {
     for (const Instruction &instruction : function.body) {
@@ -76,7 +81,7 @@ private:
           return unknown(instruction, dtypeOf(value));
       if (!storable(dtypeOf(result)))
         return unknown(instruction, dtypeOf(result));
-      if (isFree(result))
+      if (isFree(result) || isReduction(instruction))
         continue;
       int &level = levels[size_t(result)];
       for (int operand : instruction.operands)
@@ -87,6 +92,8 @@ private:
     int broadcasts = 0;
     for (const Instruction &instruction : function.body) {
       int result = instruction.results[0];
+      if (isReduction(instruction))
+        continue;
       if (instruction.op == "broadcast_in_dim")
         broadcastOf[result] = broadcasts++;
       for (int operand : instruction.operands) {
@@ -98,8 +105,9 @@ private:
         keep(result, levels[size_t(result)]);
     }
     for (int result : function.results)
-      if (!isFree(result) && levels[size_t(result)] < last)
-        keep(result, levels[size_t(result)]);
+      if (int value = isReduced(result) ? makers[size_t(result)]->operands[0] : result;
+          !isFree(value) && levels[size_t(value)] < last)
+        keep(value, levels[size_t(value)]);
     return ok();
   }
 
@@ -138,6 +146,13 @@ private:
   }
   /// On the stack: as in registers, bool as bytes.
   Type inBlock(DType dtype) { return dtype == DType::Bool ? inMemory(dtype) : inRegister(dtype); }
+  /// Of a reduction's: running results.
+  Type inResult(int result) {
+    if (!isReduced(result))
+      return inMemory(dtypeOf(result));
+    const Instruction &reduce = *makers[size_t(result)];
+    return reduce.attrs["kind"] == "sum" ? Type(builder.getF64Type()) : inRegister(dtypeOf(reduce.operands[0]));
+  }
   Type wide(Type element, int64_t lanes) { return lanes == 1 ? element : VectorType::get({lanes}, element); }
 
   Value integer(int64_t value) { return arith::ConstantIntOp::create(builder, loc, i64, value); }
@@ -221,17 +236,25 @@ private:
   //===-- loops
   //----------------------------------------------------------------------------------------------------===//
 
+  /// Where an argument or result lies: a NativeBuffer.
+  struct Buffer {
+    Value data, rowStride, row; // row: where the row begins that is computed
+  };
+
   void loadPointers(Value buffers, Value table) {
-    auto load = [&](Value from, size_t index) -> Value {
-      return LLVM::LoadOp::create(builder, loc, pointer, at(from, pointer, integer(int64_t(index))));
+    auto load = [&](Value from, Type type, size_t index) -> Value {
+      return LLVM::LoadOp::create(builder, loc, type, at(from, pointer, integer(int64_t(index))));
+    };
+    auto buffer = [&](size_t index) {
+      return Buffer{load(buffers, pointer, 2 * index), load(buffers, i64, 2 * index + 1), {}};
     };
     for (size_t i = 0; i < function.args.size(); ++i)
-      arguments[function.args[i]] = load(buffers, i);
+      arguments[function.args[i]] = buffer(i);
     for (size_t r = 0; r < function.results.size(); ++r)
-      results.push_back(load(buffers, function.args.size() + r));
+      results.push_back(buffer(function.args.size() + r));
     for (const Instruction &instruction : function.body)
       if (isRoutine(&instruction))
-        called[&instruction] = load(table, routineIndex(instruction));
+        called[&instruction] = load(table, pointer, routineIndex(instruction));
     for (auto &[value, level] : keptAt)
       blocks[value] = LLVM::AllocaOp::create(builder, loc, pointer, inBlock(dtypeOf(value)), integer(kBlock),
                                              unsigned(kStackAlignment));
@@ -256,15 +279,9 @@ private:
     body(made.getInductionVar());
   }
 
-  void buildUnits(Value begin, Value end) {
-    if (space.sizes.size() == 1) {
-      starts.assign(space.broadcasts.size(), integer(0));
-      readRepeated();
-      buildRow(integer(0), begin, end);
-      return;
-    }
-    int64_t width = space.sizes.back();
-    loop(begin, end, 1, [&](Value row) {
+  /// `range`: the first row, the end of rows, the same of columns.
+  void buildRows(ValueRange range) {
+    loop(range[0], range[1], 1, [&](Value row) {
       starts.assign(space.broadcasts.size(), integer(0));
       Value rest = row;
       for (size_t d = space.sizes.size() - 1; d-- > 0;) {
@@ -276,7 +293,14 @@ private:
             starts[b] = sum(starts[b], product(index, stride));
       }
       readRepeated();
-      buildRow(product(row, width), integer(0), integer(width));
+      auto begin = [&](Buffer &buffer, Type element) {
+        buffer.row = at(buffer.data, element, arith::MulIOp::create(builder, loc, row, buffer.rowStride));
+      };
+      for (auto &[value, buffer] : arguments)
+        begin(buffer, inMemory(dtypeOf(value)));
+      for (auto [buffer, result] : llvm::zip(results, function.results))
+        begin(buffer, inResult(result));
+      buildRow(range[2], range[3]);
     });
   }
 
@@ -286,14 +310,13 @@ private:
     for (auto &[value, index] : broadcastOf)
       if (int from = makers[size_t(value)]->operands[0];
           !makers[size_t(from)] && space.broadcasts[size_t(index)].back() == 0)
-        repeated[value] = widened(
-            loadRaw(inMemory(dtypeOf(value)), at(arguments[from], inMemory(dtypeOf(value)), starts[size_t(index)]), 1),
-            dtypeOf(value), 1);
+        repeated[value] = widened(loadRaw(inMemory(dtypeOf(value)),
+                                          at(arguments[from].data, inMemory(dtypeOf(value)), starts[size_t(index)]), 1),
+                                  dtypeOf(value), 1);
   }
 
-  /// Elements [begin, end) of the row whose first element is `start`.
-  void buildRow(Value start, Value begin, Value end) {
-    rowStart = start;
+  /// Elements [begin, end) of the row.
+  void buildRow(Value begin, Value end) {
     if (last == 0) {
       buildStage(0, begin, end);
       return;
@@ -314,7 +337,7 @@ private:
     SmallVector<Value> given = {called[&instruction]};
     SmallVector<Type> types;
     for (int operand : instruction.operands)
-      given.push_back(isInPlace(operand) ? at(arguments[operand], inMemory(dtypeOf(operand)), sum(rowStart, blockStart))
+      given.push_back(isInPlace(operand) ? at(arguments[operand].row, inMemory(dtypeOf(operand)), blockStart)
                                          : blocks[operand]);
     given.push_back(blocks[instruction.results[0]]);
     types.assign(given.size() - 1, pointer);
@@ -334,9 +357,12 @@ private:
     });
   }
 
-  template <typename F> void vectorsThenElements(Value begin, Value end, F &&body) {
+  Value endOfVectors(Value begin, Value end) {
     Value length = arith::SubIOp::create(builder, loc, end, begin);
-    Value middle = sum(begin, arith::AndIOp::create(builder, loc, length, integer(-kLanes)));
+    return sum(begin, arith::AndIOp::create(builder, loc, length, integer(-kLanes)));
+  }
+  template <typename F> void vectorsThenElements(Value begin, Value end, F &&body) {
+    Value middle = endOfVectors(begin, end);
     loop(begin, middle, kLanes, [&](Value i) { body(i, kLanes); });
     loop(middle, end, 1, [&](Value i) { body(i, 1); });
   }
@@ -347,7 +373,33 @@ private:
     });
     if (stage != last && !keeps)
       return;
+    if (stage == last && reducesRows())
+      return buildReducedRow(begin, end);
     vectorsThenElements(begin, end, [&](Value index, int64_t lanes) { buildElements(stage, index, lanes); });
+  }
+
+  bool reducesRows() const { return !space.reduced.empty() && space.reduced.back() == 0; }
+
+  /// The last stage where the row is reduced: vectors of running results stay in registers.
+  void buildReducedRow(Value begin, Value end) {
+    SmallVector<Value> lanes, addresses;
+    for (auto [buffer, result] : llvm::zip(results, function.results))
+      if (isReduced(result)) {
+        addresses.push_back(buffer.row);
+        lanes.push_back(loadRaw(inResult(result), buffer.row, kLanes));
+      }
+    Value middle = endOfVectors(begin, end);
+    auto vectors = scf::ForOp::create(builder, loc, begin, middle, integer(kLanes), lanes);
+    {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(vectors.getBody());
+      running.assign(vectors.getRegionIterArgs().begin(), vectors.getRegionIterArgs().end());
+      buildElements(last, vectors.getInductionVar(), kLanes);
+      scf::YieldOp::create(builder, loc, running);
+    }
+    for (auto [value, address] : llvm::zip(vectors.getResults(), addresses))
+      storeRaw(value, address);
+    loop(middle, end, 1, [&](Value i) { buildElements(last, i, 1); });
   }
 
   //===-- elements
@@ -364,15 +416,28 @@ private:
     Here here{stage, index, lanes};
     for (const Instruction &instruction : function.body) {
       int result = instruction.results[0];
-      if (!isFree(result) && !isRoutine(&instruction) && levels[size_t(result)] == stage)
+      if (!isFree(result) && !isRoutine(&instruction) && !isReduction(instruction) && levels[size_t(result)] == stage)
         here.known[result] = rounded(compute(instruction, here), dtypeOf(result), lanes);
     }
     if (stage == last) {
       SmallVector<Value> made;
       for (int result : function.results)
-        made.push_back(narrowed(read(result, here), dtypeOf(result), lanes));
-      for (auto [value, to, number] : llvm::zip(made, results, function.results))
-        storeRaw(value, at(to, inMemory(dtypeOf(number)), sum(rowStart, index)));
+        made.push_back(isReduced(result) ? read(makers[size_t(result)]->operands[0], here)
+                                         : narrowed(read(result, here), dtypeOf(result), lanes));
+      size_t reductions = 0;
+      for (auto [value, buffer, result] : llvm::zip(made, results, function.results)) {
+        if (!isReduced(result)) {
+          storeRaw(value, at(buffer.row, inResult(result), index));
+        } else if (reducesRows() && lanes > 1) {
+          Value &sofar = running[reductions++];
+          sofar = combined(*makers[size_t(result)], sofar, value);
+        } else {
+          Value place =
+              reducesRows() ? arith::AndIOp::create(builder, loc, index, integer(kLanes - 1)).getResult() : index;
+          Value address = at(buffer.row, inResult(result), place);
+          storeRaw(combined(*makers[size_t(result)], loadRaw(inResult(result), address, lanes), value), address);
+        }
+      }
       return;
     }
     for (auto &[value, level] : keptAt) {
@@ -383,6 +448,16 @@ private:
         kept = narrowed(kept, DType::Bool, lanes);
       storeRaw(kept, inBlockAt(value, index));
     }
+  }
+
+  /// As the runtime combines elements in `reduce`.
+  Value combined(const Instruction &reduce, Value sofar, Value value) {
+    if (reduce.attrs["kind"] == "sum")
+      return arith::AddFOp::create(builder, loc, sofar, converted(value, sofar.getType()));
+    bool max = reduce.attrs["kind"] == "max";
+    Value keeps = compare(max ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT, sofar, value);
+    Value isNan = compare(arith::CmpFPredicate::UNO, sofar, sofar);
+    return choose(arith::OrIOp::create(builder, loc, keeps, isNan), sofar, value);
   }
 
   Value inBlockAt(int value, Value index) {
@@ -409,9 +484,8 @@ private:
     DType dtype = dtypeOf(value);
     const Instruction *maker = makers[size_t(value)];
     if (!maker)
-      return widened(
-          loadRaw(inMemory(dtype), at(arguments[value], inMemory(dtype), sum(rowStart, here.index)), here.lanes), dtype,
-          here.lanes);
+      return widened(loadRaw(inMemory(dtype), at(arguments[value].row, inMemory(dtype), here.index), here.lanes), dtype,
+                     here.lanes);
     Type type = wide(inRegister(dtype), here.lanes);
     if (maker->op == "constant")
       return constantOf(*maker, type, dtype);
@@ -422,7 +496,7 @@ private:
       return here.lanes == 1 ? found->second
                              : vector::BroadcastOp::create(builder, loc, type, found->second).getResult();
     Value first = sum(starts[size_t(broadcastOf[value])], here.index);
-    return widened(loadRaw(inMemory(dtype), at(arguments[from], inMemory(dtype), first), here.lanes), dtype,
+    return widened(loadRaw(inMemory(dtype), at(arguments[from].data, inMemory(dtype), first), here.lanes), dtype,
                    here.lanes);
   }
 
@@ -527,10 +601,13 @@ private:
   int last = 0;                            // stage
   std::map<int, int> keptAt;               // value that lies in a block -> the stage after which it does
   std::map<int, int> broadcastOf;          // value -> which of KernelSpace::broadcasts
-  std::map<int, Value> arguments, blocks, repeated;
+  std::map<int, Buffer> arguments;
+  std::map<int, Value> blocks, repeated;
   std::map<const Instruction *, Value> called;
-  std::vector<Value> results, starts; // starts: of each broadcast's row
-  Value rowStart, blockStart;
+  std::vector<Buffer> results;
+  std::vector<Value> starts;  // of each broadcast's row
+  SmallVector<Value> running; // vectors of running results of the row
+  Value blockStart;
 };
 } // namespace
 

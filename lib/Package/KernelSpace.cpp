@@ -9,6 +9,8 @@
 namespace kerf::package {
 
 namespace {
+constexpr std::string_view kReduce = "reduce";
+
 /// Strides of a broadcast's operand along the dimensions of `shape`: 0 where it is repeated.
 std::optional<std::vector<int64_t>> stridesOf(const Shape &shape, const BroadcastOf &broadcast) {
   std::vector<int64_t> strides(shape.size(), 0);
@@ -26,14 +28,41 @@ std::optional<std::vector<int64_t>> stridesOf(const Shape &shape, const Broadcas
   return strides;
 }
 
-std::vector<int64_t> dimensionsOf(const Instruction &broadcast) {
-  auto found = broadcast.attrs.find("broadcast_dimensions");
+std::vector<int64_t> dimensionsOf(const Instruction &instruction, std::string_view attribute) {
+  auto found = instruction.attrs.find(attribute);
   std::vector<int64_t> dimensions;
-  if (found != broadcast.attrs.end() && found->is_array())
+  if (found != instruction.attrs.end() && found->is_array())
     for (const auto &dimension : *found)
       dimensions.push_back(dimension.is_number_integer() ? dimension.get<int64_t>() : -1);
   return dimensions;
 }
+
+/// The result of a reduction of `shape`, and the dimensions that it keeps. Nothing where its attributes are not those
+/// of a reduction.
+std::optional<BroadcastOf> keptBy(const Instruction &reduce, const Shape &shape) {
+  std::vector<int64_t> gone = dimensionsOf(reduce, "dimensions");
+  auto kind = reduce.attrs.find("kind");
+  if (kind == reduce.attrs.end() || (*kind != "sum" && *kind != "max" && *kind != "min"))
+    return std::nullopt;
+  for (size_t i = 0; i < gone.size(); ++i)
+    if (gone[i] < (i ? gone[i - 1] + 1 : 0) || gone[i] >= int64_t(shape.size()))
+      return std::nullopt;
+  BroadcastOf kept;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (std::find(gone.begin(), gone.end(), int64_t(d)) == gone.end()) {
+      kept.shape.push_back(shape[d]);
+      kept.dimensions.push_back(int64_t(d));
+    }
+  return kept;
+}
+
+bool isHalf(DType dtype) { return dtype == DType::BF16 || dtype == DType::F16; }
+/// The sum of a 16-bit operand may be given in f32.
+bool mayReduceTo(DType from, DType to) {
+  return (from == DType::F64 || from == DType::F32 || isHalf(from)) &&
+         (to == from || (isHalf(from) && to == DType::F32));
+}
+
 constexpr std::string_view kInline[] = {
     "add",     "subtract", "multiply", "divide", "maximum", "minimum", "negate",
     "abs",     "sign",     "sqrt",     "rsqrt",  "floor",   "ceil",    "round_nearest_even",
@@ -47,22 +76,26 @@ KernelOp kernelOp(std::string_view op) {
   return in(kInline) ? KernelOp::Inline : in(kRoutines) ? KernelOp::Routine : KernelOp::None;
 }
 
-int64_t KernelSpace::units() const {
-  int64_t units = 1;
+int64_t KernelSpace::rows() const {
+  int64_t rows = 1;
   for (size_t d = 0; d + 1 < sizes.size(); ++d)
-    units *= sizes[d];
-  return sizes.size() > 1 ? units : sizes[0];
+    rows *= sizes[d];
+  return rows;
 }
 
-std::optional<KernelSpace> kernelSpace(const Shape &shape, const std::vector<BroadcastOf> &broadcasts) {
+std::optional<KernelSpace> kernelSpace(const Shape &shape, const std::vector<BroadcastOf> &broadcasts,
+                                       const std::optional<BroadcastOf> &reduction) {
+  std::vector<BroadcastOf> views = broadcasts;
+  if (reduction)
+    views.push_back(*reduction);
   std::vector<std::vector<int64_t>> all;
-  for (const BroadcastOf &broadcast : broadcasts) {
-    auto strides = stridesOf(shape, broadcast);
+  for (const BroadcastOf &view : views) {
+    auto strides = stridesOf(shape, view);
     if (!strides)
       return std::nullopt;
     all.push_back(std::move(*strides));
   }
-  KernelSpace space{{}, std::vector<std::vector<int64_t>>(all.size())};
+  KernelSpace space{{}, std::vector<std::vector<int64_t>>(all.size()), {}};
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == 1)
       continue;
@@ -88,51 +121,85 @@ std::optional<KernelSpace> kernelSpace(const Shape &shape, const std::vector<Bro
       return std::nullopt;
   if (space.sizes.size() > 1 && space.sizes.back() < kShortestRow)
     return std::nullopt;
+  if (reduction) {
+    space.reduced = std::move(space.broadcasts.back());
+    space.broadcasts.pop_back();
+    size_t last = space.sizes.size() - 1;
+    if (last > 0 && space.reduced[last] == 0 && space.reduced[last - 1] == 0 &&
+        space.sizes[last] % kReductionLanes != 0)
+      return std::nullopt;
+  }
   return space;
 }
 
 Result<KernelSpace> kernelSpace(const Function &function) {
   auto wrong = [&](const std::string &what) { return Error{fmt::format("kernel '{}': {}", function.name, what)}; };
+  auto valueOf = [&](int value) -> const Value & { return function.values[size_t(value)]; };
   if (function.results.empty())
     return wrong("it has no results");
-  const Shape &shape = function.values[size_t(function.results[0])].shape;
+  const Instruction *reduces = reductionOf(function, function.results[0]);
+  const Shape &shape =
+      valueOf(reduces && reduces->operands.size() == 1 ? reduces->operands[0] : function.results[0]).shape;
   std::vector<BroadcastOf> broadcasts;
+  std::optional<BroadcastOf> reduction;
   for (const Instruction &instruction : function.body) {
     if (instruction.results.size() != 1)
       return wrong(
           fmt::format("{} gives {} results, ops of kernels give one", instruction.op, instruction.results.size()));
     if (instruction.op == "constant")
       continue;
-    if (instruction.op != "broadcast_in_dim" && kernelOp(instruction.op) == KernelOp::None)
+    bool reduce = instruction.op == kReduce;
+    if (instruction.op != "broadcast_in_dim" && !reduce && kernelOp(instruction.op) == KernelOp::None)
       return wrong(fmt::format("{} is no op of kernels", instruction.op));
-    if (const Value &made = function.values[size_t(instruction.results[0])]; made.shape != shape)
+    const Value &made = valueOf(instruction.results[0]);
+    if (!reduce && made.shape != shape)
       return wrong(
           fmt::format("{} gives {}, the kernel is over {}", instruction.op, shapeText(made.shape), shapeText(shape)));
     for (int operand : instruction.operands) {
-      const Shape &read = function.values[size_t(operand)].shape;
+      const Shape &read = valueOf(operand).shape;
+      if (reductionOf(function, operand))
+        return wrong(
+            fmt::format("{} reads what {} gives, which is there when the kernel has ended", instruction.op, kReduce));
       if (instruction.op == "broadcast_in_dim")
-        broadcasts.push_back({read, dimensionsOf(instruction)});
+        broadcasts.push_back({read, dimensionsOf(instruction, "broadcast_dimensions")});
       else if (read != shape)
         return wrong(
             fmt::format("{} reads {}, the kernel is over {}", instruction.op, shapeText(read), shapeText(shape)));
     }
+    if (!reduce)
+      continue;
+    auto kept = keptBy(instruction, shape);
+    if (!kept || instruction.operands.size() != 1 || made.shape != kept->shape ||
+        !mayReduceTo(valueOf(instruction.operands[0]).dtype, made.dtype))
+      return wrong(fmt::format("{} of {} does not give {}{}", kReduce, shapeText(shape), toString(made.dtype),
+                               shapeText(made.shape)));
+    if (reduction && reduction->dimensions != kept->dimensions)
+      return wrong("it reduces over different dimensions");
+    reduction = std::move(kept);
   }
   for (int result : function.results)
-    if (function.values[size_t(result)].shape != shape)
-      return wrong(
-          fmt::format("it gives {} beside {}", shapeText(function.values[size_t(result)].shape), shapeText(shape)));
-  auto space = kernelSpace(shape, broadcasts);
+    if (valueOf(result).shape != shape && !reductionOf(function, result))
+      return wrong(fmt::format("it gives {} beside {}", shapeText(valueOf(result).shape), shapeText(shape)));
+  auto space = kernelSpace(shape, broadcasts, reduction);
   if (!space)
-    return wrong("its broadcasts lie otherwise than kernels read them");
+    return wrong("its broadcasts and reductions lie otherwise than kernels have them");
   return std::move(*space);
 }
 
-bool mayOverwrite(const Function &kernel, int argument) {
+const Instruction *reductionOf(const Function &kernel, int value) {
+  for (const Instruction &instruction : kernel.body)
+    if (instruction.op == kReduce && !instruction.results.empty() && instruction.results[0] == value)
+      return &instruction;
+  return nullptr;
+}
+
+bool mayOverwrite(const Function &kernel, int argument, int result) {
   int value = kernel.args[size_t(argument)];
-  return std::none_of(kernel.body.begin(), kernel.body.end(), [&](const Instruction &instruction) {
-    return instruction.op == "broadcast_in_dim" &&
-           std::count(instruction.operands.begin(), instruction.operands.end(), value) > 0;
-  });
+  return !reductionOf(kernel, kernel.results[size_t(result)]) &&
+         std::none_of(kernel.body.begin(), kernel.body.end(), [&](const Instruction &instruction) {
+           return instruction.op == "broadcast_in_dim" &&
+                  std::count(instruction.operands.begin(), instruction.operands.end(), value) > 0;
+         });
 }
 
 } // namespace kerf::package

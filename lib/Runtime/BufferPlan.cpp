@@ -107,7 +107,7 @@ private:
       if (plan.bufferOf[size_t(root[size_t(instruction.operands[o])])] != buffer)
         continue;
       read = true;
-      bool may = instruction.native ? package::mayOverwrite(*instruction.native->function, int(o))
+      bool may = instruction.native ? package::mayOverwrite(*instruction.native->function, int(o), result)
                                     : mayOverwrite(*instruction.source, int(o), result);
       if (!may)
         return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device level: chains of pointwise ops become calls of functions that are kernels.
+// Device level: chains of pointwise ops, and reductions that end them, become calls of functions that are kernels.
 #include "kerf/Package/Native.h"
 #include "kerf/Transforms/EmitPackage.h"
 #include "kerf/Transforms/Passes.h"
@@ -20,6 +20,9 @@ using package::KernelOp;
 
 constexpr size_t kMostOps = 64; // of a kernel: bounds its registers
 constexpr size_t kOpsInName = 3;
+/// Reductions into fewer elements may be one thread's work: what is costly, or stored, is left to kernels that all
+/// share.
+constexpr int64_t kFewResults = 64;
 
 bool isElement(Type type) { return type.isF64() || type.isF32() || type.isBF16() || type.isF16() || type.isInteger(1); }
 bool hasElements(Value value) {
@@ -33,6 +36,26 @@ bool isPointwise(Operation *op) {
          llvm::all_of(op->getOperands(), hasElements) &&
          llvm::all_of(op->getOperands(), [&](Value v) { return shapeOf(v) == shapeOf(op->getResult(0)); });
 }
+/// The reduction as kernelSpace takes it.
+package::BroadcastOf keptBy(ReduceOp reduce) {
+  package::BroadcastOf kept;
+  Shape shape = shapeOf(reduce.getOperand());
+  for (int64_t d = 0; d < int64_t(shape.size()); ++d)
+    if (!llvm::is_contained(reduce.getDimensions(), d)) {
+      kept.shape.push_back(shape[size_t(d)]);
+      kept.dimensions.push_back(d);
+    }
+  return kept;
+}
+/// What a kernel can reduce.
+bool isReduction(Operation *op) {
+  auto reduce = dyn_cast<ReduceOp>(op);
+  return reduce && hasElements(reduce.getOperand()) &&
+         isa<FloatType>(cast<RankedTensorType>(reduce.getOperand().getType()).getElementType()) &&
+         package::kernelSpace(shapeOf(reduce.getOperand()), {}, keptBy(reduce));
+}
+Shape spaceOf(Operation *op) { return shapeOf(isa<ReduceOp>(op) ? op->getOperand(0) : op->getResult(0)); }
+
 /// The runtime's kernels of one op take 16-bit floats through whole copies in float32.
 bool hasHalf(Operation *op) {
   auto half = [](Value value) { return isHalf(cast<RankedTensorType>(value.getType()).getElementType()); };
@@ -48,10 +71,17 @@ int64_t bytesOf(Value value) {
   return type.getNumElements() * std::max(1u, type.getElementTypeBitWidth() / 8);
 }
 
-/// Pointwise ops that become one call, which stands where the last of them stood.
+/// Pointwise ops, and reductions of what they make, that become one call, which stands where the last of them stood.
 struct Group {
   llvm::SetVector<Operation *> ops;
 };
+using Ops = llvm::ArrayRef<Operation *>;
+
+/// The first of them that reduces.
+ReduceOp reductionIn(Ops ops) {
+  auto found = llvm::find_if(ops, llvm::IsaPred<ReduceOp>);
+  return found == ops.end() ? ReduceOp() : cast<ReduceOp>(*found);
+}
 
 class Fuser {
 public:
@@ -63,10 +93,11 @@ public:
     heavyBefore.push_back(0);
     for (Operation &op : block) {
       positions[&op] = position++;
-      heavyBefore.push_back(heavyBefore.back() + !(isPointwise(&op) || isView(&op) || isa<BroadcastInDimOp>(op)));
+      heavyBefore.push_back(heavyBefore.back() +
+                            !(isPointwise(&op) || isReduction(&op) || isView(&op) || isa<BroadcastInDimOp>(op)));
     }
     for (Operation &op : block)
-      if (isPointwise(&op))
+      if (isPointwise(&op) || isReduction(&op))
         add(&op);
     SmallVector<Group *> made;
     for (auto &group : groups)
@@ -80,13 +111,14 @@ public:
   }
 
 private:
-  /// The op joins the groups of what it reads, where they may wait for it.
+  /// The op joins the groups of what it reads, where they may wait for it. Nothing joins for what is reduced: that is
+  /// there when all has been read.
   void add(Operation *op) {
     auto own = std::make_unique<Group>();
     own->ops.insert(op);
     for (Value operand : op->getOperands()) {
       Operation *maker = operand.getDefiningOp();
-      Group *group = maker && !own->ops.contains(maker) ? groupOf.lookup(maker) : nullptr;
+      Group *group = maker && !own->ops.contains(maker) && !isa<ReduceOp>(maker) ? groupOf.lookup(maker) : nullptr;
       if (group && mayJoin(*group, *own, op)) {
         own->ops.insert_range(group->ops);
         group->ops.clear();
@@ -126,7 +158,34 @@ private:
     }
     // Beside heavy work, what waits must not hold more memory than it saves.
     bool waits = heavyBefore[size_t(positions.at(group.ops.back()))] != heavyBefore[size_t(positions.at(last))];
-    return !waits || keptLonger <= notStored;
+    return (!waits || keptLonger <= notStored) && mayReduce(group, own);
+  }
+
+  /// The reductions in both, if there are any, can be done in one pass, and are worth it: beside calls of routines,
+  /// blocks and running results leave the first cache where results are stored, too.
+  bool mayReduce(const Group &group, const Group &own) const {
+    SmallVector<Operation *> ops(group.ops.begin(), group.ops.end());
+    ops.append(own.ops.begin(), own.ops.end());
+    ReduceOp reduction = reductionIn(ops);
+    if (!reduction)
+      return true;
+    auto isRead = [&](Operation *op, bool inside) {
+      return llvm::any_of(op->getUsers(), [&](Operation *user) { return llvm::is_contained(ops, user) == inside; });
+    };
+    bool stores = false, calls = false;
+    for (Operation *op : ops) {
+      if (auto reduce = dyn_cast<ReduceOp>(op)) {
+        if (reduce.getDimensions() != reduction.getDimensions() || isRead(op, true))
+          return false;
+        continue;
+      }
+      stores |= isRead(op, false);
+      calls |= package::kernelOp(op->getName().stripDialect().str()) == KernelOp::Routine;
+    }
+    bool few = cast<RankedTensorType>(reduction.getType()).getNumElements() < kFewResults;
+    if ((calls && stores) || (few && (calls || stores)))
+      return false;
+    return plan(ops, reduction).broadcasts.size() == plan(ops, {}).broadcasts.size();
   }
 
   int64_t lastUse(Value value) const {
@@ -142,19 +201,21 @@ private:
     SmallVector<Value> results;
   };
 
-  Outline plan(const Group &group) const {
+  static Outline plan(Ops ops, ReduceOp reduction) {
     Outline outline;
-    Shape shape = shapeOf(group.ops.front()->getResult(0));
+    Shape shape = spaceOf(ops.front());
+    std::optional<package::BroadcastOf> kept = reduction ? std::optional(keptBy(reduction)) : std::nullopt;
     std::vector<package::BroadcastOf> taken;
-    for (Operation *op : group.ops) {
+    llvm::SmallDenseSet<Operation *> inside(ops.begin(), ops.end());
+    for (Operation *op : ops) {
       for (Value operand : op->getOperands()) {
         Operation *maker = operand.getDefiningOp();
-        if ((maker && group.ops.contains(maker)) || isSplat(operand) || outline.broadcasts.contains(maker))
+        if ((maker && inside.contains(maker)) || isSplat(operand) || outline.broadcasts.contains(maker))
           continue;
         auto broadcast = dyn_cast_or_null<BroadcastInDimOp>(maker);
         if (broadcast && broadcast->getAttr(KerfDialect::kTaskAttr) == op->getAttr(KerfDialect::kTaskAttr)) {
           taken.push_back({shapeOf(broadcast.getOperand()), Shape(broadcast.getBroadcastDimensions())});
-          if (package::kernelSpace(shape, taken)) {
+          if (package::kernelSpace(shape, taken, kept)) {
             outline.broadcasts.insert(broadcast);
             if (!isSplat(broadcast.getOperand()))
               outline.arguments.insert(broadcast.getOperand());
@@ -164,14 +225,14 @@ private:
         }
         outline.arguments.insert(operand);
       }
-      if (llvm::any_of(op->getUsers(), [&](Operation *user) { return !group.ops.contains(user); }))
+      if (llvm::any_of(op->getUsers(), [&](Operation *user) { return !inside.contains(user); }))
         outline.results.push_back(op->getResult(0));
     }
     return outline;
   }
 
   void outline(const Group &group) {
-    Outline outline = plan(group);
+    Outline outline = plan(group.ops.getArrayRef(), reductionIn(group.ops.getArrayRef()));
     bool alone = group.ops.size() == 1 && outline.broadcasts.empty() && !hasHalf(group.ops.front());
     if (alone || outline.results.empty())
       return;

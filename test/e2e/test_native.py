@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Machine code for pointwise ops changes no bit of what is trained, and a package whose code does not fit says so or runs without it."""
+"""Machine code for pointwise ops and reductions changes no bit of what is trained, and a package whose code does not fit says so or runs without it."""
 import os
 import platform
 import random
 import unittest
 
 from graphs import random_graph
+from images import small_batches, small_net
 from support import KerfTest, file_of, kerf, main, write_npz
 
 GRAPHS = 8
@@ -32,7 +33,7 @@ class Native(KerfTest):
 
     def test_the_trained_weights_are_the_same(self):
         for model, ranks, more in (("gpt2", 1, []), ("gpt2", 3, ["--threads", 2]), ("llama", 2, ["--dtype", "bf16"]), ("llama", 1, ["--dtype", "f16"]),
-                                   ("mlp", 2, ["--dtype", "f64"]), ("gpt2", 1, ["--no-recognition"])):
+                                   ("mlp", 2, ["--dtype", "f64"]), ("gpt2", 1, ["--no-recognition"]), ("gpt2", 1, ["--clip-norm", 0.5, "--threads", 3])):
             with self.subTest(model=model, ranks=ranks, more=more):
                 a, b = self.trained(file_of(model), "--data", file_of(model, "batches.npz"), "--steps", 3, "--optimizer", "adamw", "--ranks", ranks, *more)
                 self.assertEqual(a, b)
@@ -41,6 +42,14 @@ class Native(KerfTest):
         plan = self.write("plan.json", {"kerf": 1, "mesh": {"stage": 2, "data": 1, "model": 1}, "microbatch": 1, "recompute": "full"})
         a, b = self.trained(file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 3, "--optimizer", "adamw", "--plan", plan)
         self.assertEqual(a, b)
+
+    def test_of_batch_statistics_too(self):
+        self.write("model.onnx", small_net(training=True))
+        small_batches(self.path("data.npz"))
+        for more in ([], ["--threads", 3], ["--ranks", 2, "--dtype", "bf16"]):
+            with self.subTest(more=more):
+                a, b = self.trained(self.path("model.onnx"), "--data", self.path("data.npz"), "--steps", 2, "--lr", 0.1, *more)
+                self.assertEqual(a, b)
 
     def test_of_random_graphs_too(self):
         for seed in range(1, 1 + GRAPHS):
@@ -62,7 +71,9 @@ class Native(KerfTest):
         folder = self.compiled()
         code = [name for name in sorted(os.listdir(folder)) if name.startswith("kernels-")]
         self.assertEqual(code, ["kernels-x86-64-v3.bin", "kernels-x86-64-v4.bin"])
-        self.assertIn('"kernel": true', self.read("package/program.json").decode())
+        text = self.read("package/program.json").decode()
+        self.assertIn('"kernel": true', text)
+        self.assertIn('"fused_add_reduce"', text)
         run = self.run_package(folder)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual("not used" in run.stderr, not RUNS_CODE, run.stderr)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random kernels of all ops and types, on sizes with and without whole vectors: their code gives the bits that the
-// runtime's kernels give op by op, for any number of threads, over arguments that are updated in place.
+// Random kernels of all ops and types, on sizes with and without whole vectors, with and without reductions at their
+// ends: their code gives the bits that the runtime's kernels give op by op, for any number of threads, over arguments
+// that are updated in place.
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Package/Half.h"
 #include "kerf/Runtime/Executor.h"
@@ -149,7 +150,9 @@ public:
   }
 
   Function make() {
-    const Shape shapes[] = {{}, {1}, {15}, {16}, {2500}, {3, 40}, {2, 3, 61}, {4, 1, 6, 5, 5}, {2, 40000}, {0, 20}};
+    const Shape shapes[] = {
+        {},         {1},     {15},      {16},       {2500},       {3, 40},       {2, 3, 61}, {4, 1, 6, 5, 5},
+        {2, 40000}, {0, 20}, {130, 33}, {6, 5, 48}, {3, 100, 20}, {70, 3, 4, 4}, {5, 0, 16}, {3, 5000}};
     shape = shapes[below(std::size(shapes))];
     for (size_t i = 0, count = 1 + below(3); i < count; ++i)
       full.push_back(addArg(kernel, anyFloat(), shape));
@@ -161,6 +164,8 @@ public:
     for (size_t i = 0, count = below(3); i < count; ++i)
       if (int value = any([&](int v) { return !isArg(v) && v != kernel.results.back(); }); value >= 0)
         kernel.results.push_back(value);
+    if (below(2))
+      reduce();
     return kernel;
   }
 
@@ -210,6 +215,33 @@ private:
               {{"broadcast_dimensions", along.dimensions}});
   }
 
+  /// Up to three values over some of the dimensions, if kernels can do that.
+  void reduce() {
+    package::BroadcastOf kept;
+    std::vector<int64_t> gone;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (below(2)) {
+        kept.shape.push_back(shape[d]);
+        kept.dimensions.push_back(int64_t(d));
+      } else {
+        gone.push_back(int64_t(d));
+      }
+    if (!package::kernelSpace(shape, broadcasts, kept))
+      return;
+    for (size_t i = 0, count = 1 + below(3); i < count; ++i) {
+      int value = anyFloatValue();
+      if (value < 0)
+        return;
+      DType from = dtypeOf(value);
+      DType to = bytesOf(from) == 2 && below(2) ? DType::F32 : from;
+      constexpr const char *kKinds[] = {"sum", "sum", "max", "min"};
+      int made = addOp(kernel, "reduce", {value}, to, kept.shape, {{"dimensions", gone}, {"kind", kKinds[below(4)]}});
+      if (below(4) == 0 && kernel.results.size() == 1)
+        kernel.results.clear();
+      kernel.results.insert(kernel.results.begin() + int64_t(below(kernel.results.size() + 1)), made);
+    }
+  }
+
   int step() {
     constexpr const char *kUnary[] = {
         "negate", "abs",  "sign",     "sqrt", "rsqrt", "floor",  "ceil",       "round_nearest_even",
@@ -255,7 +287,7 @@ private:
 };
 
 TEST(Codegen, CodeGivesTheBitsOfTheOpsOneByOne) {
-  for (uint32_t seed = 1; seed <= 150; ++seed) {
+  for (uint32_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Program program = stepOf(RandomKernel(seed).make());
     Status checked = package::checkProgram(program);
@@ -334,7 +366,7 @@ TEST(Codegen, CodeThatDoesNotFitIsNotUsed) {
   EXPECT_EQ(unusedAfter([](package::NativeCode &code) { code.routines = {"tanh.f16"}; }),
             "it calls 'tanh.f16', which this runtime does not have");
   EXPECT_EQ(unusedAfter([](package::NativeCode &code) { code.interface = 7; }),
-            "its interface is 7, this runtime has 1");
+            "its interface is 7, this runtime has 2");
   // Files that are not there.
   EXPECT_NE(unusedAfter([](package::NativeCode &code) {
               for (package::NativeImage &image : code.images)

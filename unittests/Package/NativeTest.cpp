@@ -12,15 +12,15 @@ TEST(KernelSpace, PutsTogetherWhatNoBroadcastTellsApart) {
   auto whole = kernelSpace({16, 64, 8, 8}, {});
   ASSERT_TRUE(whole);
   EXPECT_EQ(whole->sizes, (Shape{65536}));
-  EXPECT_EQ(whole->units(), 65536);
-  EXPECT_EQ(whole->elementsOfUnit(), 1);
+  EXPECT_EQ(whole->rows(), 1);
+  EXPECT_EQ(whole->columns(), 65536);
 
   auto channels = kernelSpace({16, 64, 8, 8}, {{{64}, {1}}, {{}, {}}});
   ASSERT_TRUE(channels);
   EXPECT_EQ(channels->sizes, (Shape{16, 64, 64}));
   EXPECT_EQ(channels->broadcasts, (Strides{{0, 1, 0}, {0, 0, 0}}));
-  EXPECT_EQ(channels->units(), 1024);
-  EXPECT_EQ(channels->elementsOfUnit(), 64);
+  EXPECT_EQ(channels->rows(), 1024);
+  EXPECT_EQ(channels->columns(), 64);
 
   auto bias = kernelSpace({4, 128, 3, 12, 64}, {{{3, 12, 64}, {2, 3, 4}}});
   ASSERT_TRUE(bias);
@@ -42,6 +42,30 @@ TEST(KernelSpace, RefusesShortRowsAndOtherOrders) {
   EXPECT_FALSE(kernelSpace({32, 64}, {{{63}, {1}}}));         // of another size
   EXPECT_FALSE(kernelSpace({32, 64}, {{{64}, {2}}}));         // no such dimension
   EXPECT_FALSE(kernelSpace({32, 64}, {{{64}, {}}}));
+}
+
+TEST(KernelSpace, ReductionsLieAsBroadcastsOfTheirResults) {
+  auto channels = kernelSpace({16, 64, 8, 8}, {}, BroadcastOf{{64}, {1}});
+  ASSERT_TRUE(channels);
+  EXPECT_EQ(channels->sizes, (Shape{16, 64, 64}));
+  EXPECT_EQ(channels->reduced, (std::vector<int64_t>{0, 1, 0}));
+  EXPECT_TRUE(channels->broadcasts.empty());
+
+  auto rows = kernelSpace({4, 128, 768}, {{{768}, {2}}}, BroadcastOf{{768}, {2}});
+  ASSERT_TRUE(rows);
+  EXPECT_EQ(rows->sizes, (Shape{512, 768}));
+  EXPECT_EQ(rows->reduced, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(rows->broadcasts, (Strides{{0, 1}}));
+
+  auto all = kernelSpace({4, 128, 768}, {}, BroadcastOf{{}, {}});
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->sizes, (Shape{393216}));
+  EXPECT_EQ(all->reduced, (std::vector<int64_t>{0}));
+
+  // Rows that are reduced as one: lanes go on where the row before has ended.
+  EXPECT_TRUE(kernelSpace({4, 48}, {{{48}, {1}}}, BroadcastOf{{}, {}}));
+  EXPECT_FALSE(kernelSpace({4, 40}, {{{40}, {1}}}, BroadcastOf{{}, {}}));
+  EXPECT_FALSE(kernelSpace({4, 8}, {}, BroadcastOf{{4}, {0}}));
 }
 
 /// x + bias, and its code of 8 bytes.
@@ -71,6 +95,18 @@ Program sample(NativeCode *native = nullptr) {
   return program;
 }
 
+/// -x, and its greatest number in each row.
+Function reducingKernel() {
+  Value matrix{DType::BF16, {3, 64}};
+  return {"kernel",
+          {matrix, matrix, {DType::BF16, {3}}},
+          {0},
+          {1, 2},
+          {{"negate", {0}, {1}, nlohmann::ordered_json::object(), ""},
+           {"reduce", {1}, {2}, {{"dimensions", {1}}, {"kind", "max"}}, ""}},
+          true};
+}
+
 TEST(Native, ReadsWhatItWrites) {
   std::string text = writeProgram(sample());
   auto read = readProgram(text);
@@ -83,8 +119,11 @@ TEST(Native, ReadsWhatItWrites) {
 }
 
 TEST(Native, OnlyWhatIsReadElementByElementMayBeOverwritten) {
-  EXPECT_TRUE(mayOverwrite(sample().functions[0], 0));
-  EXPECT_FALSE(mayOverwrite(sample().functions[0], 1));
+  EXPECT_TRUE(mayOverwrite(sample().functions[0], 0, 0));
+  EXPECT_FALSE(mayOverwrite(sample().functions[0], 1, 0));
+  Function reducing = reducingKernel();
+  EXPECT_TRUE(mayOverwrite(reducing, 0, 0));
+  EXPECT_FALSE(mayOverwrite(reducing, 0, 1));
 }
 
 template <typename F> std::string faultAfter(F change) {
@@ -117,7 +156,7 @@ TEST(Native, FaultsSayWhatDoesNotFit) {
          "an image is for the instruction set '../x86'");
   // Of another Kerf: not looked at.
   EXPECT_EQ(faultAfter([](NativeCode &native, Program &) {
-              native.interface = 2;
+              native.interface = 7;
               native.kernels = {"other"};
             }),
             "");
@@ -136,8 +175,46 @@ TEST(Native, KernelsAreOfPointwiseOpsOverOneShape) {
   EXPECT_EQ(fault([](Function &kernel) { kernel.values[0].shape = {64, 3}; }),
             "kernel 'kernel': add reads [64, 3], the kernel is over [3, 64]");
   EXPECT_EQ(fault([](Function &kernel) { kernel.body[0].attrs = {{"broadcast_dimensions", {0}}}; }),
-            "kernel 'kernel': its broadcasts lie otherwise than kernels read them");
+            "kernel 'kernel': its broadcasts and reductions lie otherwise than kernels have them");
   EXPECT_EQ(fault([](Function &kernel) { kernel.results.clear(); }), "kernel 'kernel': it has no results");
+}
+
+TEST(Native, KernelsReduceWhatTheyMakeOverTheSameDimensions) {
+  auto fault = [](auto change) {
+    Function kernel = reducingKernel();
+    change(kernel);
+    auto space = kernelSpace(kernel);
+    return space ? "" : space.error().message;
+  };
+  EXPECT_EQ(fault([](Function &) {}), "");
+  EXPECT_EQ(fault([](Function &kernel) { kernel.values[2].dtype = DType::F32; }), "");
+  EXPECT_EQ(fault([](Function &kernel) { std::swap(kernel.results[0], kernel.results[1]); }), "");
+  std::string otherwise = "kernel 'kernel': reduce of [3, 64] does not give ";
+  EXPECT_EQ(fault([](Function &kernel) { kernel.values[2].dtype = DType::F64; }), otherwise + "f64[3]");
+  EXPECT_EQ(fault([](Function &kernel) { kernel.values[2].shape = {64}; }), otherwise + "bf16[64]");
+  EXPECT_EQ(fault([](Function &kernel) { kernel.body[1].attrs["dimensions"] = {0}; }), otherwise + "bf16[3]");
+  EXPECT_EQ(fault([](Function &kernel) { kernel.body[1].attrs["dimensions"] = {2}; }), otherwise + "bf16[3]");
+  EXPECT_EQ(fault([](Function &kernel) { kernel.body[1].attrs["kind"] = "mean"; }), otherwise + "bf16[3]");
+  EXPECT_EQ(fault([](Function &kernel) {
+              for (Value &value : kernel.values)
+                value.dtype = DType::Bool;
+            }),
+            otherwise + "bool[3]");
+  EXPECT_EQ(fault([](Function &kernel) {
+              kernel.values.push_back({DType::BF16, {64}});
+              kernel.body.push_back({"reduce", {1}, {3}, {{"dimensions", {0}}, {"kind", "sum"}}, ""});
+            }),
+            "kernel 'kernel': it reduces over different dimensions");
+  EXPECT_EQ(fault([](Function &kernel) {
+              kernel.values.push_back({DType::BF16, {3, 64}});
+              kernel.body.push_back({"broadcast_in_dim", {2}, {3}, {{"broadcast_dimensions", {0}}}, ""});
+            }),
+            "kernel 'kernel': broadcast_in_dim reads what reduce gives, which is there when the kernel has ended");
+  EXPECT_EQ(fault([](Function &kernel) {
+              for (Value &value : kernel.values)
+                value.shape.back() = value.shape.size() == 2 ? 8 : 3;
+            }),
+            "kernel 'kernel': its broadcasts and reductions lie otherwise than kernels have them");
 }
 
 } // namespace

@@ -8,10 +8,20 @@
 namespace kerf::package {
 
 /// Of the call below. Code of another interface is not used.
-inline constexpr int64_t kNativeInterface = 1;
-/// `buffers`: of the arguments, then of the results. `routines`: of NativeCode::routines. Units [begin, end) of the
-/// kernel's are computed: see KernelSpace.
-using NativeEntry = void (*)(void *const *buffers, const void *const *routines, int64_t begin, int64_t end);
+inline constexpr int64_t kNativeInterface = 2;
+/// Where the elements of a kernel's argument or result are: that of (row, column) `row` * `rowStride` + `column`
+/// elements after `data`. What is broadcast lies whole at `data`. In place of a reduction's result there are running
+/// ones, f64 of sums and else as wide as registers, that what is reduced is combined with: of (row, column) where
+/// columns are kept; where they are reduced of (row, column % kReductionLanes), and columns begin at 0.
+inline constexpr int64_t kReductionLanes = 16;
+struct NativeBuffer {
+  void *data = nullptr;
+  int64_t rowStride = 0;
+};
+/// `buffers`: of the arguments, then of the results. `routines`: of NativeCode::routines. Columns [columnBegin,
+/// columnEnd) of rows [rowBegin, rowEnd) of the kernel's are computed: see KernelSpace.
+using NativeEntry = void (*)(const NativeBuffer *buffers, const void *const *routines, int64_t rowBegin, int64_t rowEnd,
+                             int64_t columnBegin, int64_t columnEnd);
 
 /// Code for one instruction set: one block without references to anything outside, which runs at any page of memory.
 struct NativeImage {
@@ -41,31 +51,38 @@ Status checkNative(const NativeCode &native, const Program &program);
 enum class KernelOp { None, Inline, Routine };
 KernelOp kernelOp(std::string_view op);
 
-/// The elements of a kernel, neighbouring dimensions put together that no broadcast tells apart: [16, 64, 8, 8] with a
-/// [64] along the second is 16 x 64 x 64. A unit is a row of the last dimension, or one element where there is one
-/// dimension alone.
+/// The elements of a kernel, neighbouring dimensions put together that no broadcast and no reduction tells apart:
+/// [16, 64, 8, 8] with a [64] along the second is 16 x 64 x 64. The last dimension are the columns, the others count
+/// rows.
 struct KernelSpace {
   Shape sizes;
   /// Of each broadcast: the element of its operand is the sum of index * stride over `sizes`. The last is 0 or 1.
   std::vector<std::vector<int64_t>> broadcasts;
-  int64_t units() const;
-  int64_t elementsOfUnit() const { return sizes.size() > 1 ? sizes.back() : 1; }
+  /// Of a kernel that ends in reductions, likewise: the element of their results that an element goes into.
+  std::vector<int64_t> reduced;
+  int64_t rows() const;
+  int64_t columns() const { return sizes.back(); }
 };
 
 /// Rows of broadcasts shorter than this are not worth a kernel.
 inline constexpr int64_t kShortestRow = 16;
 
-/// `shape` with tensors broadcast into it: of each its shape, and the dimension of each of its dimensions. Nothing
-/// where rows would be shorter than kShortestRow, or their elements neither all one nor neighbours.
+/// `shape` with tensors broadcast into it: of each its shape, and the dimension of each of its dimensions. A reduction
+/// of it lies as the broadcast of its result would. Nothing where rows would be shorter than kShortestRow, or elements
+/// of them neither all one nor neighbours.
 struct BroadcastOf {
   Shape shape;
   std::vector<int64_t> dimensions;
 };
-std::optional<KernelSpace> kernelSpace(const Shape &shape, const std::vector<BroadcastOf> &broadcasts);
+std::optional<KernelSpace> kernelSpace(const Shape &shape, const std::vector<BroadcastOf> &broadcasts,
+                                       const std::optional<BroadcastOf> &reduction = {});
 /// Of a function that is a kernel, its broadcasts in the order of its body. An Error says what in it no kernel has.
 Result<KernelSpace> kernelSpace(const Function &function);
 
-/// A kernel's result may be written over its argument `argument` of the same bytes: it reads that element by element.
-bool mayOverwrite(const Function &kernel, int argument);
+/// The reduction that makes `value`; null where none does.
+const Instruction *reductionOf(const Function &kernel, int value);
+
+/// A kernel's result may be written over its argument of the same bytes: it reads that element by element.
+bool mayOverwrite(const Function &kernel, int argument, int result);
 
 } // namespace kerf::package

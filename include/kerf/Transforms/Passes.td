@@ -477,9 +477,11 @@ def FusePointwise : Pass<"kerf-fuse-pointwise", "::mlir::ModuleOp"> {
   let description = [{
     Before, every op is a pass over its tensors in memory. After, ops that feed each other are functions with `kerf.kernel`, called where the
     last of the ops stood: one pass over what they read and give (docs/native.md). Broadcasts of what they read are part of them, where rows of
-    the broadcast are long enough. Equal chains are calls of one function. An op of 16-bit floats is a kernel by itself too.
+    the broadcast are long enough. Reductions that end a chain are part of it: what is only reduced is stored nowhere. Equal chains are calls of
+    one function. An op of 16-bit floats is a kernel by itself too.
 
-    * The ops are of one shape, of floating types and i1, and of one task.
+    * The ops are of one shape, of floating types and i1, and of one task. Reductions are over the same dimensions, and leave rows long enough.
+    * Nothing is reduced beside stored results where routines are called, nor routines' values into few numbers (docs/native.md).
     * Nobody else may read a value of the chain before the chain's end; beside other work in between, waiting for the end must not hold more
       memory than is no longer stored.
 

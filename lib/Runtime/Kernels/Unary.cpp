@@ -12,12 +12,28 @@
 namespace kerf::runtime::kernels {
 
 namespace {
+/// Loops over whole vectors alone: what is left at the end is done in one of copies. The compiler contracts sums of
+/// products otherwise in the scalar rest of a loop, and an element's bits must not depend on where it lies.
+constexpr int64_t kVector = 16;
+
+template <typename In, typename Out, typename F>
+[[gnu::always_inline]] inline void mapVectors(const In *x, Out *y, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i)
+    y[i] = F()(x[i]);
+}
 template <typename In, typename Out, typename F> void mapAll(const In *x, Out *y, int64_t n) {
   dispatch(
       [](auto, const In *x, Out *y, int64_t n) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; ++i)
-          y[i] = F()(x[i]);
+        int64_t whole = n / kVector * kVector;
+        mapVectors<In, Out, F>(x, y, whole);
+        if (whole == n)
+          return;
+        In from[kVector] = {};
+        Out to[kVector];
+        std::copy(x + whole, x + n, from);
+        mapVectors<In, Out, F>(from, to, kVector);
+        std::copy(to, to + (n - whole), y + whole);
       },
       x, y, n);
 }
@@ -83,12 +99,24 @@ constexpr auto kGeluByTanh = [](auto x) { return geluByTanh(x); };
 constexpr auto kGeluSlope = [](auto x) { return geluSlopeByErf(x); };
 constexpr auto kGeluSlopeByTanh = [](auto x) { return geluSlopeByTanh(x); };
 
+template <typename T, typename Slope>
+[[gnu::always_inline]] inline void geluBackwardVectors(const T *x, const T *dy, T *dx, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i)
+    dx[i] = dy[i] * Slope()(x[i]);
+}
 template <typename T, typename Slope> void geluBackwardAll(const T *x, const T *dy, T *dx, int64_t n) {
   dispatch(
       [](auto, const T *x, const T *dy, T *dx, int64_t n) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; ++i)
-          dx[i] = dy[i] * Slope()(x[i]);
+        int64_t whole = n / kVector * kVector;
+        geluBackwardVectors<T, Slope>(x, dy, dx, whole);
+        if (whole == n)
+          return;
+        T fromX[kVector] = {}, fromDy[kVector] = {}, to[kVector];
+        std::copy(x + whole, x + n, fromX);
+        std::copy(dy + whole, dy + n, fromDy);
+        geluBackwardVectors<T, Slope>(fromX, fromDy, to, kVector);
+        std::copy(to, to + (n - whole), dx + whole);
       },
       x, dy, dx, n);
 }

@@ -92,3 +92,83 @@ func.func @what_stays(%i: tensor<32xi64>, %x: tensor<8x4xf32>, %b: tensor<4xf32>
   %4 = kerf.negate %h : (tensor<32xbf16>) -> tensor<32xbf16>
   return %1, %3, %4 : tensor<32xi64>, tensor<8x4xf32>, tensor<32xbf16>
 }
+
+// -----
+
+// Reductions of what a kernel makes are its results, too, over dimensions that are one for all of them.
+// CHECK: func.func private @fused_multiply_reduce_reduce(%[[X:.*]]: tensor<8x64xf32>, %[[Y:.*]]: tensor<8x64xf32>)
+// CHECK-SAME: -> (tensor<8x64xf32>, tensor<64xf32>, tensor<64xf32>) attributes {kerf.kernel}
+// CHECK-NEXT: %[[P:.*]] = kerf.multiply %[[X]], %[[Y]]
+// CHECK-NEXT: %[[S:.*]] = kerf.reduce %[[P]] {dimensions = array<i64: 0>, kind = #kerf<reduce_kind sum>}
+// CHECK-NEXT: %[[M:.*]] = kerf.reduce %[[P]] {dimensions = array<i64: 0>, kind = #kerf<reduce_kind max>}
+// CHECK-NEXT: return %[[P]], %[[S]], %[[M]]
+// CHECK-LABEL: func.func @reductions_end_a_chain
+func.func @reductions_end_a_chain(%x: tensor<8x64xf32>, %y: tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<8xf32>) {
+  // CHECK-NEXT: %[[K:.*]]:3 = kerf.call @fused_multiply_reduce_reduce(%arg0, %arg1)
+  // CHECK-NEXT: %[[R:.*]] = kerf.reduce %[[K]]#0
+  // CHECK-NEXT: return %[[K]]#0, %[[K]]#1, %[[K]]#2, %[[R]]
+  %p = kerf.multiply %x, %y : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  %s = kerf.reduce %p {dimensions = array<i64: 0>, kind = #kerf<reduce_kind sum>} : (tensor<8x64xf32>) -> tensor<64xf32>
+  %m = kerf.reduce %p {dimensions = array<i64: 0>, kind = #kerf<reduce_kind max>} : (tensor<8x64xf32>) -> tensor<64xf32>
+  %r = kerf.reduce %p {dimensions = array<i64: 1>, kind = #kerf<reduce_kind sum>} : (tensor<8x64xf32>) -> tensor<8xf32>
+  return %p, %s, %m, %r : tensor<8x64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<8xf32>
+}
+
+// -----
+
+// What a kernel reduces is there when it has ended: what reads it begins another one, which has the broadcast in it.
+// CHECK-LABEL: func.func @what_is_reduced_is_read_by_the_next_kernel
+func.func @what_is_reduced_is_read_by_the_next_kernel(%x: tensor<64x32xf32>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> {
+  // CHECK-NEXT: %[[K:.*]]:2 = kerf.call @fused_add_reduce(%arg0, %arg1)
+  // CHECK-NEXT: %[[Z:.*]] = kerf.call @fused_divide_negate(%[[K]]#0, %[[K]]#1)
+  // CHECK-NEXT: return %[[Z]]
+  %p = kerf.add %x, %y : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+  %s = kerf.reduce %p {dimensions = array<i64: 1>, kind = #kerf<reduce_kind sum>} : (tensor<64x32xf32>) -> tensor<64xf32>
+  %b = kerf.broadcast_in_dim %s {broadcast_dimensions = array<i64: 0>} : (tensor<64xf32>) -> tensor<64x32xf32>
+  %q = kerf.divide %p, %b : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+  %z = kerf.negate %q : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  return %z : tensor<64x32xf32>
+}
+
+// -----
+
+// One thread adds up a few numbers: it computes what costs little and is stored nowhere, and calls no routines.
+// CHECK-LABEL: func.func @few_results_are_one_threads_work
+func.func @few_results_are_one_threads_work(%x: tensor<64x32xf32>) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<64x32xf32>) {
+  // CHECK: kerf.call @fused_multiply_reduce(%arg0)
+  // CHECK-NEXT: %[[T:.*]] = kerf.tanh
+  // CHECK-NEXT: kerf.reduce %[[T]]
+  // CHECK-NEXT: %[[N:.*]] = kerf.negate
+  // CHECK-NEXT: kerf.reduce %[[N]]
+  %p = kerf.multiply %x, %x : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+  %0 = kerf.reduce %p {dimensions = array<i64: 0, 1>, kind = #kerf<reduce_kind sum>} : (tensor<64x32xf32>) -> tensor<f32>
+  %t = kerf.tanh %x : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %1 = kerf.reduce %t {dimensions = array<i64: 0, 1>, kind = #kerf<reduce_kind sum>} : (tensor<64x32xf32>) -> tensor<f32>
+  %n = kerf.negate %x : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %2 = kerf.reduce %n {dimensions = array<i64: 0, 1>, kind = #kerf<reduce_kind min>} : (tensor<64x32xf32>) -> tensor<f32>
+  return %0, %1, %2, %n : tensor<f32>, tensor<f32>, tensor<f32>, tensor<64x32xf32>
+}
+
+// -----
+
+// Where a routine's result is stored it is not reduced beside; where it is not, it is. One reduction of 16-bit floats is a
+// kernel, one of float32 and one of short rows is not.
+// CHECK-LABEL: func.func @reductions_beside_routines_and_alone
+func.func @reductions_beside_routines_and_alone(%x: tensor<64x32xf32>, %h: tensor<64x32xbf16>, %s: tensor<64x8xf32>) -> (tensor<64x32xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) {
+  // CHECK-NEXT: %[[T:.*]] = kerf.tanh
+  // CHECK-NEXT: kerf.reduce %[[T]]
+  // CHECK-NEXT: kerf.call @fused_exponential_reduce(%arg0)
+  // CHECK-NEXT: kerf.call @fused_reduce(%arg1)
+  // CHECK-NEXT: kerf.reduce %arg0
+  // CHECK-NEXT: kerf.negate
+  // CHECK-NEXT: kerf.reduce
+  %t = kerf.tanh %x : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %0 = kerf.reduce %t {dimensions = array<i64: 1>, kind = #kerf<reduce_kind sum>} : (tensor<64x32xf32>) -> tensor<64xf32>
+  %e = kerf.exponential %x : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %1 = kerf.reduce %e {dimensions = array<i64: 1>, kind = #kerf<reduce_kind sum>} : (tensor<64x32xf32>) -> tensor<64xf32>
+  %2 = kerf.reduce %h {dimensions = array<i64: 1>, kind = #kerf<reduce_kind sum>} : (tensor<64x32xbf16>) -> tensor<64xf32>
+  %3 = kerf.reduce %x {dimensions = array<i64: 1>, kind = #kerf<reduce_kind max>} : (tensor<64x32xf32>) -> tensor<64xf32>
+  %n = kerf.negate %s : (tensor<64x8xf32>) -> tensor<64x8xf32>
+  %4 = kerf.reduce %n {dimensions = array<i64: 1>, kind = #kerf<reduce_kind sum>} : (tensor<64x8xf32>) -> tensor<64xf32>
+  return %t, %0, %1, %2, %3, %4 : tensor<64x32xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>
+}
