@@ -135,14 +135,19 @@ Status GraphImport::chooseLoss() {
     loss = request;
     return ok();
   }
-  for (const onnx::ValueInfoProto &output : graph().output()) {
+  auto isScalar = [](const onnx::ValueInfoProto &output) {
     const onnx::TypeProto::Tensor &type = output.type().tensor_type();
     Result<DType> dtype = dtypeFromOnnx(type.elem_type());
-    if (!dtype || !isFloat(*dtype) || !type.has_shape() || type.shape().dim_size() != 0)
-      continue;
-    loss.value = output.name();
-    return producers.count(loss.value) ? ok() : Status(Error{fmt::format("no node makes the output '{}'", loss.value)});
-  }
+    return dtype && isFloat(*dtype) && type.has_shape() && type.shape().dim_size() == 0;
+  };
+  for (bool byName : {true, false})
+    for (const onnx::ValueInfoProto &output : graph().output()) {
+      if (!isScalar(output) || (byName && output.name() != "loss"))
+        continue;
+      loss.value = output.name();
+      return producers.count(loss.value) ? ok()
+                                         : Status(Error{fmt::format("no node makes the output '{}'", loss.value)});
+    }
   return Error{
       fmt::format("none of the outputs ({}) is a floating scalar: name the loss with --loss NAME, or build one with "
                   "--loss \"cross_entropy(LOGITS, LABELS)\"",
@@ -554,8 +559,8 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm) {
   function.setAllArgAttrs(attributes);
   for (size_t i = 0; i < updates.size(); ++i)
     function.setResultAttr(unsigned(i + 1), ir::KerfDialect::kNameAttr, builder.getStringAttr(updates[i].first));
-  std::string lossName = loss.labels.empty() ? loss.value : "loss";
-  function.setResultAttr(0, ir::KerfDialect::kNameAttr, builder.getStringAttr(lossName));
+  function.setResultAttr(0, ir::KerfDialect::kNameAttr,
+                         builder.getStringAttr("loss")); // whatever the exporter calls it
   ImportedModel model;
   model.module = std::move(module);
   model.weights = std::move(weights);

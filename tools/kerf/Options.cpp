@@ -50,9 +50,9 @@ static runtime::EmulatedLink linkFrom(const std::string &text) {
 
 void ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtypes) {
   command.add_option("MODEL", model, "model.onnx, a Hugging Face config.json, or model.mlir (kerf IR)")->required();
-  command.add_option(
-      "--loss", loss,
-      "name of the loss, or \"cross_entropy(LOGITS, LABELS)\" to build one (default: the first scalar output)");
+  command.add_option("--loss", loss,
+                     "name of the loss, or \"cross_entropy(LOGITS, LABELS)\" to build one (default: the output 'loss', "
+                     "else the first scalar output)");
   command.add_option("--weights", weights, "initial weights by name instead of the model's own: .safetensors, .npz");
   command.add_option("--trainable", trainable,
                      "glob of initializers to train besides the exporter's parameters (repeatable)");

@@ -108,6 +108,33 @@ TEST(Graph, LossRequests) {
   EXPECT_EQ(frontend::parseLoss("my/loss.0")->value, "my/loss.0");
 }
 
+TEST(Graph, LossIsCalledLossWhateverTheExporterCallsIt) {
+  Graph g;
+  g.input("x", {4});
+  g.op("Mul", {"x", g.parameter("w", {4})}, {}, "y");
+  g.op("ReduceMax", {"y"}, {{"keepdims", 0}}, "largest");
+  g.op("ReduceMean", {"y"}, {{"keepdims", 0}}, "sub_2");
+  auto reductions = [](Imported &result) {
+    EXPECT_TRUE(bool(result.model)) << errorOf(result);
+    EXPECT_EQ(result.function().getResultAttrOfType<mlir::StringAttr>(0, "kerf.name").str(), "loss");
+    return result.ops<ir::ReduceOp>();
+  };
+  g.output("y", {4});
+  g.output("sub_2");
+  Imported only = importGraph(g);
+  EXPECT_EQ(reductions(only)[0].getKind(), ir::ReduceKindIR::sum);
+  ImportOptions options;
+  options.loss = "largest";
+  Imported asked = importGraph(g, options);
+  EXPECT_EQ(reductions(asked)[0].getKind(), ir::ReduceKindIR::max);
+
+  Graph two(g);
+  two.op("ReduceMax", {"y"}, {{"keepdims", 0}}, "loss");
+  two.output("loss");
+  Imported named = importGraph(two);
+  EXPECT_EQ(reductions(named)[0].getKind(), ir::ReduceKindIR::max) << "an output of that name comes first";
+}
+
 TEST(Graph, CrossEntropyOfLogitsCountsInTheGraph) {
   Graph g;
   g.input("x", {2, 5, 3});

@@ -17,8 +17,8 @@ struct ImportOptions {
   /// F32 or F64: every floating tensor of the model is computed in it, explicit casts to another floating type
   /// included.
   DType floatType = DType::F32;
-  /// "": the first scalar output. A value's name, or "cross_entropy(LOGITS, LABELS)": the mean over labels that aren't
-  /// -100.
+  /// "": the output "loss", else the first scalar output. A value's name, or "cross_entropy(LOGITS, LABELS)": the mean
+  /// over labels that aren't -100.
   std::string loss;
   /// Globs over initializer names. Trained are: the exporter's parameters, less `frozen`, and `trainable` whatever else
   /// holds.
