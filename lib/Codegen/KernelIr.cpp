@@ -562,6 +562,8 @@ private:
       return math::RoundEvenOp::create(builder, loc, x[0]);
     if (op == "is_nan")
       return compare(arith::CmpFPredicate::UNO, x[0], x[0]);
+    if (getElementTypeOrSelf(type).isInteger(1))
+      return arith::CmpIOp::create(builder, loc, bitPredicateOf(instruction), x[0], x[1]);
     return compare(predicateOf(instruction), x[0], x[1]);
   }
 
@@ -574,6 +576,17 @@ private:
            : direction == "LE" ? P::OLE
            : direction == "GT" ? P::OGT
                                : P::OGE;
+  }
+  /// Of truth values: false is less than true.
+  static arith::CmpIPredicate bitPredicateOf(const Instruction &compare) {
+    using P = arith::CmpIPredicate;
+    const auto &direction = compare.attrs["direction"];
+    return direction == "EQ"   ? P::eq
+           : direction == "NE" ? P::ne
+           : direction == "LT" ? P::ult
+           : direction == "LE" ? P::ule
+           : direction == "GT" ? P::ugt
+                               : P::uge;
   }
 
   Value converted(Value value, Type to) {

@@ -312,6 +312,28 @@ TEST(Codegen, CodeGivesTheBitsOfTheOpsOneByOne) {
   }
 }
 
+TEST(Codegen, TruthValuesAreCompared) {
+  for (const char *direction : {"EQ", "NE", "LT", "LE", "GT", "GE"}) {
+    Function kernel;
+    kernel.name = "kernel";
+    kernel.kernel = true;
+    int x = addArg(kernel, DType::F32, {40}), y = addArg(kernel, DType::F32, {40});
+    int less = addOp(kernel, "compare", {x, y}, DType::Bool, {40}, {{"direction", "LT"}});
+    int equal = addOp(kernel, "compare", {x, x}, DType::Bool, {40}, {{"direction", direction}});
+    kernel.results = {addOp(kernel, "compare", {less, equal}, DType::Bool, {40}, {{"direction", direction}})};
+    Program program = stepOf(kernel);
+    std::vector<std::string> expected = outcome(program, 1, false, 1);
+    for (const std::string &isa : kAll) {
+      if (!runtime::processorHas(isa))
+        continue;
+      auto native = compileKernels(program, {isa});
+      ASSERT_TRUE(native) << native.error().message;
+      program.native = *native;
+      EXPECT_EQ(outcome(program, 1, true, 1), expected) << isa << " " << direction;
+    }
+  }
+}
+
 /// y = tanh(x + x) of 40 elements.
 Program small() {
   Function kernel;
