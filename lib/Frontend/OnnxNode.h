@@ -108,11 +108,14 @@ Status importSplit(OnnxNode &node);
 Status importSplitToSequence(OnnxNode &node);
 Status importSequenceAt(OnnxNode &node);
 Status importSequenceConstruct(OnnxNode &node);
+Status importSequenceErase(OnnxNode &node);
 Status importSequenceInsert(OnnxNode &node);
 Status importSequenceLength(OnnxNode &node);
 Status importConcatFromSequence(OnnxNode &node);
 Status importPad(OnnxNode &node);
 Status importGather(OnnxNode &node);
+
+Status importRecurrent(OnnxNode &node); // OnnxRecurrent.cpp
 
 Status importIf(OnnxNode &node); // OnnxControl.cpp
 Status importLoop(OnnxNode &node);

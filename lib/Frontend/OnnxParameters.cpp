@@ -208,7 +208,7 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
   for (int index : needed) {
     const onnx::NodeProto &node = file.model->graph().node(index);
     const std::string &op = node.op_type();
-    if (op != "MatMul" && op != "Gemm" && op != "Conv" && op != "Gather")
+    if (op != "MatMul" && op != "Gemm" && op != "Conv" && op != "Gather" && op != "LSTM" && op != "GRU" && op != "RNN")
       continue;
     for (const std::string &input : node.input()) {
       auto it = file.initializerIndex.find(input);

@@ -306,6 +306,21 @@ Status importSequenceInsert(OnnxNode &node) {
   return node.setSequence(0, terms);
 }
 
+Status importSequenceErase(OnnxNode &node) {
+  KERF_CHECK(checkSequence(node));
+  std::vector<Term> terms = node.entry(0).terms;
+  int64_t count = int64_t(terms.size());
+  std::vector<int64_t> at{-1};
+  if (node.hasInput(1)) {
+    KERF_TRY(given, node.constantInput(1));
+    at = given;
+  }
+  if (at.size() != 1 || at[0] < -count || at[0] >= count)
+    return Error{fmt::format("position {} of a sequence of {} tensors", shapeText(at), count)};
+  terms.erase(terms.begin() + (at[0] < 0 ? at[0] + count : at[0]));
+  return node.setSequence(0, terms);
+}
+
 Status importSequenceLength(OnnxNode &node) {
   KERF_CHECK(checkSequence(node));
   return node.set(0, node.b.integer(DType::I64, int64_t(node.entry(0).terms.size())));

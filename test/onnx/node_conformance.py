@@ -190,8 +190,8 @@ def model_of(case, inputs, outputs, fed, opset):
 def kerf_ops(path, folder):
     """The ops that the case's node became."""
     package = os.path.join(folder, "package")
-    subprocess.run([KERF, "compile", path, "--dtype", "f64", "--ranks", "1", "--trainable", "parameter", "-o", package], check=True,
-                   stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
+    subprocess.run([KERF, "compile", path, "--dtype", "f64", "--ranks", "1", "--trainable", "parameter", "--no-native", "-o", package],
+                   check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
     with open(os.path.join(package, "program.json")) as file:
         program = json.load(file)
     return [one["op"] for function in program["functions"] for one in function["body"] if CASE in one.get("name", "")]
