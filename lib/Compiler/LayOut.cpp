@@ -11,7 +11,7 @@ Result<LaidOut> layOut(mlir::ModuleOp module, const std::string &model, const La
                        const Plan &pins, const DecidedLayout *known) {
   if (int64_t experts = expertsOf(module); experts && experts % key.expert != 0)
     return Error{
-        fmt::format("mesh.expert is {}, which does not divide the {} experts of {}", key.expert, experts, model)};
+        fmt::format("{}: mesh.expert is {}, which does not divide the model's {} experts", model, key.expert, experts)};
   ContextStyle style = key.ulysses ? ContextStyle::Ulysses : ContextStyle::Ring;
   if (Status status = checkContext(module, key.context, key.model, style, key.fusedAttention); !status)
     return Error{fmt::format("{}: {}", model, status.error().message)};
@@ -65,7 +65,7 @@ Result<LaidOut> layOut(mlir::ModuleOp module, const std::string &model, const La
   if (!solution)
     return solution.error();
   if (solution->choice.empty())
-    return Error{fmt::format("no layout of {} over {} ranks of \"model\" can be carried out", model, key.model)};
+    return Error{fmt::format("{}: no layout over {} ranks of \"model\" can be carried out", model, key.model)};
   return LaidOut{std::move(collectives), std::move(*placement), std::move(solution->choice), std::move(axes)};
 }
 

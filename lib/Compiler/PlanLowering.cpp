@@ -139,7 +139,8 @@ bool isExecutionPlan(const Plan &plan, int64_t batch) {
   bool microbatches = plan.microbatch && plan.microbatch < (batch + groups - 1) / groups;
   return size("stage") > 1 || size("context") > 1 || size("expert") > 1 || microbatches ||
          any(plan.recompute, "none") || !plan.recomputeLayers.empty() || !plan.recomputeOps.empty() ||
-         any(plan.optimizerSharding, int64_t(0)) || any(plan.sequenceParallel, false) || plan.layout == "solved" ||
+         any(plan.optimizerSharding, int64_t(0)) || plan.optimizerShardingRanks > 1 ||
+         any(plan.sequenceParallel, false) || plan.layout == "solved" || plan.attention == "unfused" ||
          !plan.schedule.name.empty() || !plan.stages.empty();
 }
 

@@ -23,6 +23,7 @@ constexpr const char *kKeyHeadKeys[] = {"num_key_value_heads", "num_kv_heads"};
 constexpr const char *kWidthKeys[] = {"hidden_size", "n_embd", "word_embed_proj_dim"};
 constexpr const char *kInnerKeys[] = {"intermediate_size", "n_inner", "ffn_dim", "moe_intermediate_size",
                                       "shared_expert_intermediate_size"};
+constexpr const char *kPositionKeys[] = {"max_position_embeddings", "n_positions"};
 constexpr const char *kExpertKeys[] = {"num_local_experts", "num_experts"};
 
 template <size_t N> std::optional<int64_t> numberAt(const Json &config, const char *const (&keys)[N]) {
@@ -290,6 +291,8 @@ private:
     result.sequence = kTokens * most("context");
     set(kLayerKeys, newLayers);
     set({"vocab_size"}, kVocabulary);
+    if (auto positions = numberAt(config, kPositionKeys); positions && *positions < result.sequence)
+      set(kPositionKeys, result.sequence);
     auto heads = numberAt(config, kHeadKeys), width = numberAt(config, kWidthKeys);
     auto experts = numberAt(config, kExpertKeys);
     if (experts)

@@ -46,12 +46,16 @@ std::shared_ptr<const void> mapCode(const std::string &code) {
 /// Why the code cannot be used, or "".
 std::string map(const package::NativeCode &code, NativeKernels &native) {
   const package::NativeImage *best = nullptr;
-  std::vector<std::string> isas;
+  std::vector<std::string> isas, missing;
   for (const package::NativeImage &image : code.images) {
     isas.push_back(image.isa);
-    if (!image.code.empty() && processorHas(image.isa))
+    if (image.code.empty())
+      missing.push_back(image.isa);
+    else if (processorHas(image.isa))
       best = &image;
   }
+  if (!best && !missing.empty())
+    return fmt::format("its file for {} is missing", fmt::join(missing, " and for "));
   if (!best)
     return fmt::format("it is for {}, which this processor does not have", fmt::join(isas, " and "));
   for (const std::string &name : code.routines) {

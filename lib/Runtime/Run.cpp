@@ -109,6 +109,8 @@ static Status readCode(package::Program &program, const std::filesystem::path &f
     auto bytes = readFile(file);
     if (!bytes)
       return bytes.error();
+    if (bytes->empty())
+      return Error{fmt::format("'{}': it is empty; compile again", file)};
     image.code = std::move(*bytes);
   }
   if (Status status = package::checkNative(*native, program); !status)

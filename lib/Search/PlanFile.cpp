@@ -78,6 +78,9 @@ void readMesh(Reader &in, const Json &value, Plan &plan) {
     return in.fail("\"mesh\" has to be an object of axis sizes, like {\"data\": 2, \"model\": 4}");
   int64_t ranks = 1;
   for (const auto &[axis, size] : value.items()) {
+    if (axis == "microbatch")
+      return in.fail(
+          "mesh.microbatch: microbatches follow each other on the same ranks; set \"microbatch\" beside the mesh");
     int64_t ways = in.count(size, fmt::format("mesh.{}", axis), 1, kMostRanks);
     if (ways > kMostRanks / ranks)
       return in.fail(fmt::format("the mesh has more than {} ranks", kMostRanks));

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -54,29 +55,39 @@ Result<std::string> readFile(const std::string &path) {
   return std::string(reinterpret_cast<const char *>((*file)->data), (*file)->bytes);
 }
 
-Status writeFile(const std::string &path, std::string_view bytes) {
-  std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
-  int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0)
-    return systemError("write", path);
+static bool writeAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t count = ::write(fd, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR)
       continue;
-    if (count < 0) {
-      Error error = systemError("write", path);
-      close(fd);
-      unlink(temporary.c_str());
-      return error;
-    }
+    if (count < 0)
+      return false;
     bytes.remove_prefix(static_cast<size_t>(count));
   }
-  if (close(fd) != 0 || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    Error error = systemError("write", path);
-    unlink(temporary.c_str());
-    return error;
-  }
-  return ok();
+  return true;
+}
+
+Status writeFile(const std::string &path, std::string_view bytes) {
+  // Where the path is a link, what it leads to is replaced; a device or a pipe is written to and stays what it is.
+  std::error_code code;
+  const std::filesystem::path target = std::filesystem::canonical(path, code);
+  const std::string file = code ? path : target.string();
+  struct stat info;
+  const bool replaces = stat(file.c_str(), &info) != 0 || S_ISREG(info.st_mode);
+  const std::string written = replaces ? fmt::format("{}.{}.tmp", file, getpid()) : file;
+  int fd = open(written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0)
+    return systemError("write", path);
+  const bool isWritten = writeAll(fd, bytes);
+  const int reason = errno;
+  if ((close(fd) == 0) & isWritten && (!replaces || std::rename(written.c_str(), file.c_str()) == 0))
+    return ok();
+  if (!isWritten)
+    errno = reason;
+  Error error = systemError("write", path);
+  if (replaces)
+    unlink(written.c_str());
+  return error;
 }
 
 } // namespace kerf

@@ -6,8 +6,9 @@ import os
 import re
 import stat
 import struct
+import subprocess
 
-from support import (CLUSTERS, FLOAT, INT64, KerfTest, file_of, kerf, main, onnx_external_tensor, onnx_model, onnx_node, onnx_tensor,
+from support import (CLUSTERS, KERF, FLOAT, INT64, KerfTest, file_of, kerf, main, onnx_external_tensor, onnx_model, onnx_node, onnx_tensor,
                      onnx_value, read_npz, write_npz)
 
 MLP, MLP_DATA = file_of("mlp"), file_of("mlp", "batches.npz")
@@ -71,6 +72,13 @@ class Model(KerfTest):
         done = kerf("plan", MLP, "--optimizer", "adam")
         self.assertEqual(done.returncode, 1)
         self.assertIn("--optimizer", done.stderr)
+
+    def test_numbers_that_cannot_be(self):
+        for option, values in {"--lr": ["nan", "inf", "-1", "1e400"], "--seed": ["-1", "99999999999999999999"]}.items():
+            for value in values:
+                done = kerf("train", MLP, "--data", MLP_DATA, "--steps", 1, f"{option}={value}")
+                self.assertEqual(done.returncode, 1, f"{option} {value}")
+                self.assertIn(f"{option}: ", done.stderr)
 
 
 class Configuration(KerfTest):
@@ -227,6 +235,16 @@ class Plan(KerfTest):
             file.truncate(os.path.getsize(program) // 2)
         self.refuse(1, ["program.json"], "run", self.path("package"), "--data", MLP_DATA)
 
+    def test_package_without_its_weights(self):
+        self.succeed("compile", MLP, "--ranks", 2, "-o", self.path("package"))
+        os.remove(os.path.join(self.path("package"), "weights.safetensors"))
+        self.refuse(1, ["weights.safetensors", "--weights", "--seed"], "run", self.path("package"), "--data", MLP_DATA)
+        self.succeed("run", self.path("package"), "--data", MLP_DATA, "--steps", 1, "--seed", 1)
+
+    def test_microbatches_are_no_axis_of_ranks(self):
+        plan = self.write("plan.json", {"kerf": 1, "mesh": {"microbatch": 2}})
+        self.refuse(1, ["mesh.microbatch", "plan.json"], "train", MLP, "--data", MLP_DATA, "--plan", plan)
+
     def test_cluster_that_is_wrong(self):
         with open(os.path.join(CLUSTERS, "cpu-4.json")) as file:
             cluster = json.load(file)
@@ -270,6 +288,28 @@ class Output(KerfTest):
         self.refuse(1, ["folder"], "plan", MLP, "-o", self.path("folder"))
         self.refuse(1, ["folder"], "train", MLP, "--data", MLP_DATA, "--steps", 1, "--save", self.path("folder"))
         self.assertEqual(os.listdir(self.path("folder")), [])
+
+    def test_links_and_pipes_stay_what_they_are(self):
+        self.write("file", OLD)
+        os.symlink("file", self.path("link"))
+        self.succeed("plan", MLP, "-o", self.path("link"))
+        self.assertTrue(os.path.islink(self.path("link")))
+        self.assertEqual(json.loads(self.read("file"))["kerf"], 1)
+        os.mkfifo(self.path("pipe"))
+        reader = os.open(self.path("pipe"), os.O_RDONLY | os.O_NONBLOCK)  # what is written fits into the pipe
+        try:
+            self.succeed("plan", MLP, "-o", self.path("pipe"))
+            self.assertEqual(os.read(reader, 1 << 20), self.read("file"))
+        finally:
+            os.close(reader)
+        self.assertTrue(stat.S_ISFIFO(os.stat(self.path("pipe")).st_mode))
+
+    def test_standard_output_that_is_full(self):
+        for command in (["plan", MLP], ["plan", MLP, "--json"], ["import", MLP], ["train", MLP, "--data", MLP_DATA, "--steps", 1]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([KERF, *map(str, command)], stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 1, command)
+            self.assertIn("error: cannot write the output: No space left on device", done.stderr)
 
     def test_without_permission(self):
         if os.geteuid() == 0:

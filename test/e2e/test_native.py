@@ -101,6 +101,8 @@ class Native(KerfTest):
             run = self.run_package(folder)
             self.assertEqual(run.returncode, 1)
             self.assertIn("'kernels-x86-64-v3.bin' has the checksum", run.stderr)
+        open(name, "wb").close()
+        self.assertIn("'kernels-x86-64-v3.bin': it is empty", self.run_package(folder).stderr.replace(folder + "/", ""))
         with open(name, "wb") as file:
             file.write(code)
         program = os.path.join(folder, "program.json")

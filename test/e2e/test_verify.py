@@ -51,7 +51,7 @@ class Verify(KerfTest):
     def test_cuts_in_layers(self):
         cuts = ["transformer.h.5.attn*", "transformer.h.11.mlp.c_fc*", "transformer.h.17.ln_2*"]
         result = self.verify(GPT, {"mesh": {"stage": 4, "data": 2, "model": 2}, "microbatch": 1, "recompute": "full", "optimizer_sharding": 2,
-                                   "stages": [{"until": cut} for cut in cuts] + [{}]})
+                                   "stages": [{"until": cut} for cut in cuts] + [{}], "ops": {"*/attention*": {"recompute": False}}})
         self.assertEqual(len(result["full"]["stage_bytes"]), 4)
         self.assertEqual(result["mesh"]["stage"], 3)
         for note in ("layers 24 -> 4", "until transformer.h.5.attn* -> transformer.h.0.attn*", "until transformer.h.17.ln_2* -> transformer.h.1.ln_2*"):
@@ -71,6 +71,12 @@ class Verify(KerfTest):
         plan = self.write("plan.json", {"kerf": 1, "mesh": {"stage": 1, "data": 8, "model": 1}, "recompute": "full"})
         self.refuse(2, ["stage 0 needs", "the device has"], "verify", self.write("config.json", dict(GPT, n_embd=8192, n_layer=96)), "--plan", plan,
                     "--cluster", f"{CLUSTERS}/dgx-a100.json", "--global-batch", 8, "--sequence", 128)
+
+    def test_few_positions(self):
+        """The small model has as many as the small sequence."""
+        config, plan = self.write("config.json", dict(GPT, n_positions=8)), self.write("plan.json", {"kerf": 1, "mesh": {"data": 2}, "microbatch": 1})
+        done = self.succeed("verify", config, "--plan", plan, "--global-batch", 4, "--sequence", 8)
+        self.assertIn("n_positions 8 -> 16", done.stdout)
 
     def test_bad_input(self):
         config, plan = self.write("config.json", GPT), self.write("plan.json", {"kerf": 1, "mesh": {"stage": 30, "data": 1}})

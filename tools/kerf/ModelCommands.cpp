@@ -163,8 +163,10 @@ struct ImportCommand {
       return 0;
     }
     if (!json) {
-      imported->module->print(llvm::outs());
-      llvm::outs() << "\n";
+      std::string text;
+      llvm::raw_string_ostream stream(text);
+      imported->module->print(stream);
+      fmt::print("{}\n", text);
       return 0;
     }
     nlohmann::ordered_json summary;

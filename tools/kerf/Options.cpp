@@ -232,7 +232,11 @@ void RunFlags::addTo(CLI::App &command) {
       .add_option("--steps", steps,
                   "training steps, those before a checkpoint included (default: as many as the data has)")
       ->check(CLI::PositiveNumber);
-  command.add_option("--lr", lr, "learning rate (default: 1e-3)");
+  command.add_option("--lr", lr, "learning rate (default: 1e-3)")->check([](const std::string &text) {
+    double rate = 0;
+    const bool isRate = CLI::detail::lexical_cast(text, rate) && std::isfinite(rate) && rate >= 0;
+    return isRate ? std::string() : fmt::format("'{}' is no finite number from 0 up", text);
+  });
   command
       .add_option("--lr-schedule", schedule, "constant (default), linear (to 0) or cosine (to 0), after the warm-up")
       ->check(CLI::IsMember({"constant", "linear", "cosine"}));
@@ -240,9 +244,10 @@ void RunFlags::addTo(CLI::App &command) {
       ->check(CLI::NonNegativeNumber);
   command.add_option("--total", total, "steps at which the schedule ends (default: --steps)")
       ->check(CLI::PositiveNumber);
-  command.add_option(
-      "--seed", seed,
-      "seed of dropout, and of the initial weights where the model has none (default 0; docs/runtime.md)");
+  command
+      .add_option("--seed", seed,
+                  "seed of dropout, and of the initial weights where the model has none (default 0; docs/runtime.md)")
+      ->check(CLI::Range(0.0, 0x1p63, "0 to 2^63"));
   command
       .add_option("--threads", threads, "of each rank, for its kernels (default: 1); the numbers do not depend on it")
       ->check(CLI::Range(1, 1024));

@@ -225,6 +225,12 @@ struct RunCommand {
       return fail(loaded.error());
     if (auto native = runtime::loadNative(loaded->program); native && !(*native)->unused.empty())
       fmt::print(stderr, "note: the package's code is not used, pointwise ops run one by one: {}\n", (*native)->unused);
+    std::error_code code;
+    const std::filesystem::path file = std::filesystem::path(folder) / package::kWeightsFile;
+    if (weights.empty() && !flags.seed && !*resumed && !std::filesystem::exists(file, code))
+      return fail({fmt::format("'{}' does not exist; put the file there, give --weights, or give --seed to start from "
+                               "initial values made up from it",
+                               file.string())});
     int64_t needed = package::ranksOf(loaded->program);
     if (ranks && ranks != needed)
       return fail({fmt::format("{} was compiled for {} ranks, --ranks is {}; compile it again for {}", folder, needed,

@@ -210,6 +210,7 @@ struct VerifyCommand {
     job.exportedBatch = batchOf(*whole->module);
     job.ops = plan->ops;
     job.arguments = plan->arguments;
+    job.recomputeOps = plan->recomputeOps;
     auto completed = completePlan(*plan, planFile, *machine, job);
     if (!completed)
       return completed.error();

@@ -2,7 +2,12 @@
 // The command line: thin over the libraries; the only place that prints and exits.
 #include "Options.h"
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <fmt/core.h>
+
+static kerf::Error lost() { return {fmt::format("cannot write the output: {}", std::strerror(errno))}; }
 
 int main(int argc, char **argv) {
   CLI::App app{"Kerf finds the fastest way to train a model on a cluster, says how good it is and why, and runs it.\n\n"
@@ -28,8 +33,12 @@ int main(int argc, char **argv) {
     // Help and version are no errors; every fault of usage is status 1.
     return app.exit(error) == 0 ? 0 : 1;
   } catch (const std::exception &error) {
+    if (std::ferror(stdout))
+      return kerf::tool::fail(lost());
     return kerf::tool::fail(
         {fmt::format("an internal check failed: {}", error.what()), kerf::ExitStatus::InternalCheck});
   }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout))
+    return kerf::tool::fail(lost());
   return status;
 }
