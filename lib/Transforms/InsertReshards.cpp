@@ -72,6 +72,7 @@ private:
   LogicalResult placeCall(CallOp call);
   void placeSync(SyncGradientOp sync, const Sharding &to);
   FailureOr<std::pair<Strategy, OpSharding>> follow(Operation *op, const Rule &rule, const Sharding *wanted);
+  void passSums(Operation *op, const Rule &rule, std::pair<Strategy, OpSharding> &choice);
   bool defers(Operation *op);
   Value demand(Value value, const Sharding &target, Operation *user);
   std::pair<Sharding, Value> sumOverTime(const Sharding &have, Value value, Operation *user);
@@ -217,6 +218,35 @@ std::pair<Sharding, Value> Walker::sumOverTime(const Sharding &have, Value value
   return {withoutTime(have, mesh), AccumulateOp::create(builder, user->getLoc(), value.getType(), value)};
 }
 
+/// To a layout it is all the same whether a layer sums a gradient over the batch before a linear op or its caller does
+/// behind it. Here it is not: only the caller can, when all microbatches are done. So the sum passes through the op,
+/// over every axis over which all operands that it takes are partial.
+void Walker::passSums(Operation *op, const Rule &rule, std::pair<Strategy, OpSharding> &choice) {
+  int time = timeAxis(mesh);
+  auto isPartial = [&](int operand, int axis) {
+    Value value = op->getOperand(operand);
+    return !isDeferred(value) && cutBy(versions[value].front().first.partial, axis);
+  };
+  auto asksForSum = [&](int operand) {
+    return isPartial(operand, time) && !cutBy(choice.second.operands[operand].partial, time);
+  };
+  if (function.getName() == KerfDialect::kEntryName ||
+      llvm::none_of(llvm::seq<int>(0, op->getNumOperands()), asksForSum))
+    return;
+  for (auto [f, factor] : llvm::enumerate(rule.factors)) {
+    if (factor.kind != FactorKind::PartialSum)
+      continue;
+    Strategy strategy = choice.first;
+    for (auto [axis, its] : llvm::enumerate(strategy.factorOfAxis))
+      if (its < 0 && llvm::all_of(factor.partialOperands, [&](int operand) { return isPartial(operand, axis); }))
+        its = static_cast<int>(f);
+    if (auto sharding = project(rule, mesh, strategy); sharding && strategy.factorOfAxis[time] == static_cast<int>(f)) {
+      choice = {strategy, *sharding};
+      return;
+    }
+  }
+}
+
 /// Brings the operands where the strategy needs them and writes the strategy down.
 LogicalResult Walker::settle(Operation *op, const Strategy &strategy, const Rule &rule, const OpSharding &sharding) {
   for (OpOperand &operand : op->getOpOperands()) {
@@ -357,6 +387,7 @@ LogicalResult Walker::place(Operation *op) {
     if (failed(written))
       return failure();
     choice = *written;
+    passSums(op, rule, choice);
   } else {
     auto told = op->getNumResults() ? promised.find(op->getResult(0)) : promised.end();
     auto followed = follow(op, rule, told == promised.end() ? nullptr : &told->second);

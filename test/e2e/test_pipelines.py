@@ -9,9 +9,10 @@ import json
 import os
 import struct
 import sys
+import unittest
 
 from images import small_batches, small_net
-from support import ROOT, KerfTest, file_of, golden_of, losses_of, main, optimizer_flags, write_npz
+from support import ROOT, SHARED, SHARED_EXPORTS, KerfTest, file_of, golden_of, losses_of, main, optimizer_flags, write_npz
 
 ALL = "--all" in sys.argv
 if ALL:
@@ -159,6 +160,19 @@ class Pipelines(KerfTest):
                     self.write("plan.json", plan(stage=4, microbatch=1, **cuts)))
         mlp = file_of("mlp")
         self.agree(mlp, file_of("mlp", "batches.npz"), {"3 stages": plan(stage=3, microbatch=1, **until("*gelu*", "mid/*"))})
+
+    @unittest.skipUnless({"resnet", "vit"} <= set(SHARED_EXPORTS), f"no models in {SHARED}")
+    def test_gradients_summed_in_pieces(self):
+        """A gradient goes on as a sum over microbatches through what a piece, or a layer, does with it: a class token's reshape, a norm's division."""
+        resnet, vit = file_of("resnet"), file_of("vit")
+        cut = until("resnet.encoder.stages.1.layers.0.layer.0.activation/maximum")
+        self.agree(resnet, file_of("resnet", "batches.npz"),
+                   {"in a layer": plan(stage=2, microbatch=4, **cut), "data 2, zero 2": plan(stage=2, data=2, microbatch=1, optimizer_sharding=2, **cut),
+                    "in the head, model 2": plan(stage=2, model=2, microbatch=4, **until("resnet.pooler/divide"))})
+        token = {"stage 2": plan(stage=2, microbatch=2, **until("vit.embeddings.patch_embeddings.projection/add")),
+                 "data 2, recompute": plan(stage=2, data=2, microbatch=1, recompute="full", **until("vit.embeddings.patch_embeddings.projection/add"))}
+        self.agree(vit, file_of("vit", "batches.npz"), token)
+        self.agree(vit, file_of("vit", "batches.npz"), token, "--frozen", "*projection.weight", "--frozen", "*layernorm_before*")
 
     def test_an_encoder_and_a_decoder(self):
         """What the encoder leaves goes to every part that decodes; both share one table, at their ends and in the head."""

@@ -101,6 +101,31 @@ func.func @main(%x: tensor<4x8xf32> {kerf.sharding = #kerf.sharding<[{"data"}, {
 
 // -----
 
+// A layer's gradient stays a sum over microbatches, and over what else it is one, where its strategy leaves that open: the step sums it.
+
+kerf.mesh @mesh #kerf.mesh<"data"=2, "microbatch"=2>
+// CHECK-LABEL: func.func @layer
+// CHECK-SAME: -> (tensor<1x8xf32> {kerf.sharding = #kerf.sharding<[{}, {}], partial = ["data", "microbatch"]>})
+func.func @layer(%x: tensor<4x8xf32> {kerf.sharding = #kerf.sharding<[{"data", "microbatch"}, {}]>}, %w: tensor<1x8xf32>) -> tensor<1x8xf32> {
+  %g = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>, kerf.strategy = {data = "r", microbatch = "r"}}
+      : (tensor<4x8xf32>) -> tensor<8xf32>
+  // CHECK: kerf.reshape %{{.*}} {kerf.strategy = {data = "sum0", microbatch = "sum0"}}
+  // CHECK-NEXT: kerf.divide %{{.*}} {kerf.strategy = {data = "sum0", microbatch = "sum0"}}
+  %r = kerf.reshape %g {kerf.strategy = {}} : (tensor<8xf32>) -> tensor<1x8xf32>
+  %d = kerf.divide %r, %w {kerf.strategy = {}} : (tensor<1x8xf32>, tensor<1x8xf32>) -> tensor<1x8xf32>
+  return %d : tensor<1x8xf32>
+}
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<4x8xf32> {kerf.sharding = #kerf.sharding<[{"data"}, {}]>}, %w: tensor<1x8xf32>) -> tensor<1x8xf32> {
+  // CHECK: %[[SHARE:.*]] = kerf.call @layer
+  // CHECK-NEXT: %[[SUM:.*]] = kerf.accumulate %[[SHARE]]
+  // CHECK-NEXT: kerf.reshard %[[SUM]] {{.*}}from = #kerf.sharding<[{}, {}], partial = ["data"]>
+  %g = kerf.call @layer(%x, %w) : (tensor<4x8xf32>, tensor<1x8xf32>) -> tensor<1x8xf32>
+  return %g : tensor<1x8xf32>
+}
+
+// -----
+
 // The gradient of a norm's bias was promised as a sum over "model" of what "data" cuts. The simpler ops keep that, though dy lies in a
 // form whose columns both axes could cut: from there no partial sum could be made.
 
