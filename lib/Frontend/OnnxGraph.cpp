@@ -252,7 +252,12 @@ Status GraphImport::addInputs() {
 Status GraphImport::addParameters() {
   std::set<std::string> read;
   for (int index : needed)
-    forReads(graph().node(index), [&](const std::string &input) { read.insert(input); });
+    forReads(graph().node(index), [&](const std::string &input) {
+      read.insert(input);
+      const Initializer *copy = file.find(input), *of = copy ? transposedOf(file, roles, *copy) : nullptr;
+      if (of)
+        read.insert(of->name);
+    });
   std::vector<std::string> unused;
   for (size_t i = 0; i < file.initializers.size(); ++i) {
     const Initializer &initializer = file.initializers[i];
@@ -324,6 +329,10 @@ Result<const Entry *> GraphImport::lookup(const std::string &name) {
     arguments.push_back({name, buffer ? "buffer" : "constant"});
     return &(values[name] =
                  Entry{{b.fromValue(block->addArgument(b.type(options.floatType, initializer->tensor.shape), at))}});
+  }
+  if (const Initializer *of = buffer ? nullptr : transposedOf(file, roles, *initializer)) {
+    KERF_TRY(transposed, b.transpose(values.at(of->name).terms.front(), {1, 0}));
+    return &(values[name] = Entry{{std::move(transposed)}});
   }
   KERF_TRY(literal, literalFromTensor(initializer->tensor, options.floatType));
   Term term = b.fromLiteral(literal, name);

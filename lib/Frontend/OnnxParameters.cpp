@@ -5,8 +5,10 @@
 #include "kerf/Support/Glob.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <map>
 #include <set>
 
 namespace kerf::frontend {
@@ -64,6 +66,37 @@ std::vector<std::string> signatureParameters(const OnnxFile &file) {
   return names;
 }
 
+/// The one name that an initializer was folded from, or "".
+std::string onlySource(const Initializer &initializer) {
+  std::vector<std::string> from = listWords(initializer.foldedFrom);
+  return from.size() == 1 ? from[0] : std::string();
+}
+
+/// Weights of linear layers that the exporter transposed and gave a name of its own: each is a matrix, the only
+/// constant made of a parameter that is gone, and products alone read it, on their right. To train it is to train the
+/// parameter.
+std::set<std::string> transposedWeights(const OnnxFile &file) {
+  std::vector<std::string> names = signatureParameters(file);
+  std::set<std::string> parameters(names.begin(), names.end());
+  std::map<std::string, std::vector<std::string>> madeOf; // name of a parameter that is gone -> what it went into
+  for (const Initializer &initializer : file.initializers)
+    for (const std::string &from : listWords(initializer.foldedFrom))
+      if (parameters.count(from) && !file.find(from))
+        madeOf[from].push_back(initializer.name);
+  std::set<std::string> weights, otherwiseRead;
+  for (const auto &[parameter, folded] : madeOf)
+    if (const Initializer *weight = file.find(folded[0]);
+        folded.size() == 1 && onlySource(*weight) == parameter && weight->tensor.shape.size() == 2)
+      weights.insert(weight->name);
+  for (const onnx::NodeProto &node : file.model->graph().node())
+    for (int i = 0; i < node.input_size(); ++i)
+      if (node.op_type() != "MatMul" || i != 1)
+        otherwiseRead.insert(node.input(i));
+  for (const std::string &name : otherwiseRead)
+    weights.erase(name);
+  return weights;
+}
+
 std::string_view lastWord(std::string_view path) { return path.substr(path.rfind('.') + 1); }
 std::string_view allButLast(std::string_view path) {
   size_t dot = path.rfind('.');
@@ -108,11 +141,11 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
                               [](const Initializer &i) { return !i.kind.empty(); });
   std::vector<bool> trainableUsed(options.trainable.size()), frozenUsed(options.frozen.size());
   std::vector<InitializerRole> roles;
-  std::set<std::string> areSettings = settings(file);
+  std::set<std::string> areSettings = settings(file), areTransposed = transposedWeights(file);
   for (const Initializer &initializer : file.initializers) {
     const std::string &name = initializer.name;
     bool floating = isFloat(initializer.tensor.dtype);
-    bool parameter = initializer.kind == "PARAMETER";
+    bool parameter = initializer.kind == "PARAMETER" || areTransposed.count(name);
     if (!hasKinds)
       parameter = !isMadeUp(name) && !isNormStatistic(name) && initializer.foldedFrom.empty() &&
                   !initializer.tensor.shape.empty();
@@ -148,6 +181,22 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
   return roles;
 }
 
+const Initializer *transposedOf(const OnnxFile &file, const std::vector<InitializerRole> &roles,
+                                const Initializer &copy) {
+  const Initializer *of = file.find(onlySource(copy));
+  if (!of || roles[of - file.initializers.data()] < InitializerRole::FrozenParameter || !of->hasData() ||
+      !copy.hasData() || of->tensor.dtype != copy.tensor.dtype || copy.tensor.shape.size() != 2 ||
+      of->tensor.shape != Shape(copy.tensor.shape.rbegin(), copy.tensor.shape.rend()))
+    return nullptr;
+  int64_t rows = copy.tensor.shape[0], columns = copy.tensor.shape[1], bytes = bytesOf(copy.tensor.dtype);
+  const std::byte *x = copy.tensor.data, *y = of->tensor.data;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      if (std::memcmp(x + (row * columns + column) * bytes, y + (column * rows + row) * bytes, size_t(bytes)) != 0)
+        return nullptr;
+  return of;
+}
+
 /// Whether the missing parameter is tied to one that is there: an embedding whose table has another module's name (the
 /// exporter keeps the last of the names), or a module that holds its child's parameter as its own. Equal tensors of a
 /// fresh model look alike otherwise.
@@ -176,27 +225,35 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
     warnings.push_back(fmt::format("the model's weights are absent: {} does not exist", fmt::join(files, ", ")));
   }
 
-  std::set<std::string> constantsSaid;
-  std::vector<std::string> lost;
+  std::set<std::string> constantsSaid, areTransposed = transposedWeights(file);
+  std::vector<std::string> lost, transposed;
   std::vector<std::string> names = signatureParameters(file);
   for (const std::string &name : names) {
     if (file.find(name))
       continue;
     std::string now;
-    for (size_t i = 0; i < file.initializers.size() && now.empty(); ++i) {
+    bool isTransposed = false;
+    for (size_t i = 0; i < file.initializers.size() && now.empty() && !isTransposed; ++i) {
       const Initializer &initializer = file.initializers[i];
       std::vector<std::string> from = listWords(initializer.foldedFrom);
       if (std::find(from.begin(), from.end(), name) == from.end())
         continue;
       constantsSaid.insert(initializer.name);
-      now = fmt::format(" (now {} {} {})",
-                        roles[i] == InitializerRole::TrainedParameter ? "trained as" : "in the constant",
-                        initializer.name, shapeText(initializer.tensor.shape));
+      if ((isTransposed = areTransposed.count(initializer.name)))
+        transposed.push_back(fmt::format("{} is {}", name, initializer.name));
+      else
+        now = fmt::format(" (now {} {} {})",
+                          roles[i] == InitializerRole::TrainedParameter ? "trained as" : "in the constant",
+                          initializer.name, shapeText(initializer.tensor.shape));
     }
-    if (now.empty() && isTied(file, roles, name))
-      continue;
-    lost.push_back(name + now);
+    if (!isTransposed && (!now.empty() || !isTied(file, roles, name)))
+      lost.push_back(name + now);
   }
+  if (!transposed.empty())
+    warnings.push_back(
+        fmt::format("the exporter transposed {} weights and gave them names of its own, by which they are "
+                    "trained and saved: {}",
+                    transposed.size(), fmt::join(transposed, ", ")));
   if (!lost.empty())
     warnings.push_back(fmt::format(
         "the exporter folded {} of the model's {} parameters into constants or merged them with others; training this "
@@ -216,7 +273,8 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
           constantsSaid.count(input))
         continue;
       const Tensor &tensor = file.initializers[it->second].tensor;
-      if (!isFloat(tensor.dtype) || elementsOf(tensor.shape) < kLikeWeights)
+      if (!isFloat(tensor.dtype) || elementsOf(tensor.shape) < kLikeWeights ||
+          transposedOf(file, roles, file.initializers[it->second]))
         continue;
       constantsSaid.insert(input);
       large.push_back(fmt::format("{} {}", input, shapeText(tensor.shape)));

@@ -14,6 +14,11 @@ enum class InitializerRole { Constant, Buffer, FrozenParameter, TrainedParameter
 /// One role for each initializer, in order. An error for a glob that matches none.
 Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, const ImportOptions &options);
 
+/// The parameter that `copy` is the transpose of, or null: an optimizer of the exporter wrote the copy for a product,
+/// and something else reads the parameter (a head tied to its embedding).
+const Initializer *transposedOf(const OnnxFile &file, const std::vector<InitializerRole> &roles,
+                                const Initializer &copy);
+
 /// Messages that name parameters which an exporter folded, merged or transposed into constants, and large constants
 /// that look like weights. `needed`: the indices of the nodes that the loss depends on.
 std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vector<InitializerRole> &roles,

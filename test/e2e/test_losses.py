@@ -108,11 +108,11 @@ class OtherExports(KerfTest):
 
 
 @unittest.skipUnless(os.path.isdir(os.path.join(SHARED, "models", "gpt2")), f"no models in {SHARED}")
-class OtherExportsOfGpt2(KerfTest):
-    """The same model as other exporter settings write it: raw (nothing folded), and without a loss."""
+class OtherExportsOfLanguageModels(KerfTest):
+    """The same model as other exporter settings write it: raw (nothing folded), without a loss, with weights transposed."""
 
-    def check(self, file, data, *more):
-        folder = os.path.join(SHARED, "models", "gpt2")
+    def check(self, file, data, *more, model="gpt2"):
+        folder = os.path.join(SHARED, "models", model)
         with open(os.path.join(folder, "golden.json")) as golden_file:
             golden = json.load(golden_file)
         for optimizer, ranks in (("sgd", 2), ("adamw", 4)) if ALL else (("adamw", 3),):
@@ -123,6 +123,10 @@ class OtherExportsOfGpt2(KerfTest):
 
     def test_optimized(self):
         self.check("model.onnx", "batches.npz")
+
+    def test_default_settings_transpose_the_weights_of_llama(self):
+        """All its linear layers stand transposed under names of the exporter's: the training is the model's."""
+        self.check("default.onnx", "batches.npz", model="llama")
 
     def test_raw(self):
         self.check("raw.onnx", "batches.npz")

@@ -68,7 +68,7 @@ TEST(Graph, FoldedParametersAreNamed) {
   info->set_name("val_5");
   onnx::StringPair *pair = info->add_metadata_props();
   pair->set_key("pkg.onnxscript.optimizer.folded_from");
-  pair->set_value("['q.weight']");
+  pair->set_value("['q.weight', 'q.scale']"); // no mere transpose
   onnx::StringPair *signature = g.graph->add_metadata_props();
   signature->set_key("pkg.torch.export.ExportedProgram.graph_signature");
   signature->set_value("p_q: PARAMETER target='q.weight'\np_r: PARAMETER target='r.bias'\nx: USER_INPUT\n");
@@ -106,6 +106,71 @@ TEST(Graph, LossRequests) {
   EXPECT_EQ(parsed->value, "logits");
   EXPECT_EQ(parsed->labels, "labels");
   EXPECT_EQ(frontend::parseLoss("my/loss.0")->value, "my/loss.0");
+}
+
+/// What the exporter's optimizer folded into the constant.
+void setFoldedFrom(Graph &g, const std::string &name, const std::string &list) {
+  onnx::ValueInfoProto *info = g.graph->add_value_info();
+  info->set_name(name);
+  onnx::StringPair *pair = info->add_metadata_props();
+  pair->set_key("pkg.onnxscript.optimizer.folded_from");
+  pair->set_value(list);
+}
+
+void setSignature(Graph &g, const std::vector<std::string> &parameters) {
+  onnx::StringPair *pair = g.graph->add_metadata_props();
+  pair->set_key("pkg.torch.export.ExportedProgram.graph_signature");
+  for (const std::string &name : parameters)
+    pair->mutable_value()->append("p_" + name + ": PARAMETER target='" + name + "'\n");
+}
+
+/// x looked up in a table and multiplied by it, transposed: `copy` is what the exporter stored for that.
+Imported tied(const std::vector<float> &copy) {
+  Graph g;
+  g.input("ids", {4}, onnx::TensorProto::INT64);
+  std::string table = g.constant<float>({3, 2}, {1, 2, 3, 4, 5, 6}, "head.weight"),
+              transposed = g.constant<float>({2, 3}, copy, "val_9");
+  setKind(g, table, "PARAMETER");
+  setFoldedFrom(g, transposed, "['head.weight']");
+  setSignature(g, {table});
+  g.sumIsLoss(g.op("MatMul", {g.op("Gather", {table, "ids"}), transposed}));
+  return importGraph(g);
+}
+
+TEST(Graph, ATransposedCopyIsItsParameter) {
+  Imported result = tied({1, 3, 5, 2, 4, 6});
+  ASSERT_TRUE(bool(result.model)) << errorOf(result);
+  EXPECT_EQ(result.arguments("parameter"), std::vector<std::string>{"head.weight*"});
+  EXPECT_EQ(result.ops<ir::TransposeOp>().size(), 1u);
+  EXPECT_TRUE(result.ops<ir::ConstantOp>().empty());
+  Imported other = tied({1, 3, 5, 2, 4, 7});
+  ASSERT_TRUE(bool(other.model)) << errorOf(other);
+  EXPECT_TRUE(other.ops<ir::TransposeOp>().empty()) << "one element differs";
+}
+
+TEST(Graph, TransposedWeightsAreTrainedUnderTheirNewName) {
+  Graph g;
+  g.input("x", {4, 3, 5});
+  std::string a = g.parameter("val_1", {5, 6}), b = g.parameter("val_2", {6, 7}), c = g.parameter("val_3", {7, 8}),
+              d = g.parameter("val_4", {8, 8}), bias = g.parameter("l.bias", {8});
+  setKind(g, bias, "PARAMETER");
+  setFoldedFrom(g, a, "['l.0']");
+  setFoldedFrom(g, b, "['l.1', 'l.scale']");
+  setFoldedFrom(g, c, "['l.2']");
+  setFoldedFrom(g, d, "['l.3']");
+  setSignature(g, {"l.0", "l.1", "l.2", "l.3", "l.scale", "l.bias"});
+  std::string y = g.op("MatMul", {g.op("MatMul", {g.op("MatMul", {"x", a}), b}), c});
+  y = g.op("Add", {g.op("MatMul", {y, d}), bias});
+  g.sumIsLoss(g.op("Add", {y, g.op("ReduceSum", {d}, {{"keepdims", 0}})})); // read elsewhere: what it is, is not known
+  Imported result = importGraph(g);
+  ASSERT_TRUE(bool(result.model)) << errorOf(result);
+  EXPECT_EQ(result.arguments("parameter"), (std::vector<std::string>{"val_1*", "val_3*", "l.bias*"}));
+  std::string said;
+  for (const std::string &warning : result.model->warnings)
+    said += warning + "\n";
+  for (const char *words : {"transposed 2 weights", "l.0 is val_1, l.2 is val_3",
+                            "folded 3 of the model's 6 parameters", "l.3 (now in the constant val_4 [8, 8])"})
+    EXPECT_NE(said.find(words), std::string::npos) << said;
 }
 
 TEST(Graph, LossIsCalledLossWhateverTheExporterCallsIt) {
