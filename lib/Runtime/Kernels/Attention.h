@@ -139,6 +139,10 @@ template <typename T> void copyOver(Team *team, const T *from, T *to, int64_t n)
 
 template <typename T> MatrixView<T> transposed(MatrixView<T> m) { return {m.data, m.column, m.row}; }
 
+/// A log-sum-exp this far from 0 has too few digits for exp(score - it): that of a row whose keys are all masked by one
+/// finite number (-10000, the lowest float) is that number. Probabilities whose sum is above 1 are divided by it.
+constexpr double kFar = 1024;
+
 template <typename T> struct Backward {
   AttentionCall<T> all;
   const T *out, *lse, *dOut;
@@ -185,6 +189,21 @@ template <typename T> struct Backward {
               // A row that saw nothing has no exponentials: -inf - -inf would be NaN.
               bool empty = lse == -std::numeric_limits<T>::infinity();
               T d = T(dot);
+              if (!empty && std::abs(lse) > T(kFar)) {
+                double sum = 0;
+#pragma omp simd reduction(+ : sum)
+                for (int64_t j = 0; j < keys; ++j) {
+                  p[j] = fastExp(T(p[j] - lse));
+                  sum += double(p[j]);
+                }
+                T part = T(1 / std::max(sum, 1.0));
+#pragma omp simd
+                for (int64_t j = 0; j < keys; ++j) {
+                  p[j] *= part;
+                  dS[j] = scale * p[j] * (dS[j] - d);
+                }
+                return;
+              }
 #pragma omp simd
               for (int64_t j = 0; j < keys; ++j) {
                 T probability = empty ? T(0) : fastExp(T(p[j] - lse));

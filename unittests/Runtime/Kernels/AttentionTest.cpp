@@ -259,7 +259,16 @@ TEST(Attention, LargestNegativeMasksAreNotExclusion) {
           {F32, {1, 2, 1, 1}, {1, 2}},
           {F32, {1, 2, 1, 1}, {4, 8}},
           {F32, {1, 1, 1, 2}, {lowest, lowest}}};
-  EXPECT_EQ(runKernel("attention", c.attrs(), c.in, c.types())[0].values, std::vector<double>{6});
+  std::vector<HostTensor> out = runKernel("attention", c.attrs(), c.in, c.types());
+  EXPECT_EQ(out[0].values, std::vector<double>{6});
+  // Each probability is 1/2, though the log-sum-exp is the mask itself: d score = 1/2 (value - 6).
+  std::vector<HostTensor> backward = c.in;
+  backward.insert(backward.end(), {out[0], out[1], HostTensor{F32, {1, 1, 1, 1}, {1}}});
+  std::vector<HostTensor> gradients = runKernel("attention_backward", c.attrs(), backward,
+                                                {{F32, c.in[0].shape}, {F32, c.in[1].shape}, {F32, c.in[2].shape}});
+  EXPECT_EQ(gradients[0].values, std::vector<double>{-1 * 1 + 1 * 2});
+  EXPECT_EQ(gradients[1].values, (std::vector<double>{-1, 1}));
+  EXPECT_EQ(gradients[2].values, (std::vector<double>{0.5, 0.5}));
 }
 
 TEST(Attention, FaultsAreMessages) {
