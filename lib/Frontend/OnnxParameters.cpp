@@ -260,6 +260,19 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
         "graph is not training the model (export with the parameters kept; --trainable GLOB trains a constant): {}",
         lost.size(), names.size(), fmt::join(lost, ", ")));
 
+  // Without kinds a scalar may be a learned temperature or a constant.
+  std::vector<std::string> scalars;
+  bool hasKinds = std::any_of(file.initializers.begin(), file.initializers.end(),
+                              [](const Initializer &i) { return !i.kind.empty(); });
+  for (size_t i = 0; i < file.initializers.size() && !hasKinds; ++i)
+    if (const Initializer &one = file.initializers[i]; isFloat(one.tensor.dtype) && one.tensor.shape.empty() &&
+                                                       roles[i] == InitializerRole::Constant && !isMadeUp(one.name) &&
+                                                       one.name.find('.') != std::string::npos)
+      scalars.push_back(one.name);
+  if (!scalars.empty())
+    warnings.push_back(fmt::format("scalars that may be parameters are not trained (--trainable NAME trains them): {}",
+                                   fmt::join(scalars, ", ")));
+
   constexpr int64_t kLikeWeights = 1024; // elements: what is no table of a few scalars
   std::vector<std::string> large;
   for (int index : needed) {

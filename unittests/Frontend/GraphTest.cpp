@@ -108,6 +108,24 @@ TEST(Graph, LossRequests) {
   EXPECT_EQ(frontend::parseLoss("my/loss.0")->value, "my/loss.0");
 }
 
+TEST(Graph, ScalarsOfUnknownKindAreNamed) {
+  Graph g;
+  g.input("x", {4, 3});
+  std::string y = g.op("Mul", {g.op("Mul", {"x", g.parameter("w", {3})}), g.parameter("clip.logit_scale", {})});
+  g.sumIsLoss(g.op("Mul", {y, g.parameter("/clip/Constant.0", {})}));
+  Imported result = importGraph(g);
+  ASSERT_TRUE(bool(result.model)) << errorOf(result);
+  EXPECT_EQ(result.arguments("parameter"), std::vector<std::string>{"w*"});
+  ASSERT_EQ(result.model->warnings.size(), 1u);
+  EXPECT_NE(result.model->warnings[0].find("trains them): clip.logit_scale"), std::string::npos)
+      << result.model->warnings[0];
+  ImportOptions options;
+  options.trainable = {"*.logit_scale"};
+  Imported asked = importGraph(g, options);
+  EXPECT_EQ(asked.arguments("parameter"), (std::vector<std::string>{"w*", "clip.logit_scale*"}));
+  EXPECT_TRUE(asked.model->warnings.empty());
+}
+
 /// What the exporter's optimizer folded into the constant.
 void setFoldedFrom(Graph &g, const std::string &name, const std::string &list) {
   onnx::ValueInfoProto *info = g.graph->add_value_info();
