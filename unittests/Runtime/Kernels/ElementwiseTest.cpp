@@ -214,6 +214,36 @@ TEST(Elementwise, ConvertTruncatesSaturatesAndRounds) {
     EXPECT_EQ(runKernel("convert", Json::object(), {i}, {{dtype, {3}}})[0].values, i.values);
 }
 
+TEST(Elementwise, BitsDoNotDependOnWhereAnElementLies) {
+  constexpr int64_t kElements = 20000;
+  Random random(7);
+  HostTensor x = random.normals(DType::F32, {kElements}, 2), dy = random.normals(DType::F32, {kElements});
+  auto part = [](const HostTensor &tensor, int64_t begin, int64_t end) {
+    return HostTensor{tensor.dtype, {end - begin}, {tensor.values.begin() + begin, tensor.values.begin() + end}};
+  };
+  for (const char *op : {"gelu", "gelu_backward", "tanh", "erf", "logistic", "exponential"})
+    for (bool byTanh : {false, true}) {
+      bool isGelu = std::string_view(op).starts_with("gelu");
+      if (byTanh && !isGelu)
+        continue;
+      Json attrs = isGelu ? Json{{"approximate", byTanh}} : Json::object();
+      auto run = [&](int64_t begin, int64_t end) {
+        std::vector<HostTensor> operands = {part(x, begin, end)};
+        if (std::string_view(op) == "gelu_backward")
+          operands.push_back(part(dy, begin, end));
+        return runKernel(op, attrs, operands, {{DType::F32, {end - begin}}})[0].values;
+      };
+      std::vector<double> whole = run(0, kElements);
+      for (int64_t begin = 0; begin < kElements; begin += 7 * 15)
+        for (int64_t size : {7, 15}) { // less than a vector
+          std::vector<double> got = run(begin, begin + size);
+          for (int64_t i = 0; i < size; ++i)
+            ASSERT_EQ(got[size_t(i)], whole[size_t(begin + i)])
+                << op << (byTanh ? " by tanh" : "") << " of " << x.values[size_t(begin + i)];
+        }
+    }
+}
+
 TEST(Elementwise, GeluMatchesItsFormulaAndItsSlope) {
   Random random(3);
   for (bool approximate : {false, true}) {
