@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/ModelLayouts.h"
+#include "Diagnostics.h"
 #include "HandWritten.h"
 #include "LayOut.h"
 #include "PlanLowering.h"
 #include "kerf/Transforms/ExpertLayout.h"
 #include "kerf/Transforms/Layout.h"
 #include "kerf/Transforms/ModelWork.h"
+#include "kerf/Transforms/Passes.h"
 #include "kerf/Transforms/RecomputePins.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Transforms/Passes.h"
 #include <filesystem>
 #include <fmt/format.h>
 #include <numeric>
@@ -161,6 +164,37 @@ static int64_t largestPart(int64_t batch) {
     if (batch % parts == 0)
       return batch / parts;
   return 1;
+}
+
+/// Compiled in microbatches of `samples`, as far as what they forbid is seen.
+static Status tryMicrobatches(const TrainingStep &step, int64_t samples, const Cluster &cluster) {
+  Plan plan;
+  plan.meshSizes = {{"data", 1}};
+  plan.microbatch = samples;
+  auto lowered = lowerPlan(step, plan, "the plan", cluster);
+  auto module = mlir::OwningOpRef<mlir::ModuleOp>(mlir::cast<mlir::ModuleOp>((*step.module)->clone()));
+  if (!lowered || !applyExecution(*module, *lowered)) // pins can be what does not go
+    return ok();
+  Collected collected(module->getContext());
+  mlir::PassManager passes(module->getContext());
+  passes.addPass(createInsertReshards());
+  passes.addPass(createPartition([](const ReshardStep &step, int64_t, int64_t) { // on one rank
+    return step.kind == ReshardStepKind::LocalSlice ? 0 : std::numeric_limits<double>::infinity();
+  }));
+  passes.addPass(mlir::createCSEPass());
+  passes.addPass(createAssignTasks());
+  return collected.run(passes, *module);
+}
+
+Status ModelLayouts::checkMicrobatches() {
+  if (configured || microbatched)
+    return microbatched.value_or(ok());
+  auto step = imported(1);
+  if (!step)
+    return step.error();
+  int64_t batch = batchOf(*(*step)->module);
+  microbatched = batch > 1 ? tryMicrobatches(**step, largestPart(batch), cluster) : ok();
+  return *microbatched;
 }
 
 /// A module under a layout.

@@ -35,6 +35,8 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPa
   auto job = model->job(std::nullopt);
   if (!job)
     return job.error();
+  if (Status status = model->checkMicrobatches(); !status)
+    job->wholeGroups = status.error().message;
   PlanSearchOptions search = options.search;
   search.constraints.ops = job->ops; // with those of hand-annotated IR
   search.constraints.arguments = job->arguments;

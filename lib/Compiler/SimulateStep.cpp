@@ -22,6 +22,9 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &mo
   auto completed = completePlan(plan, planFile, cluster, *job);
   if (!completed)
     return completed.error();
+  if (completed->microbatches > 1)
+    if (Status status = layouts.checkMicrobatches(); !status)
+      return Error{fmt::format("{}: {}", planFile, status.error().message)};
   auto pipeline = pipelineOf(completed->plan, completed->cluster);
   if (!pipeline)
     return Error{fmt::format("{}: {}", planFile, pipeline.error().message)};

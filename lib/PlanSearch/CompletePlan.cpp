@@ -170,6 +170,9 @@ Status Completion::completeBatch() {
                                        : fmt::format("data {}", groups),
                     plan.microbatch));
   microbatches = group / plan.microbatch;
+  if (microbatches > 1 && !job.wholeGroups.empty())
+    return wrong(
+        fmt::format("microbatch is {} of the {} samples of a data group; {}", plan.microbatch, group, job.wholeGroups));
   return checkBatchOfStages();
 }
 

@@ -47,7 +47,8 @@ Space::Space(const PlanSearchOptions &options, const TrainingJob &job, const Clu
     : options(options), given(options.constraints), cluster(cluster), available(job.ranks.value_or(cluster.ranks())),
       layerCount(layers), batch(job.exportedBatch ? job.exportedBatch
                                 : job.globalBatch ? job.globalBatch
-                                                  : options.constraints.globalBatch) {
+                                                  : options.constraints.globalBatch),
+      wholeGroups(job.wholeGroups) {
   for (const Cluster &group : cluster.groups)
     flopsOfGroup.push_back(peakFlops(group.device, job.dtype));
 }
@@ -117,6 +118,7 @@ Result<std::vector<Choice>> Space::meshes() const {
   std::vector<Choice> list;
   std::vector<int64_t> ofBatch = divisors(batch);
   Frame frame;
+  bool needsWholeGroups = false;
   for (int64_t model : sizes("model", options.modelSizes))
     for (int64_t context : sizes("context", options.contextSizes))
       for (int64_t expert : sizes("expert", options.expertSizes))
@@ -125,6 +127,10 @@ Result<std::vector<Choice>> Space::meshes() const {
             frame = {stage, data, context, expert, model};
             if (data > available || frame.ranks() > available || batch % (data * expert) != 0 || !liesInGroups(frame))
               continue;
+            if (!wholeGroups.empty() && given.microbatch && given.microbatch * data * expert != batch) {
+              needsWholeGroups = true;
+              continue;
+            }
             Choice choice;
             choice.frame = frame;
             if (leftOut("mesh.stage", choice) || leftOut("mesh.data", choice) || leftOut("mesh.context", choice) ||
@@ -132,6 +138,10 @@ Result<std::vector<Choice>> Space::meshes() const {
               continue;
             list.push_back(choice);
           }
+  if (list.empty() && needsWholeGroups)
+    return Error{fmt::format("{}: microbatch is {}, and no mesh that is left has data groups of so many samples (of a "
+                             "global batch of {}); {}",
+                             options.constraintsFile, given.microbatch, batch, wholeGroups)};
   if (list.empty())
     return Error{fmt::format("{}: no mesh of at most {} ranks is left whose \"data\" divides the global batch of {}{}; "
                              "free an axis or change the batch",
@@ -160,7 +170,7 @@ std::vector<Choice> Space::layouts(const Choice &mesh) const {
     ulysses = {false, true};
   int64_t group = batch / (mesh.frame.data * mesh.frame.expert);
   for (int64_t microbatch : divisors(group)) {
-    if (given.microbatch && microbatch != given.microbatch)
+    if ((given.microbatch && microbatch != given.microbatch) || (!wholeGroups.empty() && microbatch != group))
       continue;
     for (const OverModel &how : overModel)
       for (bool style : ulysses) {

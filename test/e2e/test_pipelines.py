@@ -161,6 +161,27 @@ class Pipelines(KerfTest):
         mlp = file_of("mlp")
         self.agree(mlp, file_of("mlp", "batches.npz"), {"3 stages": plan(stage=3, microbatch=1, **until("*gelu*", "mid/*"))})
 
+    def test_steps_that_need_whole_groups(self):
+        """Statistics of a batch and a product of two sums over it (experts' auxiliary loss) take no microbatches: search and simulator know as training does."""
+        data = small_batches(self.path("data.npz"))
+        models = {self.write("net.onnx", small_net(training=True)): (data, 6)}
+        if "mixtral" in SHARED_EXPORTS:
+            models[file_of("mixtral")] = (file_of("mixtral", "batches.npz"), 4)
+        for model, (data, batch) in models.items():
+            words = ["can't be cut into microbatches; set microbatch to the samples of a data group"]
+            cut = self.write("cut.json", plan(data=2, microbatch=1))
+            refused = self.refuse(1, words, "train", model, "--data", data, "--steps", 1, "--plan", cut)
+            said = refused.stderr.removeprefix("error: ").strip()
+            self.refuse(1, [cut, said], "simulate", model, "--plan", cut)
+            self.refuse(1, ["microbatch is 1", said], "plan", model, "--search", "all", "--ranks", 2, "--constraints", cut)
+            self.succeed("simulate", model, "--plan", self.write("whole.json", plan(data=2, microbatch=batch // 2)))
+            for mesh in ({"stage": 1}, {"data": 1}):
+                self.succeed("plan", model, "--search", "all", "--ranks", 2, "-o", self.path("plan.json"), "--constraints", self.write("mesh.json", {"kerf": 1, "mesh": mesh}))
+                with open(self.path("plan.json")) as file:
+                    found = json.load(file)
+                self.assertEqual(found["microbatch"] * found["mesh"]["data"] * found["mesh"]["expert"], batch)
+                self.succeed("train", model, "--data", data, "--steps", 1, "--ranks", 2, "--plan", self.path("plan.json"))
+
     @unittest.skipUnless({"resnet", "vit"} <= set(SHARED_EXPORTS), f"no models in {SHARED}")
     def test_gradients_summed_in_pieces(self):
         """A gradient goes on as a sum over microbatches through what a piece, or a layer, does with it: a class token's reshape, a norm's division."""

@@ -31,6 +31,8 @@ public:
   Result<std::vector<int64_t>> contextSizes(int64_t most, int64_t tokens);
   /// Whether attention can be cut so.
   Result<bool> possible(const LayoutKey &key);
+  /// Whether an export's step can be done in microbatches: if not, why, as a compilation says it. Found out once.
+  Status checkMicrobatches();
   /// Of the imports so far.
   const std::vector<std::string> &warnings() const { return theWarnings; }
 
@@ -49,6 +51,7 @@ private:
   std::map<int64_t, TrainingStep> steps; // by their batch; an exported model is imported once
   std::map<LayoutKey, ModelWork> works;
   std::map<LayoutKey, DecidedLayout> decided; // of a config.json, to be followed by larger microbatches
+  std::optional<Status> microbatched;
   std::vector<std::string> theWarnings;
 };
 

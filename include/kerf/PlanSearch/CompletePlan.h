@@ -20,6 +20,7 @@ struct TrainingJob {
   std::vector<OpPlan> ops;
   std::vector<ArgumentPlan> arguments;
   std::vector<OpRecompute> recomputeOps;
+  std::string wholeGroups = {}; // why a step needs all samples of a data group at once; empty: it takes microbatches
 };
 
 struct CompletedPlan {
