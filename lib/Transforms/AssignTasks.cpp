@@ -66,6 +66,7 @@ private:
   Value transferred(Value value, int64_t from, int64_t to, const Task &task);
   FailureOr<Value> cloned(Operation *op, OpResult result, Task task);
   void sumOfResults();
+  void shareSums();
   void write(Operation *op, const Task &task);
   LogicalResult checkParts();
 
@@ -449,6 +450,24 @@ void Assigner::sumOfResults() {
     }
 }
 
+/// A gradient that no microbatch changes (of what only parameters are made into) is a share of each all the same.
+void Assigner::shareSums() {
+  for (Operation *op : ops) {
+    auto sum = dyn_cast<AccumulateOp>(op);
+    if (!sum || of(sum.getOperand()) != Dependence::Nothing)
+      continue;
+    OpBuilder builder(sum);
+    Value share = sum.getOperand();
+    if (auto result = dyn_cast<OpResult>(share))
+      share = builder.clone(*result.getOwner())->getResult(result.getResultNumber());
+    else
+      share = ReshapeOp::create(builder, sum.getLoc(), share.getType(), share);
+    share.getDefiningOp()->setAttr(KerfDialect::kBackwardAttr, builder.getUnitAttr());
+    share.getDefiningOp()->setAttr(KerfDialect::kPartAttr, builder.getI64IntegerAttr(partCount - 1));
+    sum->setOperand(0, share);
+  }
+}
+
 LogicalResult Assigner::rewrite() {
   for (Operation *op : ops) {
     if (isMadeAnywhere(op))
@@ -511,6 +530,7 @@ LogicalResult Assigner::run() {
   if (failed(findDependences()))
     return failure();
   sumOfResults();
+  shareSums();
   collect();
   if (failed(findDependences()))
     return failure();

@@ -7,12 +7,14 @@ By default a choice of plans on GPT-2; `--all`: every plan on every model that h
 import itertools
 import json
 import os
+import random
 import struct
 import sys
 import unittest
 
 from images import small_batches, small_net
-from support import ROOT, SHARED, SHARED_EXPORTS, KerfTest, file_of, golden_of, losses_of, main, optimizer_flags, write_npz
+from support import (FLOAT, INT64, ROOT, SHARED, SHARED_EXPORTS, KerfTest, file_of, golden_of, losses_of, main, onnx_model, onnx_node, onnx_tensor,
+                     onnx_value, optimizer_flags, write_npz)
 
 ALL = "--all" in sys.argv
 if ALL:
@@ -160,6 +162,22 @@ class Pipelines(KerfTest):
                     self.write("plan.json", plan(stage=4, microbatch=1, **cuts)))
         mlp = file_of("mlp")
         self.agree(mlp, file_of("mlp", "batches.npz"), {"3 stages": plan(stage=3, microbatch=1, **until("*gelu*", "mid/*"))})
+
+    def test_a_penalty_of_parameters_alone(self):
+        """Its gradient is the same in every microbatch, also where there is only one."""
+        nodes = [onnx_node("MatMul", ["x", "w"], ["h"], "node_product"), onnx_node("Mul", ["h", "h"], ["y"], "node_square"),
+                 onnx_node("SoftmaxCrossEntropyLoss", ["y", "labels"], ["m"], "node_loss"), onnx_node("Mul", ["v", "v"], ["q"], "node_v"),
+                 onnx_node("Squeeze", ["q"], ["s"], "node_squeeze"), onnx_node("Add", ["m", "s"], ["loss"], "node_sum")]
+        tensors = [onnx_tensor("w", [4, 3], [0.1 * i for i in range(12)]), onnx_tensor("v", [1], [0.7])]
+        model = self.write("penalty.onnx", onnx_model(nodes, tensors, [onnx_value("x", FLOAT, [8, 4]), onnx_value("labels", INT64, [8])],
+                                                      [onnx_value("loss", FLOAT, [])]))
+        rnd = random.Random(3)
+        data = write_npz(self.path("penalty.npz"), {
+            "x": ("<f4", [3, 8, 4], struct.pack("<96f", *[rnd.random() for _ in range(96)])),
+            "labels": ("<i8", [3, 8], struct.pack("<24q", *[rnd.randrange(3) for _ in range(24)]))})
+        cut = until("node_square")
+        self.agree(model, data, {"one microbatch": plan(stage=2, microbatch=8, **cut), "four": plan(stage=2, microbatch=2, **cut),
+                                 "zero-bubble": plan(stage=2, data=2, microbatch=2, optimizer_sharding=2, **cut, **schedule("zero-bubble"))})
 
     def test_steps_that_need_whole_groups(self):
         """Statistics of a batch and a product of two sums over it (experts' auxiliary loss) take no microbatches: search and simulator know as training does."""
