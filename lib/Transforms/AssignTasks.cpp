@@ -303,10 +303,18 @@ LogicalResult Assigner::findHomes() {
   for (BlockArgument argument : main.getArguments())
     if (auto known = firstUse.find(argument); known != firstUse.end() && hasHome(argument))
       homes[argument] = known->second % stages;
+  DenseMap<Operation *, int64_t> updates; // of parameters: their states live beside them
+  for (BlockArgument argument : main.getArguments())
+    if (auto by = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), KerfDialect::kUpdatedByAttr);
+        by && homes.contains(argument))
+      if (Operation *made = main.front().getTerminator()->getOperand(by.getInt()).getDefiningOp();
+          isa_and_nonnull<SgdOp, AdamwOp>(made))
+        updates[made] = homes.lookup(argument);
   for (Operation *op : ops) {
     if (dependence.lookup(op) != Dependence::Sums)
       continue;
-    int64_t stage = stageOfUpdate(op);
+    auto update = updates.find(op);
+    int64_t stage = update == updates.end() ? stageOfUpdate(op) : update->second;
     parts[op] = stage;
     for (Value operand : op->getOperands())
       if (auto argument = dyn_cast<BlockArgument>(operand); argument && hasHome(argument))

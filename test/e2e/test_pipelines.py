@@ -274,6 +274,17 @@ class Pipelines(KerfTest):
                          i["task"]["phase"] == "backward" and main["values"][i["in"][0]].count(",") == 1]
             self.assertEqual(of_tables, [], "shares of the table meet once a step, not for each microbatch")
 
+    def agree_stacked(self, plans):
+        folder = os.path.join(SHARED, "models", "jax-transformer")
+        self.agree(os.path.join(folder, "loss_scan.mlir"), os.path.join(folder, "batches.npz"), plans,
+                   "--weights", os.path.join(folder, "weights.npz"), "--optimizer", "adamw")
+
+    @unittest.skipUnless(os.path.isdir(os.path.join(SHARED, "models", "jax-transformer")), f"no models in {SHARED}")
+    def test_stacked_parameters(self):
+        """One array lives on the stage that uses it first, which need not be the one of the lowest number, with its optimizer's states beside it."""
+        self.agree_stacked({"4 stages": plan(stage=4, microbatch=2, **FOUR),
+                            "interleaved": plan(stage=2, data=2, microbatch=2, **FOUR, **schedule("interleaved", chunks=2))})
+
     def test_meshes_that_cannot_be(self):
         def refused(words, given):
             self.refuse(1, words, "train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--plan", self.write("plan.json", given))
