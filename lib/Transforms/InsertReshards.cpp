@@ -21,10 +21,10 @@ namespace kerf {
 namespace {
 
 /// Microbatches follow each other: what is cut over them can't be brought together before the last one, and is a sum
-/// over them only then.
+/// over them only then: nor can they share such a sum out.
 bool gathersOverTime(const Sharding &from, const Sharding &to, int time) {
   for (auto [a, b] : llvm::zip(from.dims, to.dims))
-    if (cutBy(a.axes, time) && !cutBy(b.axes, time))
+    if (cutBy(b.axes, time) ? cutBy(from.partial, time) : cutBy(a.axes, time))
       return true;
   return false;
 }
@@ -352,8 +352,13 @@ FailureOr<Operation *> Walker::decompose(Operation *op) {
 }
 
 LogicalResult Walker::place(Operation *op) {
-  if (auto sum = dyn_cast<AccumulateOp>(op)) { // written by hand
+  if (auto sum = dyn_cast<AccumulateOp>(op)) { // written by hand, or of a share (StageLayouts.cpp)
     auto [have, version] = versions[sum.getOperand()].front();
+    if (int time = timeAxis(mesh); time >= 0 && !cutBy(have.partial, time)) { // summed before what made it
+      sum.getResult().replaceAllUsesWith(version);
+      sum.erase();
+      return success();
+    }
     sum.getOperandMutable().assign(version);
     know(sum.getResult(), withoutTime(have, mesh));
     return success();

@@ -285,6 +285,16 @@ class Pipelines(KerfTest):
         self.agree_stacked({"4 stages": plan(stage=4, microbatch=2, **FOUR),
                             "interleaved": plan(stage=2, data=2, microbatch=2, **FOUR, **schedule("interleaved", chunks=2))})
 
+    @unittest.skipUnless(os.path.isdir(os.path.join(SHARED, "models", "jax-transformer")), f"no models in {SHARED}")
+    def test_meshes_of_stages_that_share_stacked_parameters(self):
+        """A loop's parameters lie in one array, of which each stage makes a part of the gradient: it is summed over microbatches before it is put in place."""
+        self.agree_stacked({
+            "data 2 and model 2": of_stages((2, 1), (1, 2), microbatch=2),
+            "model 4 and data 4, one microbatch": of_stages((1, 4), (4, 1), microbatch=8),
+            "zero 2, zero-bubble, recompute": of_stages((4, 1), (2, 2), microbatch=1, optimizer_sharding=2, recompute="full", **schedule("zero-bubble")),
+            "zero 3, ring": of_stages({"data": 2, "context": 2}, (2, 2), microbatch=2, optimizer_sharding=3),
+            "solved, interleaved": of_stages((2, 2), (4, 1), cut=FOUR["stages"], microbatch=2, layout="solved", **schedule("interleaved", chunks=2))})
+
     def test_meshes_that_cannot_be(self):
         def refused(words, given):
             self.refuse(1, words, "train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--plan", self.write("plan.json", given))

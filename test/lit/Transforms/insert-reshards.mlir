@@ -101,6 +101,25 @@ func.func @main(%x: tensor<4x8xf32> {kerf.sharding = #kerf.sharding<[{"data"}, {
 
 // -----
 
+// What follows a sum over microbatches is not cut by them, and a sum that was taken before is not taken again.
+
+kerf.mesh @mesh #kerf.mesh<"microbatch"=2>
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<4x8xf32>) -> tensor<8xf32> {
+  // CHECK: %[[G:.*]] = kerf.reduce
+  // CHECK-NEXT: %[[SUM:.*]] = kerf.accumulate %[[G]]
+  // CHECK-NEXT: %[[MINUS:.*]] = kerf.negate %[[SUM]] {kerf.strategy = {}}
+  // CHECK-NEXT: return %[[MINUS]]
+  %c = kerf.slice %x {start = array<i64: 0, 0>, limit = array<i64: 4, 8>, strides = array<i64: 1, 1>, kerf.strategy = {microbatch = "i"}}
+      : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %g = kerf.reduce %c {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>, kerf.strategy = {microbatch = "r"}} : (tensor<4x8xf32>) -> tensor<8xf32>
+  %m = kerf.negate %g : (tensor<8xf32>) -> tensor<8xf32>
+  %a = kerf.accumulate %m : (tensor<8xf32>) -> tensor<8xf32>
+  return %a : tensor<8xf32>
+}
+
+// -----
+
 // A layer's gradient stays a sum over microbatches, and over what else it is one, where its strategy leaves that open: the step sums it.
 
 kerf.mesh @mesh #kerf.mesh<"data"=2, "microbatch"=2>
