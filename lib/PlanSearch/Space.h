@@ -85,7 +85,7 @@ private:
   const Plan &given;
   const Cluster &cluster;
   int64_t available, layerCount, batch;
-  std::string wholeGroups; // TrainingJob's
+  std::string wholeGroups;          // TrainingJob's
   std::vector<double> flopsOfGroup; // of one rank; empty: all ranks are alike
   /// By ranks and stages; none: stages would lie across groups.
   mutable std::map<std::pair<int64_t, int64_t>, std::optional<std::vector<int>>> groupsOfMesh;
