@@ -48,7 +48,8 @@ class RandomGraphs(KerfTest):
                                       "--constraints", self.write("plan.json", plan))
                     for a, b in zip(got, expected, strict=True):
                         self.assertTrue(abs(a - b) <= TOLERANCE * max(abs(b), 1), f"seed {seed}: {got} on {ranks} ranks, {expected} on one")
-            plan = self.pipeline(rnd, model, next((shape[1] for _, shape, _ in data.values() if len(shape) > 1), 1))
+            with self.subTest(seed=seed, optimizer=optimizer[1]):
+                plan = self.pipeline(rnd, model, next((shape[1] for _, shape, _ in data.values() if len(shape) > 1), 1))
             with self.subTest(seed=seed, optimizer=optimizer[1], plan=plan):
                 got = self.losses(*optimizer, "--plan", self.write("plan.json", plan))
                 for a, b in zip(got, expected, strict=True):
