@@ -190,6 +190,11 @@ void Assigner::findParts() {
   for (Operation *op : llvm::reverse(ops))
     if (llvm::any_of(op->getUsers(), [&](Operation *user) { return given(user) || leads.contains(user); }))
       leads.insert(op);
+  DenseMap<Operation *, int64_t> asks; // of gradients: the latest part that says so itself and that they lead to
+  for (Operation *op : llvm::reverse(ops))
+    for (Operation *user : op->getUsers())
+      if (isBackward(op) && dependence.lookup(user) == Dependence::Microbatch)
+        asks[op] = std::max(asks.lookup(op), given(user) ? given(user).getInt() : asks.lookup(user));
   DenseMap<Location, int64_t> forwardPart; // by location; kUnknown where ops of several parts have it
   for (Operation *op : ops) {
     if (dependence.lookup(op) != Dependence::Microbatch || isInputOnly(op))
@@ -215,6 +220,7 @@ void Assigner::findParts() {
       part = itsForward != forwardPart.end() && itsForward->second != kUnknown ? std::min(itsForward->second, latest)
              : ofOperands.empty()                                              ? partCount - 1
                                                                                : *llvm::min_element(ofOperands);
+      part = std::max(part, asks.lookup(op));
     }
     parts[op] = part;
     if (!isBackward(op)) {

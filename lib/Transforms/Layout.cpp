@@ -276,7 +276,8 @@ public:
   std::optional<int> rank(const PlacementNode &node, ValueRange operands, ValueRange results,
                           const std::vector<bool> &batchFactor, const Strategy &strategy) const {
     int sum = kPreferred;
-    if (data >= 0 && strategy.factorOfAxis[data] < 0)
+    const int onData = data < 0 ? -1 : strategy.factorOfAxis[data];
+    if (data >= 0 && (onData < 0 || node.rule.factors[onData].kind == FactorKind::PartialSum)) // a sum is whole, too
       for (size_t f = 0; f < batchFactor.size(); ++f)
         if (batchFactor[f] && node.rule.factors[f].size >= mesh.axes[data].size)
           sum = kBatchWhole;

@@ -16,6 +16,7 @@ from support import KerfTest, kerf, losses_of, random_cluster, write_npz
 
 SEED = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 1
 CASES = int(sys.argv.pop(1)) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 12
+FOUND = [40005, 50092, 50621]  # were wrong once
 STEPS = 3
 PLANS = 2         # of each graph
 TOLERANCE = 1e-8  # relative, of losses near 1; roundings grow through up to 40 operators
@@ -28,7 +29,7 @@ class RandomGraphs(KerfTest):
         return losses_of(self.path("log"))
 
     def test_losses(self):
-        for seed in range(SEED, SEED + CASES):
+        for seed in [*range(SEED, SEED + CASES), *FOUND]:
             rnd = random.Random(seed)
             model, data, _ = random_graph(rnd, steps=STEPS)
             self.write("model.onnx", model)
@@ -70,7 +71,7 @@ class RandomGraphs(KerfTest):
                 done = kerf("compile", self.path("model.onnx"), "--dtype", "f64", "--plan", self.write("plan.json", plan), "-o", self.path("package"))
                 if done.returncode == 0:
                     return plan
-                self.assertRegex(done.stderr, "leaves nothing|no operator|no layout", f"{plan}")
+                self.assertRegex(done.stderr, "leaves nothing|no operator", f"{plan}")
         self.fail("one stage of everything is refused")
 
 
