@@ -7,6 +7,14 @@
 
 namespace kerf {
 
+/// The same strategies, none before another that cuts the batch as well as it does.
+static StrategyRank anyOf(StrategyRank rank) {
+  return [rank = std::move(rank)](auto &&...asked) -> std::optional<int> {
+    std::optional<int> its = rank(asked...);
+    return its && *its < kBatchWhole ? 0 : its;
+  };
+}
+
 Result<LaidOut> layOut(mlir::ModuleOp module, const std::string &model, const LayoutKey &key, const Cluster &cluster,
                        const Plan &pins, const DecidedLayout *known) {
   if (int64_t experts = expertsOf(module); experts && experts % key.expert != 0)
@@ -56,12 +64,17 @@ Result<LaidOut> layOut(mlir::ModuleOp module, const std::string &model, const La
   auto here = followed ? Result<Plan>(Plan()) : localPins(module, pins, local);
   if (!here)
     return here.error();
-  auto placement =
-      buildProblem(module, collectives, *here, std::nullopt, rank,
-                   key.context > 1 ? withExpertGroups(local, contextRules(local, style)) : RuleOfOp(), followed);
+  const RuleOfOp rules = key.context > 1 ? withExpertGroups(local, contextRules(local, style)) : RuleOfOp();
+  auto placement = buildProblem(module, collectives, *here, std::nullopt, rank, rules, followed);
   if (!placement)
     return placement.error();
   auto solution = solve(placement->problem);
+  if (solution && solution->choice.empty() && rank) { // pins can ask for what the best ranks have no answer to
+    placement = buildProblem(module, collectives, *here, std::nullopt, anyOf(rank), rules, followed);
+    if (!placement)
+      return placement.error();
+    solution = solve(placement->problem);
+  }
   if (!solution)
     return solution.error();
   if (solution->choice.empty())

@@ -241,7 +241,7 @@ bool hasParameter(const StreamDims &dims, Operation *op, const Rule &rule, const
   return false;
 }
 
-constexpr int kPreferred = 0, kWhole = 1, kBatchWhole = 8; // kWhole: for each of a few axes
+constexpr int kPreferred = 0, kWhole = 1; // kWhole: for each of a few axes, fewer than kBatchWhole
 
 /// Ulysses: the heads of keys and values that one rank of "model" has, and which rank of it that is.
 constexpr const char *kHeadsOfRank = "g1", *kRankOfHeads = "g0";

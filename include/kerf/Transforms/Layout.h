@@ -38,6 +38,8 @@ enum class ContextStyle {
 ///   - "context" cuts the sequence, and "data" the batch, wherever there is one.
 /// What suits none of this is left whole. Solved keeps what is said of "context" and "data". For buildProblem.
 StrategyRank layoutRank(mlir::ModuleOp module, const Mesh &mesh, OverModel overModel);
+/// Ranks from here on leave the batch whole over "data"; lower ones do not.
+inline constexpr int kBatchWhole = 8;
 
 struct DecidedLayout {
   /// Of the module: its ops in order, and which values they take. Sizes do not count.
