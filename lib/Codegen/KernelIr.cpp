@@ -5,10 +5,10 @@
 // alone, after all reads of their elements, so that they may lie over operands. What is reduced is combined with
 // running results of the runtime, which decides on their order (Reduction.h there).
 #include "KernelIr.h"
+#include "ElementOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -28,8 +28,6 @@ constexpr int64_t kLanes = 16;          // of a vector: one register of AVX-512 
 constexpr int64_t kBlock = 1024;        // elements between the stages: a few blocks stay in the first cache
 constexpr int64_t kStackAlignment = 64; // bytes
 static_assert(kLanes == package::kReductionLanes);
-
-bool isHalf(DType dtype) { return dtype == DType::BF16 || dtype == DType::F16; }
 
 class KernelBuilder {
 public:
@@ -124,54 +122,19 @@ private:
     found->second = std::min(found->second, level);
   }
 
-  //===-- types and small values
+  //===-- types and addresses
   //-----------------------------------------------------------------------------------===//
 
-  Type inRegister(DType dtype) {
-    return dtype == DType::F64    ? Type(builder.getF64Type())
-           : dtype == DType::Bool ? Type(builder.getI1Type())
-                                  : Type(builder.getF32Type());
-  }
-  Type inMemory(DType dtype) {
-    switch (dtype) {
-    case DType::Bool:
-      return builder.getI8Type();
-    case DType::BF16:
-      return builder.getI16Type();
-    case DType::F16:
-      return builder.getF16Type();
-    default:
-      return inRegister(dtype);
-    }
-  }
   /// On the stack: as in registers, bool as bytes.
-  Type inBlock(DType dtype) { return dtype == DType::Bool ? inMemory(dtype) : inRegister(dtype); }
+  Type inBlock(DType dtype) { return dtype == DType::Bool ? ops.inMemory(dtype) : ops.inRegister(dtype); }
   /// Of a reduction's: running results.
   Type inResult(int result) {
     if (!isReduced(result))
-      return inMemory(dtypeOf(result));
+      return ops.inMemory(dtypeOf(result));
     const Instruction &reduce = *makers[size_t(result)];
-    return reduce.attrs["kind"] == "sum" ? Type(builder.getF64Type()) : inRegister(dtypeOf(reduce.operands[0]));
+    return reduce.attrs["kind"] == "sum" ? Type(builder.getF64Type()) : ops.inRegister(dtypeOf(reduce.operands[0]));
   }
-  Type wide(Type element, int64_t lanes) { return lanes == 1 ? element : VectorType::get({lanes}, element); }
-
   Value integer(int64_t value) { return arith::ConstantIntOp::create(builder, loc, i64, value); }
-  Value number(Type type, double value) {
-    Type element = getElementTypeOrSelf(type);
-    APFloat exact(value);
-    bool inexact;
-    exact.convert(cast<FloatType>(element).getFloatSemantics(), APFloat::rmNearestTiesToEven, &inexact);
-    return constant(type, builder.getFloatAttr(element, exact));
-  }
-  Value bits(Type type, uint64_t value) {
-    Type element = getElementTypeOrSelf(type);
-    return constant(type, builder.getIntegerAttr(element, APInt(element.getIntOrFloatBitWidth(), value)));
-  }
-  Value constant(Type type, TypedAttr element) {
-    if (auto vector = dyn_cast<VectorType>(type))
-      element = DenseElementsAttr::get(vector, Attribute(element));
-    return arith::ConstantOp::create(builder, loc, element);
-  }
   Value sum(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
   Value product(Value a, int64_t b) { return arith::MulIOp::create(builder, loc, a, integer(b)); }
   Value at(Value base, Type element, Value index) {
@@ -182,55 +145,12 @@ private:
   Value loadRaw(Type element, Value address, int64_t lanes) {
     return LLVM::LoadOp::create(builder, loc, wide(element, lanes), address, bytesOf(element));
   }
+  /// Element `index` of an argument, and those after it.
+  Value load(DType dtype, Value data, Value index, int64_t lanes) {
+    return ops.widened(loadRaw(ops.inMemory(dtype), at(data, ops.inMemory(dtype), index), lanes), dtype);
+  }
   void storeRaw(Value value, Value address) {
     LLVM::StoreOp::create(builder, loc, value, address, bytesOf(getElementTypeOrSelf(value.getType())));
-  }
-
-  //===-- 16-bit floats are float32 whose values the narrow type has
-  //------------------------------------------------===//
-
-  Value rounded(Value value, DType dtype, int64_t lanes) {
-    if (dtype == DType::F16)
-      return widened(arith::TruncFOp::create(builder, loc, wide(builder.getF16Type(), lanes), value), dtype, lanes);
-    if (dtype != DType::BF16)
-      return value;
-    // As bf16FromFloat, kept in the upper half.
-    Type word = wide(builder.getI32Type(), lanes);
-    Value raw = arith::BitcastOp::create(builder, loc, word, value);
-    Value magnitude = arith::AndIOp::create(builder, loc, raw, bits(word, 0x7fffffff));
-    Value isNan = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, magnitude, bits(word, 0x7f800000));
-    Value odd =
-        arith::AndIOp::create(builder, loc, arith::ShRUIOp::create(builder, loc, raw, bits(word, 16)), bits(word, 1));
-    Value up = sum(sum(raw, bits(word, 0x7fff)), odd);
-    Value quiet = arith::OrIOp::create(builder, loc, raw, bits(word, 0x400000));
-    Value chosen = arith::SelectOp::create(builder, loc, isNan, quiet, up);
-    chosen = arith::AndIOp::create(builder, loc, chosen, bits(word, 0xffff0000));
-    return arith::BitcastOp::create(builder, loc, value.getType(), chosen);
-  }
-  /// From memory's type to a register's.
-  Value widened(Value value, DType dtype, int64_t lanes) {
-    Type to = wide(inRegister(dtype), lanes), word = wide(builder.getI32Type(), lanes);
-    if (dtype == DType::F16)
-      return arith::ExtFOp::create(builder, loc, to, value);
-    if (dtype == DType::BF16) {
-      Value low = arith::ExtUIOp::create(builder, loc, word, value);
-      return arith::BitcastOp::create(builder, loc, to, arith::ShLIOp::create(builder, loc, low, bits(word, 16)));
-    }
-    if (dtype == DType::Bool)
-      return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, value, bits(value.getType(), 0));
-    return value;
-  }
-  Value narrowed(Value value, DType dtype, int64_t lanes) {
-    Type to = wide(inMemory(dtype), lanes), word = wide(builder.getI32Type(), lanes);
-    if (dtype == DType::F16)
-      return arith::TruncFOp::create(builder, loc, to, value);
-    if (dtype == DType::BF16) {
-      Value raw = arith::BitcastOp::create(builder, loc, word, value);
-      return arith::TruncIOp::create(builder, loc, to, arith::ShRUIOp::create(builder, loc, raw, bits(word, 16)));
-    }
-    if (dtype == DType::Bool)
-      return arith::ExtUIOp::create(builder, loc, to, value);
-    return value;
   }
 
   //===-- loops
@@ -297,7 +217,7 @@ private:
         buffer.row = at(buffer.data, element, arith::MulIOp::create(builder, loc, row, buffer.rowStride));
       };
       for (auto &[value, buffer] : arguments)
-        begin(buffer, inMemory(dtypeOf(value)));
+        begin(buffer, ops.inMemory(dtypeOf(value)));
       for (auto [buffer, result] : llvm::zip(results, function.results))
         begin(buffer, inResult(result));
       buildRow(range[2], range[3]);
@@ -310,9 +230,7 @@ private:
     for (auto &[value, index] : broadcastOf)
       if (int from = makers[size_t(value)]->operands[0];
           !makers[size_t(from)] && space.broadcasts[size_t(index)].back() == 0)
-        repeated[value] = widened(loadRaw(inMemory(dtypeOf(value)),
-                                          at(arguments[from].data, inMemory(dtypeOf(value)), starts[size_t(index)]), 1),
-                                  dtypeOf(value), 1);
+        repeated[value] = load(dtypeOf(value), arguments[from].data, starts[size_t(index)], 1);
   }
 
   /// Elements [begin, end) of the row.
@@ -337,7 +255,7 @@ private:
     SmallVector<Value> given = {called[&instruction]};
     SmallVector<Type> types;
     for (int operand : instruction.operands)
-      given.push_back(isInPlace(operand) ? at(arguments[operand].row, inMemory(dtypeOf(operand)), blockStart)
+      given.push_back(isInPlace(operand) ? at(arguments[operand].row, ops.inMemory(dtypeOf(operand)), blockStart)
                                          : blocks[operand]);
     given.push_back(blocks[instruction.results[0]]);
     types.assign(given.size() - 1, pointer);
@@ -353,7 +271,7 @@ private:
       return; // rounded where it is read
     vectorsThenElements(blockStart, blockEnd, [&](Value index, int64_t lanes) {
       Value address = inBlockAt(result, index);
-      storeRaw(rounded(loadRaw(inBlock(dtypeOf(result)), address, lanes), dtypeOf(result), lanes), address);
+      storeRaw(ops.rounded(loadRaw(inBlock(dtypeOf(result)), address, lanes), dtypeOf(result)), address);
     });
   }
 
@@ -417,25 +335,25 @@ private:
     for (const Instruction &instruction : function.body) {
       int result = instruction.results[0];
       if (!isFree(result) && !isRoutine(&instruction) && !isReduction(instruction) && levels[size_t(result)] == stage)
-        here.known[result] = rounded(compute(instruction, here), dtypeOf(result), lanes);
+        here.known[result] = compute(instruction, here);
     }
     if (stage == last) {
       SmallVector<Value> made;
       for (int result : function.results)
         made.push_back(isReduced(result) ? read(makers[size_t(result)]->operands[0], here)
-                                         : narrowed(read(result, here), dtypeOf(result), lanes));
+                                         : ops.narrowed(read(result, here), dtypeOf(result)));
       size_t reductions = 0;
       for (auto [value, buffer, result] : llvm::zip(made, results, function.results)) {
         if (!isReduced(result)) {
           storeRaw(value, at(buffer.row, inResult(result), index));
         } else if (reducesRows() && lanes > 1) {
           Value &sofar = running[reductions++];
-          sofar = combined(*makers[size_t(result)], sofar, value);
+          sofar = ops.combined(*makers[size_t(result)], sofar, value);
         } else {
           Value place =
               reducesRows() ? arith::AndIOp::create(builder, loc, index, integer(kLanes - 1)).getResult() : index;
           Value address = at(buffer.row, inResult(result), place);
-          storeRaw(combined(*makers[size_t(result)], loadRaw(inResult(result), address, lanes), value), address);
+          storeRaw(ops.combined(*makers[size_t(result)], loadRaw(inResult(result), address, lanes), value), address);
         }
       }
       return;
@@ -445,19 +363,9 @@ private:
         continue;
       Value kept = read(value, here);
       if (dtypeOf(value) == DType::Bool)
-        kept = narrowed(kept, DType::Bool, lanes);
+        kept = ops.narrowed(kept, DType::Bool);
       storeRaw(kept, inBlockAt(value, index));
     }
-  }
-
-  /// As the runtime combines elements in `reduce`.
-  Value combined(const Instruction &reduce, Value sofar, Value value) {
-    if (reduce.attrs["kind"] == "sum")
-      return arith::AddFOp::create(builder, loc, sofar, converted(value, sofar.getType()));
-    bool max = reduce.attrs["kind"] == "max";
-    Value keeps = compare(max ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT, sofar, value);
-    Value isNan = compare(arith::CmpFPredicate::UNO, sofar, sofar);
-    return choose(arith::OrIOp::create(builder, loc, keeps, isNan), sofar, value);
   }
 
   Value inBlockAt(int value, Value index) {
@@ -476,130 +384,36 @@ private:
     DType dtype = dtypeOf(value);
     Value raw = loadRaw(inBlock(dtype), inBlockAt(value, here.index), here.lanes);
     if (dtype == DType::Bool)
-      return widened(raw, dtype, here.lanes);
-    return isRoutine(makers[size_t(value)]) ? rounded(raw, dtype, here.lanes) : raw;
+      return ops.widened(raw, dtype);
+    return isRoutine(makers[size_t(value)]) ? ops.rounded(raw, dtype) : raw;
   }
 
   Value readFree(int value, Here &here) {
     DType dtype = dtypeOf(value);
     const Instruction *maker = makers[size_t(value)];
     if (!maker)
-      return widened(loadRaw(inMemory(dtype), at(arguments[value].row, inMemory(dtype), here.index), here.lanes), dtype,
-                     here.lanes);
-    Type type = wide(inRegister(dtype), here.lanes);
+      return load(dtype, arguments[value].row, here.index, here.lanes);
+    Type type = wide(ops.inRegister(dtype), here.lanes);
+    auto constantOf = [&](const Instruction &constant) {
+      return ops.constant(type, dtype, package::numberFrom(constant.attrs["value"][0]).value_or(0));
+    };
     if (maker->op == "constant")
-      return constantOf(*maker, type, dtype);
+      return constantOf(*maker);
     int from = maker->operands[0];
     if (makers[size_t(from)])
-      return constantOf(*makers[size_t(from)], type, dtype);
+      return constantOf(*makers[size_t(from)]);
     if (auto found = repeated.find(value); found != repeated.end())
       return here.lanes == 1 ? found->second
                              : vector::BroadcastOp::create(builder, loc, type, found->second).getResult();
-    Value first = sum(starts[size_t(broadcastOf[value])], here.index);
-    return widened(loadRaw(inMemory(dtype), at(arguments[from].data, inMemory(dtype), first), here.lanes), dtype,
-                   here.lanes);
+    return load(dtype, arguments[from].data, sum(starts[size_t(broadcastOf[value])], here.index), here.lanes);
   }
-
-  Value constantOf(const Instruction &instruction, Type type, DType dtype) {
-    double value = package::numberFrom(instruction.attrs["value"][0]).value_or(0);
-    return dtype == DType::Bool ? bits(type, value != 0)
-                                : rounded(number(type, value), dtype, isa<VectorType>(type) ? kLanes : 1);
-  }
-
-  Value compare(arith::CmpFPredicate predicate, Value a, Value b) {
-    return arith::CmpFOp::create(builder, loc, predicate, a, b);
-  }
-  Value choose(Value condition, Value a, Value b) { return arith::SelectOp::create(builder, loc, condition, a, b); }
 
   Value compute(const Instruction &instruction, Here &here) {
     SmallVector<Value> x;
     for (int operand : instruction.operands)
       x.push_back(read(operand, here));
-    std::string_view op = instruction.op;
-    Type type = x[0].getType(), to = wide(inRegister(dtypeOf(instruction.results[0])), here.lanes);
-    if (op == "select")
-      return choose(x[0], x[1], x[2]);
-    if (op == "and")
-      return arith::AndIOp::create(builder, loc, x[0], x[1]);
-    if (op == "or")
-      return arith::OrIOp::create(builder, loc, x[0], x[1]);
-    if (op == "not")
-      return arith::XOrIOp::create(builder, loc, x[0], bits(type, 1));
-    if (op == "convert")
-      return converted(x[0], to);
-    if (op == "add")
-      return arith::AddFOp::create(builder, loc, x[0], x[1]);
-    if (op == "subtract")
-      return arith::SubFOp::create(builder, loc, x[0], x[1]);
-    if (op == "multiply")
-      return arith::MulFOp::create(builder, loc, x[0], x[1]);
-    if (op == "divide")
-      return arith::DivFOp::create(builder, loc, x[0], x[1]);
-    if (op == "maximum" || op == "minimum") {
-      // A NaN on the right wins by itself, one on the left by being unordered.
-      auto wins = op == "maximum" ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
-      Value isNan = compare(arith::CmpFPredicate::UNO, x[0], x[0]);
-      return choose(arith::OrIOp::create(builder, loc, compare(wins, x[0], x[1]), isNan), x[0], x[1]);
-    }
-    if (op == "negate")
-      return arith::NegFOp::create(builder, loc, x[0]);
-    if (op == "abs")
-      return math::AbsFOp::create(builder, loc, x[0]);
-    if (op == "sign") {
-      Value zero = number(type, 0);
-      Value below = choose(compare(arith::CmpFPredicate::OLT, x[0], zero), number(type, -1), x[0]);
-      return choose(compare(arith::CmpFPredicate::OGT, x[0], zero), number(type, 1), below);
-    }
-    if (op == "sqrt")
-      return math::SqrtOp::create(builder, loc, x[0]);
-    if (op == "rsqrt")
-      return arith::DivFOp::create(builder, loc, number(type, 1), math::SqrtOp::create(builder, loc, x[0]));
-    if (op == "floor")
-      return math::FloorOp::create(builder, loc, x[0]);
-    if (op == "ceil")
-      return math::CeilOp::create(builder, loc, x[0]);
-    if (op == "round_nearest_even")
-      return math::RoundEvenOp::create(builder, loc, x[0]);
-    if (op == "is_nan")
-      return compare(arith::CmpFPredicate::UNO, x[0], x[0]);
-    if (getElementTypeOrSelf(type).isInteger(1))
-      return arith::CmpIOp::create(builder, loc, bitPredicateOf(instruction), x[0], x[1]);
-    return compare(predicateOf(instruction), x[0], x[1]);
-  }
-
-  static arith::CmpFPredicate predicateOf(const Instruction &compare) {
-    using P = arith::CmpFPredicate;
-    const auto &direction = compare.attrs["direction"];
-    return direction == "EQ"   ? P::OEQ
-           : direction == "NE" ? P::UNE
-           : direction == "LT" ? P::OLT
-           : direction == "LE" ? P::OLE
-           : direction == "GT" ? P::OGT
-                               : P::OGE;
-  }
-  /// Of truth values: false is less than true.
-  static arith::CmpIPredicate bitPredicateOf(const Instruction &compare) {
-    using P = arith::CmpIPredicate;
-    const auto &direction = compare.attrs["direction"];
-    return direction == "EQ"   ? P::eq
-           : direction == "NE" ? P::ne
-           : direction == "LT" ? P::ult
-           : direction == "LE" ? P::ule
-           : direction == "GT" ? P::ugt
-                               : P::uge;
-  }
-
-  Value converted(Value value, Type to) {
-    Type from = getElementTypeOrSelf(value.getType()), element = getElementTypeOrSelf(to);
-    if (from == element)
-      return value;
-    if (from.isInteger(1))
-      return arith::UIToFPOp::create(builder, loc, to, value);
-    if (element.isInteger(1))
-      return compare(arith::CmpFPredicate::UNE, value, number(value.getType(), 0));
-    if (from.isF32())
-      return arith::ExtFOp::create(builder, loc, to, value);
-    return arith::TruncFOp::create(builder, loc, to, value);
+    DType dtype = dtypeOf(instruction.results[0]);
+    return ops.rounded(ops.compute(instruction, x, wide(ops.inRegister(dtype), here.lanes)), dtype);
   }
 
   ModuleOp module;
@@ -607,6 +421,7 @@ private:
   const package::KernelSpace &space;
   std::vector<std::string> &routines;
   OpBuilder builder;
+  ElementOps ops{builder};
   Location loc;
   Type pointer, i64;
   std::vector<const Instruction *> makers; // of each value; null of arguments

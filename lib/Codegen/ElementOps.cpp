@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ElementOps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/TypeUtilities.h"
+#include <algorithm>
+#include <iterator>
+
+using namespace mlir;
+
+namespace kerf::codegen {
+
+using FloatOrder = arith::CmpFPredicate;
+using package::Instruction;
+
+static int64_t lanesOf(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector ? vector.getNumElements() : 1;
+}
+
+Type wide(Type element, int64_t lanes) { return lanes == 1 ? element : VectorType::get({lanes}, element); }
+
+Type ElementOps::inRegister(DType dtype) const {
+  return dtype == DType::F64    ? Type(builder.getF64Type())
+         : dtype == DType::Bool ? Type(builder.getI1Type())
+                                : Type(builder.getF32Type());
+}
+
+Type ElementOps::inMemory(DType dtype) const {
+  switch (dtype) {
+  case DType::Bool:
+    return builder.getI8Type();
+  case DType::BF16:
+    return builder.getI16Type();
+  case DType::F16:
+    return builder.getF16Type();
+  default:
+    return inRegister(dtype);
+  }
+}
+
+Value ElementOps::splat(Type type, TypedAttr element) const {
+  if (auto vector = dyn_cast<VectorType>(type))
+    element = DenseElementsAttr::get(vector, Attribute(element));
+  return arith::ConstantOp::create(builder, loc, element);
+}
+
+Value ElementOps::number(Type type, double value) const {
+  Type element = getElementTypeOrSelf(type);
+  APFloat exact(value);
+  bool inexact;
+  exact.convert(cast<FloatType>(element).getFloatSemantics(), APFloat::rmNearestTiesToEven, &inexact);
+  return splat(type, builder.getFloatAttr(element, exact));
+}
+
+Value ElementOps::bits(Type type, uint64_t value) const {
+  Type element = getElementTypeOrSelf(type);
+  return splat(type, builder.getIntegerAttr(element, APInt(element.getIntOrFloatBitWidth(), value)));
+}
+
+Value ElementOps::constant(Type type, DType dtype, double value) const {
+  return dtype == DType::Bool ? bits(type, value != 0) : rounded(number(type, value), dtype);
+}
+
+Value ElementOps::rounded(Value value, DType dtype) const {
+  const int64_t lanes = lanesOf(value.getType());
+  if (dtype == DType::F16)
+    return widened(arith::TruncFOp::create(builder, loc, wide(builder.getF16Type(), lanes), value), dtype);
+  if (dtype != DType::BF16)
+    return value;
+  // As bf16FromFloat, kept in the upper half.
+  Type word = wide(builder.getI32Type(), lanes);
+  Value raw = arith::BitcastOp::create(builder, loc, word, value);
+  Value magnitude = arith::AndIOp::create(builder, loc, raw, bits(word, 0x7fffffff));
+  Value isNan = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, magnitude, bits(word, 0x7f800000));
+  Value odd =
+      arith::AndIOp::create(builder, loc, arith::ShRUIOp::create(builder, loc, raw, bits(word, 16)), bits(word, 1));
+  Value half = arith::AddIOp::create(builder, loc, raw, bits(word, 0x7fff));
+  Value up = arith::AddIOp::create(builder, loc, half, odd);
+  Value quiet = arith::OrIOp::create(builder, loc, raw, bits(word, 0x400000));
+  Value chosen = arith::SelectOp::create(builder, loc, isNan, quiet, up);
+  chosen = arith::AndIOp::create(builder, loc, chosen, bits(word, 0xffff0000));
+  return arith::BitcastOp::create(builder, loc, value.getType(), chosen);
+}
+
+Value ElementOps::widened(Value value, DType dtype) const {
+  const int64_t lanes = lanesOf(value.getType());
+  Type to = wide(inRegister(dtype), lanes);
+  if (dtype == DType::F16)
+    return arith::ExtFOp::create(builder, loc, to, value);
+  if (dtype == DType::BF16) {
+    Type word = wide(builder.getI32Type(), lanes);
+    Value low = arith::ExtUIOp::create(builder, loc, word, value);
+    return arith::BitcastOp::create(builder, loc, to, arith::ShLIOp::create(builder, loc, low, bits(word, 16)));
+  }
+  if (dtype == DType::Bool)
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, value, bits(value.getType(), 0));
+  return value;
+}
+
+Value ElementOps::narrowed(Value value, DType dtype) const {
+  const int64_t lanes = lanesOf(value.getType());
+  Type to = wide(inMemory(dtype), lanes);
+  if (dtype == DType::F16)
+    return arith::TruncFOp::create(builder, loc, to, value);
+  if (dtype == DType::BF16) {
+    Type word = wide(builder.getI32Type(), lanes);
+    Value raw = arith::BitcastOp::create(builder, loc, word, value);
+    return arith::TruncIOp::create(builder, loc, to, arith::ShRUIOp::create(builder, loc, raw, bits(word, 16)));
+  }
+  if (dtype == DType::Bool)
+    return arith::ExtUIOp::create(builder, loc, to, value);
+  return value;
+}
+
+Value ElementOps::converted(Value value, Type to) const {
+  Type from = getElementTypeOrSelf(value.getType()), element = getElementTypeOrSelf(to);
+  if (from == element)
+    return value;
+  if (from.isInteger(1))
+    return arith::UIToFPOp::create(builder, loc, to, value);
+  if (element.isInteger(1))
+    return arith::CmpFOp::create(builder, loc, FloatOrder::UNE, value, number(value.getType(), 0));
+  if (from.isF32())
+    return arith::ExtFOp::create(builder, loc, to, value);
+  return arith::TruncFOp::create(builder, loc, to, value);
+}
+
+/// A NaN on the right wins by itself, one on the left by being unordered.
+Value ElementOps::extreme(bool largest, Value a, Value b) const {
+  Value wins = arith::CmpFOp::create(builder, loc, largest ? FloatOrder::OGT : FloatOrder::OLT, a, b);
+  Value isNan = arith::CmpFOp::create(builder, loc, FloatOrder::UNO, a, a);
+  return arith::SelectOp::create(builder, loc, arith::OrIOp::create(builder, loc, wins, isNan), a, b);
+}
+
+/// Of truth values, false is less than true.
+Value ElementOps::compared(const Instruction &compare, Value a, Value b) const {
+  using BitOrder = arith::CmpIPredicate;
+  static constexpr struct {
+    const char *direction;
+    FloatOrder ofFloats;
+    BitOrder ofBits;
+  } kOrders[] = {{"EQ", FloatOrder::OEQ, BitOrder::eq},  {"NE", FloatOrder::UNE, BitOrder::ne},
+                 {"LT", FloatOrder::OLT, BitOrder::ult}, {"LE", FloatOrder::OLE, BitOrder::ule},
+                 {"GT", FloatOrder::OGT, BitOrder::ugt}, {"GE", FloatOrder::OGE, BitOrder::uge}};
+  const auto &direction = compare.attrs["direction"];
+  auto order = std::find_if(std::begin(kOrders), std::end(kOrders) - 1,
+                            [&](const auto &one) { return direction == one.direction; });
+  if (getElementTypeOrSelf(a.getType()).isInteger(1))
+    return arith::CmpIOp::create(builder, loc, order->ofBits, a, b);
+  return arith::CmpFOp::create(builder, loc, order->ofFloats, a, b);
+}
+
+Value ElementOps::compute(const Instruction &instruction, ValueRange x, Type to) const {
+  std::string_view op = instruction.op;
+  Type type = x[0].getType();
+  if (op == "select")
+    return arith::SelectOp::create(builder, loc, x[0], x[1], x[2]);
+  if (op == "and")
+    return arith::AndIOp::create(builder, loc, x[0], x[1]);
+  if (op == "or")
+    return arith::OrIOp::create(builder, loc, x[0], x[1]);
+  if (op == "not")
+    return arith::XOrIOp::create(builder, loc, x[0], bits(type, 1));
+  if (op == "convert")
+    return converted(x[0], to);
+  if (op == "add")
+    return arith::AddFOp::create(builder, loc, x[0], x[1]);
+  if (op == "subtract")
+    return arith::SubFOp::create(builder, loc, x[0], x[1]);
+  if (op == "multiply")
+    return arith::MulFOp::create(builder, loc, x[0], x[1]);
+  if (op == "divide")
+    return arith::DivFOp::create(builder, loc, x[0], x[1]);
+  if (op == "maximum" || op == "minimum")
+    return extreme(op == "maximum", x[0], x[1]);
+  if (op == "negate")
+    return arith::NegFOp::create(builder, loc, x[0]);
+  if (op == "abs")
+    return math::AbsFOp::create(builder, loc, x[0]);
+  if (op == "sign") {
+    Value zero = number(type, 0);
+    Value isBelow = arith::CmpFOp::create(builder, loc, FloatOrder::OLT, x[0], zero);
+    Value below = arith::SelectOp::create(builder, loc, isBelow, number(type, -1), x[0]);
+    Value isAbove = arith::CmpFOp::create(builder, loc, FloatOrder::OGT, x[0], zero);
+    return arith::SelectOp::create(builder, loc, isAbove, number(type, 1), below);
+  }
+  if (op == "sqrt")
+    return math::SqrtOp::create(builder, loc, x[0]);
+  if (op == "rsqrt")
+    return arith::DivFOp::create(builder, loc, number(type, 1), math::SqrtOp::create(builder, loc, x[0]));
+  if (op == "floor")
+    return math::FloorOp::create(builder, loc, x[0]);
+  if (op == "ceil")
+    return math::CeilOp::create(builder, loc, x[0]);
+  if (op == "round_nearest_even")
+    return math::RoundEvenOp::create(builder, loc, x[0]);
+  if (op == "is_nan")
+    return arith::CmpFOp::create(builder, loc, FloatOrder::UNO, x[0], x[0]);
+  return compared(instruction, x[0], x[1]);
+}
+
+Value ElementOps::combined(const Instruction &reduce, Value sofar, Value value) const {
+  if (reduce.attrs["kind"] == "sum")
+    return arith::AddFOp::create(builder, loc, sofar, converted(value, sofar.getType()));
+  return extreme(reduce.attrs["kind"] == "max", sofar, value);
+}
+
+} // namespace kerf::codegen
