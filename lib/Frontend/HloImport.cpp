@@ -6,7 +6,7 @@
 #include "HloEvaluate.h"
 #include "HloSignature.h"
 #include "KerfFile.h"
-#include "OnnxGraph.h"
+#include "LossRequest.h"
 #include "OnnxNode.h"
 #include "kerf/Support/Glob.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

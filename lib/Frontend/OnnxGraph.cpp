@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the nodes that the loss depends on, in the file's order, and hands each to its operator's handler. Names are
-// checked on the way: a graph that names a value twice, never, or before it is made is refused.
+// Walks the nodes that the loss depends on (OnnxNeeded.h), in the file's order, and hands each to its operator's
+// handler. A graph that reads a value that nothing makes, or before it is made, is refused.
 #include "OnnxGraph.h"
+#include "OnnxNeeded.h"
 #include "OnnxNode.h"
 #include "OnnxParameters.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -40,11 +41,6 @@ private:
     made.addEntryBlock();
     return made;
   }
-  Status findProducers();
-  Status chooseLoss();
-  Status findNeeded();
-  std::optional<std::string> whyRefused(const onnx::NodeProto &node) const;
-  Status checkOperators();
   Status addInputs();
   Status addParameters();
   void findUpdatedBuffers();
@@ -55,8 +51,7 @@ private:
   Result<const Entry *> lookup(const std::string &name);
   Result<Term> buildLoss();
   mlir::Location locationOf(const onnx::NodeProto &node, const std::string &name);
-  std::string nodeName(int index) const { return nodeName(graph().node(index), index); }
-  static std::string nodeName(const onnx::NodeProto &node, int index);
+  std::string nameOf(int index) const { return nodeName(graph().node(index), index); }
   Result<ImportedModel> finish(const Term &loss);
 
   OnnxFile file;
@@ -69,160 +64,16 @@ private:
   TermBuilder b;
 
   std::vector<InitializerRole> roles;
-  std::unordered_map<std::string, int> producers; // value -> node
   std::unordered_map<std::string, std::string> scopes;
   std::unordered_map<std::string, Entry> values;
   std::vector<Argument> arguments; // of the block, in order, but those of constants and of what is random
-  std::vector<int> needed;         // nodes, in the file's order
-  LossRequest loss;
+  NeededNodes needed;
   TensorMap weights;
   std::vector<std::string> warnings;
   std::map<std::string, mlir::BlockArgument> updatedBuffers; // that a node replaces after each step
   std::vector<std::pair<std::string, Term>> updates;
   int64_t nodesWrittenOut = 0;
 };
-
-/// The values that a node reads, those from outside of its subgraphs among them.
-template <typename F> void forReads(const onnx::NodeProto &node, const F &read) {
-  for (const std::string &input : node.input())
-    read(input);
-  for (const onnx::AttributeProto &attribute : node.attribute()) {
-    if (!attribute.has_g())
-      continue;
-    for (const onnx::NodeProto &inner : attribute.g().node())
-      forReads(inner, read);
-    for (const onnx::ValueInfoProto &output : attribute.g().output())
-      read(output.name());
-  }
-}
-
-std::string GraphImport::nodeName(const onnx::NodeProto &node, int index) {
-  return node.name().empty() ? fmt::format("{}_{}", node.op_type(), index) : node.name();
-}
-
-Status GraphImport::findProducers() {
-  std::set<std::string> inputs;
-  for (const onnx::ValueInfoProto &input : graph().input())
-    if (input.name().empty() || !inputs.insert(input.name()).second)
-      return Error{fmt::format("two inputs are called '{}'", input.name())};
-  for (int i = 0; i < graph().node_size(); ++i)
-    for (const std::string &output : graph().node(i).output()) {
-      if (output.empty())
-        continue;
-      auto [it, fresh] = producers.emplace(output, i);
-      if (!fresh)
-        return Error{
-            fmt::format("value '{}' is made by two nodes, '{}' and '{}'", output, nodeName(it->second), nodeName(i))};
-      if (inputs.count(output) || file.find(output))
-        return Error{fmt::format("value '{}' is made by node '{}' and is an {} as well", output, nodeName(i),
-                                 inputs.count(output) ? "input" : "initializer")};
-    }
-  return ok();
-}
-
-Status GraphImport::chooseLoss() {
-  std::vector<std::string> outputs;
-  for (const onnx::ValueInfoProto &output : graph().output())
-    outputs.push_back(output.name());
-  if (!options.loss.empty()) {
-    KERF_TRY(request, parseLoss(options.loss));
-    if (!producers.count(request.value))
-      return Error{fmt::format("the loss '{}' names '{}', which no node makes; the outputs are: {}", options.loss,
-                               request.value, fmt::join(outputs, ", "))};
-    if (!request.labels.empty() && producers.count(request.labels))
-      return Error{fmt::format("the loss '{}' names the labels '{}', which are not an input: node '{}' makes them",
-                               options.loss, request.labels, nodeName(producers[request.labels]))};
-    loss = request;
-    return ok();
-  }
-  auto isScalar = [](const onnx::ValueInfoProto &output) {
-    const onnx::TypeProto::Tensor &type = output.type().tensor_type();
-    Result<DType> dtype = dtypeFromOnnx(type.elem_type());
-    return dtype && isFloat(*dtype) && type.has_shape() && type.shape().dim_size() == 0;
-  };
-  for (bool byName : {true, false})
-    for (const onnx::ValueInfoProto &output : graph().output()) {
-      if (!isScalar(output) || (byName && output.name() != "loss"))
-        continue;
-      loss.value = output.name();
-      return producers.count(loss.value) ? ok()
-                                         : Status(Error{fmt::format("no node makes the output '{}'", loss.value)});
-    }
-  return Error{
-      fmt::format("none of the outputs ({}) is a floating scalar: name the loss with --loss NAME, or build one with "
-                  "--loss \"cross_entropy(LOGITS, LABELS)\"",
-                  fmt::join(outputs, ", "))};
-}
-
-Status GraphImport::findNeeded() {
-  std::vector<bool> seen(graph().node_size());
-  std::vector<int> open{producers[loss.value]};
-  seen[open[0]] = true;
-  while (!open.empty()) {
-    int index = open.back();
-    open.pop_back();
-    forReads(graph().node(index), [&](const std::string &input) {
-      auto it = producers.find(input);
-      if (it == producers.end() || seen[it->second])
-        return;
-      seen[it->second] = true;
-      open.push_back(it->second);
-    });
-  }
-  for (int i = 0; i < graph().node_size(); ++i)
-    if (seen[i])
-      needed.push_back(i);
-  return ok();
-}
-
-/// Why the node's operator is not read ("": Kerf does not know it), or nothing.
-std::optional<std::string> GraphImport::whyRefused(const onnx::NodeProto &node) const {
-  if (!node.domain().empty() && node.domain() != "ai.onnx")
-    return fmt::format("domain {}", node.domain());
-  const OnnxOperator *op = findOperator(node.op_type());
-  if (op && (file.opset < op->minOpset || file.opset > op->maxOpset))
-    return fmt::format("read from opset {} to {}", op->minOpset, op->maxOpset);
-  return op ? std::nullopt : std::optional(std::string());
-}
-
-/// One message for all operators that Kerf cannot read; those of subgraphs are looked at when they are written out.
-Status GraphImport::checkOperators() {
-  struct Refused {
-    std::string node, why;
-    int count = 0;
-  };
-  std::map<std::string, Refused> refused;
-  std::set<std::string> constant; // values that are known without the inputs and the parameters
-  for (size_t i = 0; i < file.initializers.size(); ++i)
-    if (roles[i] == InitializerRole::Constant || roles[i] == InitializerRole::Buffer)
-      constant.insert(file.initializers[i].name);
-  for (int index : needed) {
-    const onnx::NodeProto &node = graph().node(index);
-    bool isConstant = true;
-    forReads(node, [&](const std::string &input) { isConstant &= input.empty() || constant.count(input); });
-    std::optional<std::string> why = whyRefused(node);
-    if (!why && findOperator(node.op_type())->operands == Operands::Constant && !isConstant)
-      why = "read on constants only";
-    if (why) {
-      Refused &entry = refused[node.op_type()];
-      if (entry.count++ == 0) {
-        entry.node = nodeName(index);
-        entry.why = *why;
-      }
-    }
-    if (isConstant || node.op_type() == "Shape" || node.op_type() == "Size")
-      constant.insert(node.output().begin(), node.output().end());
-  }
-  if (refused.empty())
-    return ok();
-  std::vector<std::string> items;
-  for (const auto &[name, entry] : refused)
-    items.push_back(fmt::format("{} (opset {}; node '{}'{}{}{})", name, file.opset, entry.node,
-                                entry.count > 1 ? fmt::format(" and {} more", entry.count - 1) : "",
-                                entry.why.empty() ? "" : "; ", entry.why));
-  return Error{fmt::format("{} operator{} of this model {} not supported: {}", items.size(),
-                           items.size() == 1 ? "" : "s", items.size() == 1 ? "is" : "are", fmt::join(items, ", "))};
-}
 
 Status GraphImport::addInputs() {
   for (const onnx::ValueInfoProto &input : graph().input()) {
@@ -251,7 +102,7 @@ Status GraphImport::addInputs() {
 
 Status GraphImport::addParameters() {
   std::set<std::string> read;
-  for (int index : needed)
+  for (int index : needed.nodes)
     forReads(graph().node(index), [&](const std::string &input) {
       read.insert(input);
       const Initializer *copy = file.find(input), *of = copy ? transposedOf(file, roles, *copy) : nullptr;
@@ -283,7 +134,7 @@ Status GraphImport::addParameters() {
 /// Running statistics of batch normalizations in training mode.
 void GraphImport::findUpdatedBuffers() {
   constexpr int kFirst = 3, kLast = 4; // the operands that hold them
-  for (int index : needed) {
+  for (int index : needed.nodes) {
     const onnx::NodeProto &node = graph().node(index);
     bool isTraining = std::any_of(node.attribute().begin(), node.attribute().end(), [](const auto &attribute) {
       return attribute.name() == "training_mode" && attribute.i() != 0;
@@ -316,9 +167,9 @@ Result<const Entry *> GraphImport::lookup(const std::string &name) {
     return &it->second;
   const Initializer *initializer = file.find(name);
   if (!initializer) {
-    if (auto it = producers.find(name); it != producers.end())
+    if (auto it = needed.producers.find(name); it != needed.producers.end())
       return Error{fmt::format("it reads '{}' before node '{}' makes it: the graph has a cycle or is not sorted", name,
-                               nodeName(it->second))};
+                               nameOf(it->second))};
     return Error{fmt::format("it reads '{}', which nothing makes", name)};
   }
   bool buffer = roles[initializer - file.initializers.data()] == InitializerRole::Buffer;
@@ -416,7 +267,7 @@ Result<std::vector<Entry>> GraphImport::writeOut(const onnx::GraphProto &subgrap
                              nodesWrittenOut, kMostWrittenOut)};
   std::vector<std::string> named;
   auto name = [&](const std::string &value, Entry entry) -> Status {
-    if (producers.count(value) || file.find(value) || !values.emplace(value, std::move(entry)).second)
+    if (needed.producers.count(value) || file.find(value) || !values.emplace(value, std::move(entry)).second)
       return Error{fmt::format("its subgraph names '{}', which is there already", value)};
     named.push_back(value);
     return ok();
@@ -433,7 +284,7 @@ Result<std::vector<Entry>> GraphImport::writeOut(const onnx::GraphProto &subgrap
     auto refuse = [&](const std::string &why) {
       return Error{fmt::format("node '{}' ({}): {}", inner, node.op_type(), why)};
     };
-    if (auto why = whyRefused(node))
+    if (auto why = whyRefused(node, file.opset))
       return refuse(fmt::format("the operator is not supported{}{}", why->empty() ? "" : ": ", *why));
     if (Status status = importNode(node, inner); !status)
       return refuse(status.error().message);
@@ -450,25 +301,26 @@ Result<std::vector<Entry>> GraphImport::writeOut(const onnx::GraphProto &subgrap
 }
 
 Result<Term> GraphImport::buildLoss() {
-  const Term &value = values.at(loss.value).terms.front();
-  if (loss.labels.empty()) {
+  const LossRequest &asked = needed.loss;
+  const Term &value = values.at(asked.value).terms.front();
+  if (asked.labels.empty()) {
     if (elementsOf(value.shape) != 1 || !isFloat(value.dtype))
-      return Error{fmt::format("the loss '{}' is {} {}, a floating scalar is needed", loss.value, toString(value.dtype),
-                               shapeText(value.shape))};
+      return Error{fmt::format("the loss '{}' is {} {}, a floating scalar is needed", asked.value,
+                               toString(value.dtype), shapeText(value.shape))};
     return b.reshape(value, {});
   }
   b.setLocation(mlir::NameLoc::get(b.builder.getStringAttr("loss")));
   if (!isFloat(value.dtype) || value.rank() < 1)
-    return Error{fmt::format("the logits '{}' are {} {}", loss.value, toString(value.dtype), shapeText(value.shape))};
-  auto labels = values.find(loss.labels);
+    return Error{fmt::format("the logits '{}' are {} {}", asked.value, toString(value.dtype), shapeText(value.shape))};
+  auto labels = values.find(asked.labels);
   if (labels == values.end()) {
     Shape shape(value.shape.begin(), value.shape.end() - 1);
     // Behind the other inputs: arguments of one kind stay together.
     auto behind = std::find_if(arguments.begin(), arguments.end(), [](const Argument &a) { return a.kind != "input"; });
     int position = int(behind - arguments.begin());
-    arguments.insert(behind, {loss.labels, "input"});
+    arguments.insert(behind, {asked.labels, "input"});
     mlir::BlockArgument argument = block->insertArgument(position, b.type(DType::I64, shape), unknown);
-    labels = values.emplace(loss.labels, Entry{{b.fromValue(argument)}}).first;
+    labels = values.emplace(asked.labels, Entry{{b.fromValue(argument)}}).first;
   }
   Result<Term> result = crossEntropy(b, value, labels->second.terms.front(), kIgnoredLabel, "mean");
   if (!result)
@@ -486,18 +338,17 @@ Result<ImportedModel> GraphImport::run() {
                                  shapeText(it->second.shape), shapeText(initializer.tensor.shape))};
       initializer.tensor = it->second;
     }
-  KERF_CHECK(findProducers());
-  KERF_CHECK(chooseLoss());
-  KERF_CHECK(findNeeded());
+  KERF_TRY(reached, findNeeded(file, options.loss));
+  needed = std::move(reached);
   findUpdatedBuffers();
-  KERF_CHECK(checkOperators());
+  KERF_CHECK(checkOperators(file, roles, needed.nodes));
   KERF_CHECK(addInputs());
   KERF_CHECK(addParameters());
   addUpdatedBuffers();
-  for (int index : needed)
-    if (Status status = importNode(graph().node(index), nodeName(index)); !status)
+  for (int index : needed.nodes)
+    if (Status status = importNode(graph().node(index), nameOf(index)); !status)
       return Error{
-          fmt::format("node '{}' ({}): {}", nodeName(index), graph().node(index).op_type(), status.error().message),
+          fmt::format("node '{}' ({}): {}", nameOf(index), graph().node(index).op_type(), status.error().message),
           status.error().status};
   KERF_TRY(result, buildLoss());
   return finish(result);
@@ -576,31 +427,12 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm) {
   for (const auto &[name, count] : file.missingFiles)
     model.missingFiles.push_back(name);
   model.warnings = std::move(warnings);
-  for (std::string &warning : parameterWarnings(file, roles, needed))
+  for (std::string &warning : parameterWarnings(file, roles, needed.nodes))
     model.warnings.push_back(std::move(warning));
   return model;
 }
 
 } // namespace
-
-Result<LossRequest> parseLoss(const std::string &text) {
-  auto trimmed = [](std::string_view part) {
-    size_t first = part.find_first_not_of(' '), last = part.find_last_not_of(' ');
-    return first == std::string_view::npos ? std::string() : std::string(part.substr(first, last - first + 1));
-  };
-  constexpr std::string_view call = "cross_entropy(";
-  std::string whole = trimmed(text);
-  if (whole.compare(0, call.size(), call) != 0)
-    return LossRequest{whole, ""};
-  size_t comma = whole.find(',');
-  if (whole.back() != ')' || comma == std::string::npos)
-    return Error{fmt::format("the loss '{}' is not of the form cross_entropy(LOGITS, LABELS)", text)};
-  LossRequest request{trimmed(std::string_view(whole).substr(call.size(), comma - call.size())),
-                      trimmed(std::string_view(whole).substr(comma + 1, whole.size() - comma - 2))};
-  if (request.value.empty() || request.labels.empty())
-    return Error{fmt::format("the loss '{}' is not of the form cross_entropy(LOGITS, LABELS)", text)};
-  return request;
-}
 
 Result<ImportedModel> importOnnx(mlir::MLIRContext &context, OnnxFile file, const ImportOptions &options,
                                  const TensorMap &replaced) {

@@ -11,12 +11,4 @@ namespace kerf::frontend {
 Result<ImportedModel> importOnnx(mlir::MLIRContext &context, OnnxFile file, const ImportOptions &options,
                                  const TensorMap &replaced);
 
-/// What the user asked the loss to be.
-struct LossRequest {
-  std::string value;  // a value of the graph, or the logits
-  std::string labels; // not empty: build the cross entropy
-};
-/// "NAME" or "cross_entropy(LOGITS, LABELS)".
-Result<LossRequest> parseLoss(const std::string &text);
-
 } // namespace kerf::frontend
