@@ -428,6 +428,10 @@ Result<Plan> parsePlan(std::string_view json, const std::string &where) {
       plan.order = in.names(value, "\"order\"");
       if (std::set<std::string>(plan.order.begin(), plan.order.end()).size() != plan.order.size())
         in.fail("\"order\" names an axis twice");
+      for (const std::string &axis : plan.order)
+        if (planAxis(axis) < 0 && !plan.meshSizes.contains(axis))
+          in.fail(fmt::format("\"order\" names \"{}\", which is no axis of the mesh; axes are {} and those of \"mesh\"",
+                              axis, fmt::join(kPlanAxes, ", ")));
     } else if (key == "global_batch") {
       plan.globalBatch = in.count(value, "global_batch", 1, INT64_MAX);
     } else if (key == "microbatch") {

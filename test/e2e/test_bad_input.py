@@ -245,6 +245,12 @@ class Plan(KerfTest):
         plan = self.write("plan.json", {"kerf": 1, "mesh": {"microbatch": 2}})
         self.refuse(1, ["mesh.microbatch", "plan.json"], "train", MLP, "--data", MLP_DATA, "--plan", plan)
 
+    def test_order_names_axes_of_the_mesh(self):
+        plan = self.write("plan.json", {"kerf": 1, "mesh": {"data": 2}, "order": ["dta"]})
+        self.refuse(1, ["order", "\"dta\"", "plan.json"], "train", MLP, "--data", MLP_DATA, "--plan", plan)
+        plan = self.write("plan.json", {"kerf": 1, "mesh": {"x": 2}, "order": ["x", "model"]})
+        self.succeed("train", MLP, "--data", MLP_DATA, "--steps", 1, "--plan", plan)
+
     def test_cluster_that_is_wrong(self):
         with open(os.path.join(CLUSTERS, "cpu-4.json")) as file:
             cluster = json.load(file)
