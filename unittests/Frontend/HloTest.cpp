@@ -478,8 +478,9 @@ TEST(HloErrors, EveryByteDamaged) {
       damaged[at] = c;
       std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
       auto model = importModel(*context, path, options);
-      if (!model)
+      if (!model) {
         EXPECT_NE(model.error().status, ExitStatus::InternalCheck) << model.error().message;
+      }
     }
 }
 
