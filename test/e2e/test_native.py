@@ -6,6 +6,8 @@ import platform
 import random
 import unittest
 
+from graph_layers import LAYERS
+from graph_parts import PARTS
 from graphs import random_graph
 from images import small_batches, small_net
 from support import KerfTest, file_of, kerf, main, write_npz
@@ -53,7 +55,7 @@ class Native(KerfTest):
 
     def test_of_random_graphs_too(self):
         for seed in range(1, 1 + GRAPHS):
-            model, data, _ = random_graph(random.Random(seed), steps=2)
+            model, data, _ = random_graph(random.Random(seed), PARTS + LAYERS, steps=2)
             self.write("model.onnx", model)
             write_npz(self.path("data.npz"), data)
             with self.subTest(seed=seed):
