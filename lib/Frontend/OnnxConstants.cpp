@@ -3,6 +3,7 @@
 #include "Formula.h"
 
 #include <fmt/format.h>
+#include <map>
 
 namespace kerf::frontend {
 
@@ -19,10 +20,46 @@ Result<Literal> literalFromProto(const onnx::TensorProto &proto, DType floatType
   return literalFromTensor(*tensor, floatType);
 }
 
+static Result<Entry> textEntry(Shape shape, std::vector<std::string> texts) {
+  KERF_CHECK(checkShape(shape));
+  if (elementsOf(shape) != int64_t(texts.size()))
+    return Error{fmt::format("{} texts in a tensor of shape {}", texts.size(), shapeText(shape))};
+  return Entry{{}, Holds::Texts, std::move(shape), std::move(texts)};
+}
+
+Result<Entry> textsFromProto(const onnx::TensorProto &proto) {
+  Result<Entry> entry =
+      textEntry({proto.dims().begin(), proto.dims().end()}, {proto.string_data().begin(), proto.string_data().end()});
+  return entry ? entry : Error{fmt::format("tensor '{}': {}", proto.name(), entry.error().message)};
+}
+
+/// Of texts that are known: each becomes a number.
+Status importEqual(OnnxNode &node) {
+  const Entry &x = node.entry(0), &y = node.entry(1);
+  if (x.isTensor() && y.isTensor())
+    return node.set(0, node.b.compare(Order::Equal, node.input(0), node.input(1)));
+  if (x.holds != Holds::Texts || y.holds != Holds::Texts)
+    return Error{fmt::format("it compares {} with {}", toString(x.holds), toString(y.holds))};
+  std::map<std::string, int64_t> numbers;
+  auto numbered = [&](const Entry &entry) {
+    std::vector<int64_t> each;
+    for (const std::string &text : entry.texts)
+      each.push_back(numbers.emplace(text, int64_t(numbers.size())).first->second);
+    return node.b.reshape(node.b.fromLiteral(indexLiteral(each)), entry.textShape);
+  };
+  KERF_TRY(left, numbered(x));
+  KERF_TRY(right, numbered(y));
+  return node.set(0, node.b.compare(Order::Equal, left, right));
+}
+
 Status importConstant(OnnxNode &node) {
   DType floatType = node.b.floatType();
   auto set = [&](Literal literal) { return node.set(0, node.b.fromLiteral(std::move(literal))); };
   if (const onnx::AttributeProto *value = node.find("value")) {
+    if (value->t().data_type() == onnx::TensorProto::STRING) {
+      KERF_TRY(texts, textsFromProto(value->t()));
+      return node.setEntry(0, texts);
+    }
     KERF_TRY(literal, literalFromProto(value->t(), floatType));
     return set(literal);
   }
@@ -38,7 +75,15 @@ Status importConstant(OnnxNode &node) {
     KERF_TRY(literal, literalFromTensor(tensor, floatType));
     return set(literal);
   }
-  return Error{"the constant's value is a text, a sparse tensor or absent; numbers are supported"};
+  if (const onnx::AttributeProto *value = node.find("value_string")) {
+    KERF_TRY(text, textEntry({}, {value->s()}));
+    return node.setEntry(0, text);
+  }
+  if (const onnx::AttributeProto *value = node.find("value_strings")) {
+    KERF_TRY(texts, textEntry({value->strings_size()}, {value->strings().begin(), value->strings().end()}));
+    return node.setEntry(0, texts);
+  }
+  return Error{"the constant's value is a sparse tensor or absent; numbers and texts are supported"};
 }
 
 Status importConstantOfShape(OnnxNode &node) {

@@ -158,9 +158,12 @@ Status readInitializers(OnnxFile &file, const std::string &path) {
       return Error{"an initializer has no name"};
     if (!file.initializerIndex.emplace(proto.name(), int(file.initializers.size())).second)
       return Error{fmt::format("two initializers are called '{}'", proto.name())};
-    Initializer initializer{proto.name(), {}, {}, {}};
+    Initializer initializer{proto.name(), {}, {}, {}, nullptr};
     Result<Tensor> tensor = Error{""};
-    if (proto.data_location() == kExternal) {
+    if (proto.data_type() == onnx::TensorProto::STRING) {
+      initializer.texts = &proto;
+      tensor = allocateTensor(DType::U8, {0}).first;
+    } else if (proto.data_location() == kExternal) {
       Result<DType> dtype = dtypeFromOnnx(proto.data_type());
       if (!dtype)
         return Error{fmt::format("tensor '{}': {}", proto.name(), dtype.error().message)};

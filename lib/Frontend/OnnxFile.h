@@ -10,9 +10,10 @@ namespace kerf::frontend {
 
 struct Initializer {
   std::string name;
-  Tensor tensor;          // data is null where the file that should hold it does not exist
-  std::string kind;       // "PARAMETER", "BUFFER" or "": what the exporter says of it
-  std::string foldedFrom; // names that the exporter's optimizer folded into it, as its list text
+  Tensor tensor;                            // data is null where the file that should hold it does not exist
+  std::string kind;                         // "PARAMETER", "BUFFER" or "": what the exporter says of it
+  std::string foldedFrom;                   // names that the exporter's optimizer folded into it, as its list text
+  const onnx::TensorProto *texts = nullptr; // of a tensor of texts, which has no numbers
   bool hasData() const { return tensor.data != nullptr; }
 };
 

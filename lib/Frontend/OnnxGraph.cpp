@@ -172,6 +172,10 @@ Result<const Entry *> GraphImport::lookup(const std::string &name) {
                                nameOf(it->second))};
     return Error{fmt::format("it reads '{}', which nothing makes", name)};
   }
+  if (initializer->texts) {
+    KERF_TRY(texts, textsFromProto(*initializer->texts));
+    return &(values[name] = std::move(texts));
+  }
   bool buffer = roles[initializer - file.initializers.data()] == InitializerRole::Buffer;
   if (!initializer->hasData()) {
     if (!isFloat(initializer->tensor.dtype) || initializer->tensor.shape.empty())
@@ -221,9 +225,12 @@ Status GraphImport::importNode(const onnx::NodeProto &proto, const std::string &
   int present = int(std::find(inputs.begin(), inputs.end(), nullptr) - inputs.begin());
   if (int(inputs.size()) > op.maxInputs || present < op.minInputs)
     return Error{fmt::format("it has {} operands, {} to {} are needed", present, op.minInputs, op.maxInputs)};
-  for (const Entry *input : inputs)
-    if (input && input->sequence && op.operands != Operands::Sequence)
-      return Error{"it reads a sequence of tensors, a tensor is needed"};
+  for (size_t i = 0; i < inputs.size() && op.operands != Operands::Entries; ++i) {
+    Holds wanted = op.operands == Operands::FirstSequence && i == 0 ? Holds::Sequence : Holds::Tensor;
+    if (inputs[i] && inputs[i]->holds != wanted)
+      return Error{fmt::format("operand {} ('{}') is {}, {} is needed", i, proto.input(int(i)),
+                               toString(inputs[i]->holds), toString(wanted))};
+  }
   for (const Entry *input : inputs)
     if (op.operands == Operands::Constant && input && !input->terms.front().isConstant())
       return Error{"it is read on constants only; an operand is computed, or its data is absent"};
@@ -275,6 +282,11 @@ Result<std::vector<Entry>> GraphImport::writeOut(const onnx::GraphProto &subgrap
   for (int i = 0; i < subgraph.input_size(); ++i)
     KERF_CHECK(name(subgraph.input(i).name(), inputs[size_t(i)]));
   for (const onnx::TensorProto &initializer : subgraph.initializer()) {
+    if (initializer.data_type() == onnx::TensorProto::STRING) {
+      KERF_TRY(texts, textsFromProto(initializer));
+      KERF_CHECK(name(initializer.name(), texts));
+      continue;
+    }
     KERF_TRY(literal, literalFromProto(initializer, b.floatType()));
     KERF_CHECK(name(initializer.name(), Entry{{b.fromLiteral(std::move(literal), initializer.name())}}));
   }
@@ -302,6 +314,9 @@ Result<std::vector<Entry>> GraphImport::writeOut(const onnx::GraphProto &subgrap
 
 Result<Term> GraphImport::buildLoss() {
   const LossRequest &asked = needed.loss;
+  for (const std::string &name : {asked.value, asked.labels})
+    if (auto it = values.find(name); it != values.end() && !it->second.isTensor())
+      return Error{fmt::format("the loss reads '{}', which is {}", name, toString(it->second.holds))};
   const Term &value = values.at(asked.value).terms.front();
   if (asked.labels.empty()) {
     if (elementsOf(value.shape) != 1 || !isFloat(value.dtype))

@@ -6,6 +6,20 @@
 
 namespace kerf::frontend {
 
+const char *toString(Holds holds) {
+  switch (holds) {
+  case Holds::Tensor:
+    return "a tensor";
+  case Holds::Sequence:
+    return "a sequence of tensors";
+  case Holds::Nothing:
+    return "an optional that holds nothing";
+  case Holds::Texts:
+    return "a tensor of texts";
+  }
+  return "";
+}
+
 const onnx::AttributeProto *OnnxNode::find(std::string_view name) const {
   for (const onnx::AttributeProto &attribute : proto.attribute())
     if (attribute.name() == name)
@@ -67,12 +81,16 @@ Status OnnxNode::set(int i, Result<Term> term) {
 
 Status OnnxNode::setSequence(int i, std::vector<Term> terms) {
   if (wants(i))
-    outputs[i] = Entry{std::move(terms), true};
+    outputs[i] = Entry{std::move(terms), Holds::Sequence};
   return ok();
 }
 
 Status OnnxNode::setEntry(int i, Entry entry) {
-  return entry.sequence ? setSequence(i, std::move(entry.terms)) : set(i, entry.terms.front());
+  if (entry.isTensor())
+    return set(i, entry.terms.front());
+  if (wants(i))
+    outputs[i] = std::move(entry);
+  return ok();
 }
 
 Result<std::vector<Entry>> OnnxNode::writtenOut(std::string_view attribute,

@@ -9,11 +9,20 @@
 
 namespace kerf::frontend {
 
-/// What a name of the graph stands for: one tensor, or a sequence of them (torch's split and chunk).
+enum class Holds { Tensor, Sequence, Nothing, Texts };
+
+/// What a name of the graph stands for. An optional that holds something is just that.
 struct Entry {
-  std::vector<Term> terms;
-  bool sequence = false;
+  std::vector<Term> terms; // one, or those of a sequence (torch's split and chunk)
+  Holds holds = Holds::Tensor;
+  Shape textShape = {}; // of texts, which are compared at import and nothing else
+  std::vector<std::string> texts = {};
+
+  bool isTensor() const { return holds == Holds::Tensor; }
+  bool isSequence() const { return holds == Holds::Sequence; }
 };
+/// "a tensor", "a sequence of tensors", ...
+const char *toString(Holds holds);
 
 /// Writes a subgraph's nodes out, with these values for its inputs; gives its outputs.
 using WriteOut = std::function<Result<std::vector<Entry>>(const onnx::GraphProto &, const std::vector<Entry> &)>;
@@ -36,6 +45,7 @@ public:
   // Operands. The table of operators says how many there are at least; a later one may be absent.
   int inputCount() const { return int(inputs.size()); }
   bool hasInput(int i) const { return i < int(inputs.size()) && inputs[i]; }
+  /// A tensor: the table of operators says which operands may be something else.
   const Term &input(int i) const { return inputs[i]->terms.front(); }
   const Entry &entry(int i) const { return *inputs[i]; }
   /// The values of a constant integer operand.
@@ -72,9 +82,10 @@ private:
 };
 
 enum class Operands {
-  Any,
-  Sequence, // sequences of tensors, too
-  Constant, // the operator is computed at import only
+  Any,           // tensors
+  FirstSequence, // a sequence of tensors, then tensors
+  Entries,       // whatever a name stands for; the handler looks
+  Constant,      // the operator is computed at import only
 };
 
 /// What Kerf knows of one ONNX operator.
@@ -119,8 +130,15 @@ Status importRecurrent(OnnxNode &node); // OnnxRecurrent.cpp
 
 Status importIf(OnnxNode &node); // OnnxControl.cpp
 Status importLoop(OnnxNode &node);
+Status importScan(OnnxNode &node);
+Status importSequenceMap(OnnxNode &node);
+Status importOptional(OnnxNode &node);
+Status importOptionalHasElement(OnnxNode &node);
+Status importOptionalGetElement(OnnxNode &node);
 
 Result<Literal> literalFromProto(const onnx::TensorProto &proto, DType floatType); // OnnxConstants.cpp
+Result<Entry> textsFromProto(const onnx::TensorProto &proto);
+Status importEqual(OnnxNode &node);
 Status importConstant(OnnxNode &node);
 Status importConstantOfShape(OnnxNode &node);
 Status importShape(OnnxNode &node);

@@ -69,9 +69,7 @@ template <Order order> Status compare(OnnxNode &node) {
   return node.set(0, node.b.compare(order, node.input(0), node.input(1)));
 }
 
-Status identity(OnnxNode &node) {
-  return node.entry(0).sequence ? node.setSequence(0, node.entry(0).terms) : node.set(0, node.input(0));
-}
+Status identity(OnnxNode &node) { return node.setEntry(0, node.entry(0)); }
 
 /// The probability with which elements become zero: 0 but in training mode, which opset 12 brought.
 Result<double> dropoutRate(const OnnxNode &node) {
@@ -179,7 +177,7 @@ constexpr std::array kOperators = {
     OnnxOperator{"Celu", 12, kNewest, 1, 1, Operands::Any, importCelu},
     OnnxOperator{"Clip", 11, kNewest, 1, 3, Operands::Any, clip},
     OnnxOperator{"Concat", 4, kNewest, 1, 1 << 20, Operands::Any, importConcat},
-    OnnxOperator{"ConcatFromSequence", 11, kNewest, 1, 1, Operands::Sequence, importConcatFromSequence},
+    OnnxOperator{"ConcatFromSequence", 11, kNewest, 1, 1, Operands::FirstSequence, importConcatFromSequence},
     OnnxOperator{"Constant", 1, kNewest, 0, 0, Operands::Any, importConstant},
     OnnxOperator{"ConstantOfShape", 9, kNewest, 1, 1, Operands::Constant, importConstantOfShape},
     OnnxOperator{"Conv", 1, kNewest, 2, 3, Operands::Any, importConv},
@@ -192,7 +190,7 @@ constexpr std::array kOperators = {
     OnnxOperator{"Dropout", 7, kNewest, 1, 3, Operands::Any, dropout},
     OnnxOperator{"Einsum", 12, kNewest, 1, 1 << 20, Operands::Any, importEinsum},
     OnnxOperator{"Elu", 6, kNewest, 1, 1, Operands::Any, importElu},
-    OnnxOperator{"Equal", 7, kNewest, 2, 2, Operands::Any, compare<Order::Equal>},
+    OnnxOperator{"Equal", 7, kNewest, 2, 2, Operands::Entries, importEqual},
     OnnxOperator{"Erf", 9, kNewest, 1, 1, Operands::Any, unary<Unary::Erf>},
     OnnxOperator{"Exp", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Exponential>},
     OnnxOperator{"Expand", 8, kNewest, 2, 2, Operands::Any, importExpand},
@@ -213,8 +211,8 @@ constexpr std::array kOperators = {
     OnnxOperator{"HardSigmoid", 6, kNewest, 1, 1, Operands::Any, importHardSigmoid},
     OnnxOperator{"HardSwish", 14, kNewest, 1, 1, Operands::Any, importHardSwish},
     OnnxOperator{"Hardmax", 13, kNewest, 1, 1, Operands::Any, importHardmax},
-    OnnxOperator{"Identity", 1, kNewest, 1, 1, Operands::Sequence, identity},
-    OnnxOperator{"If", 1, kNewest, 1, 1, Operands::Sequence, importIf},
+    OnnxOperator{"Identity", 1, kNewest, 1, 1, Operands::Entries, identity},
+    OnnxOperator{"If", 1, kNewest, 1, 1, Operands::Any, importIf},
     OnnxOperator{"InstanceNormalization", 6, kNewest, 3, 3, Operands::Any, importInstanceNormalization},
     OnnxOperator{"IsInf", 10, kNewest, 1, 1, Operands::Any, importIsInf},
     OnnxOperator{"IsNaN", 9, kNewest, 1, 1, Operands::Any, isNan},
@@ -226,7 +224,7 @@ constexpr std::array kOperators = {
     OnnxOperator{"LessOrEqual", 12, kNewest, 2, 2, Operands::Any, compare<Order::LessOrEqual>},
     OnnxOperator{"Log", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Log>},
     OnnxOperator{"LogSoftmax", 13, kNewest, 1, 1, Operands::Any, importLogSoftmax},
-    OnnxOperator{"Loop", 1, kNewest, 0, 1 << 20, Operands::Sequence, importLoop},
+    OnnxOperator{"Loop", 1, kNewest, 0, 1 << 20, Operands::Entries, importLoop},
     OnnxOperator{"LpNormalization", 1, kNewest, 1, 1, Operands::Any, importLpNormalization},
     OnnxOperator{"MatMul", 1, kNewest, 2, 2, Operands::Any, importMatMul},
     OnnxOperator{"Max", 8, kNewest, 1, 1 << 20, Operands::Any, variadic<Binary::Maximum>},
@@ -242,6 +240,9 @@ constexpr std::array kOperators = {
     OnnxOperator{"NonZero", 9, kNewest, 1, 1, Operands::Constant, importNonZero},
     OnnxOperator{"Not", 1, kNewest, 1, 1, Operands::Any, unary<Unary::Not>},
     OnnxOperator{"OneHot", 9, kNewest, 3, 3, Operands::Any, importOneHot},
+    OnnxOperator{"Optional", 15, kNewest, 0, 1, Operands::Entries, importOptional},
+    OnnxOperator{"OptionalGetElement", 15, kNewest, 1, 1, Operands::Entries, importOptionalGetElement},
+    OnnxOperator{"OptionalHasElement", 15, kNewest, 0, 1, Operands::Entries, importOptionalHasElement},
     OnnxOperator{"Or", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Or>},
     OnnxOperator{"PRelu", 7, kNewest, 2, 2, Operands::Any, importPRelu},
     OnnxOperator{"Pad", 11, kNewest, 2, 4, Operands::Any, importPad},
@@ -265,15 +266,17 @@ constexpr std::array kOperators = {
     OnnxOperator{"Resize", 10, kNewest, 1, 4, Operands::Any, importResize},
     OnnxOperator{"RotaryEmbedding", 23, kNewest, 3, 4, Operands::Any, importRotaryEmbedding},
     OnnxOperator{"Round", 11, kNewest, 1, 1, Operands::Any, unary<Unary::Round>},
+    OnnxOperator{"Scan", 9, kNewest, 1, 1 << 20, Operands::Any, importScan},
     OnnxOperator{"ScatterElements", 11, kNewest, 3, 3, Operands::Any, importScatterElements},
     OnnxOperator{"ScatterND", 11, kNewest, 3, 3, Operands::Any, importScatterNd},
     OnnxOperator{"Selu", 6, kNewest, 1, 1, Operands::Any, importSelu},
-    OnnxOperator{"SequenceAt", 11, kNewest, 2, 2, Operands::Sequence, importSequenceAt},
+    OnnxOperator{"SequenceAt", 11, kNewest, 2, 2, Operands::FirstSequence, importSequenceAt},
     OnnxOperator{"SequenceConstruct", 11, kNewest, 1, 1 << 20, Operands::Any, importSequenceConstruct},
     OnnxOperator{"SequenceEmpty", 11, kNewest, 0, 0, Operands::Any, importSequenceConstruct},
-    OnnxOperator{"SequenceErase", 11, kNewest, 1, 2, Operands::Sequence, importSequenceErase},
-    OnnxOperator{"SequenceInsert", 11, kNewest, 2, 3, Operands::Sequence, importSequenceInsert},
-    OnnxOperator{"SequenceLength", 11, kNewest, 1, 1, Operands::Sequence, importSequenceLength},
+    OnnxOperator{"SequenceErase", 11, kNewest, 1, 2, Operands::FirstSequence, importSequenceErase},
+    OnnxOperator{"SequenceInsert", 11, kNewest, 2, 3, Operands::FirstSequence, importSequenceInsert},
+    OnnxOperator{"SequenceLength", 11, kNewest, 1, 1, Operands::FirstSequence, importSequenceLength},
+    OnnxOperator{"SequenceMap", 17, kNewest, 1, 1 << 20, Operands::Entries, importSequenceMap},
     OnnxOperator{"Shape", 1, kNewest, 1, 1, Operands::Any, importShape},
     OnnxOperator{"Shrink", 9, kNewest, 1, 1, Operands::Any, importShrink},
     OnnxOperator{"Sigmoid", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Logistic>},

@@ -275,8 +275,8 @@ Status importSequenceAt(OnnxNode &node) {
   const Entry &sequence = node.entry(0);
   KERF_TRY(at, node.constantInput(1));
   int64_t count = sequence.terms.size();
-  if (!sequence.sequence || at.size() != 1)
-    return Error{"its operands are no sequence and one position"};
+  if (at.size() != 1)
+    return Error{fmt::format("its position is {}, one number is needed", shapeText(at))};
   KERF_TRY(index, normalizeAxis(at[0], count));
   return node.set(0, sequence.terms[index]);
 }
@@ -288,12 +288,7 @@ Status importSequenceConstruct(OnnxNode &node) {
   return node.setSequence(0, terms);
 }
 
-static Status checkSequence(OnnxNode &node) {
-  return node.entry(0).sequence ? ok() : Status(Error{"its first operand is no sequence of tensors"});
-}
-
 Status importSequenceInsert(OnnxNode &node) {
-  KERF_CHECK(checkSequence(node));
   std::vector<Term> terms = node.entry(0).terms;
   int64_t count = int64_t(terms.size()), at = count;
   if (node.hasInput(2)) {
@@ -307,7 +302,6 @@ Status importSequenceInsert(OnnxNode &node) {
 }
 
 Status importSequenceErase(OnnxNode &node) {
-  KERF_CHECK(checkSequence(node));
   std::vector<Term> terms = node.entry(0).terms;
   int64_t count = int64_t(terms.size());
   std::vector<int64_t> at{-1};
@@ -322,12 +316,10 @@ Status importSequenceErase(OnnxNode &node) {
 }
 
 Status importSequenceLength(OnnxNode &node) {
-  KERF_CHECK(checkSequence(node));
   return node.set(0, node.b.integer(DType::I64, int64_t(node.entry(0).terms.size())));
 }
 
 Status importConcatFromSequence(OnnxNode &node) {
-  KERF_CHECK(checkSequence(node));
   std::vector<Term> terms = node.entry(0).terms;
   bool isNew = node.integer("new_axis", 0) != 0; // along a dimension of its own
   if (terms.empty())

@@ -10,7 +10,8 @@ A case becomes a model whose loss is how far the outputs are outside of the case
 
 prints passed, refused and wrong cases of each operator; a refused case is one that Kerf does not import (its message under --verbose). Cases
 of older and newer opsets count as opset 13's and 23's where they are valid there; those of definitions newer than 23 are counted apart.
-Random results can't be compared: such cases only have to run, and are counted. --record writes results.json, which docs/operators.md is made of;
+Random results can't be compared: such cases only have to run, and are counted. --record writes results.json (with --operator: the rows of these),
+which docs/operators.md is made of;
 --check compares with it (exit status 77, skipped, without `onnx`). The exit status is 1 if a case is wrong, or another one than recorded
 passes.
 """
@@ -94,13 +95,24 @@ def opset_of(case):
     return min(opset, READ), True
 
 
+class Absent:
+    """An optional that holds nothing."""
+
+
 def array_of(value):
-    """Numbers as Kerf holds them (floating ones in the type of the run), or None."""
+    """Numbers as Kerf holds them (floating ones in the type of the run), texts, Absent, a list of these for a sequence; or None."""
+    if value is None:
+        return Absent
+    if isinstance(value, list):
+        items = [array_of(item) for item in value]
+        return None if any(not isinstance(item, numpy.ndarray) for item in items) else items
     if isinstance(value, TensorProto):
         value = numpy_helper.to_array(value)
     if not isinstance(value, numpy.ndarray) and not numpy.isscalar(value):
         return None
     array = numpy.asarray(value)
+    if array.dtype.kind in "OSU":
+        return array.astype(object)
     if array.dtype.name in ("float16", "bfloat16"):
         return array.astype(numpy.float64)
     return array if array.dtype.kind in "iub" or array.dtype.name in ("float32", "float64") else None
@@ -154,9 +166,11 @@ def model_of(case, inputs, outputs, fed, opset):
     buffers = {name for node in source.node if node.op_type == "BatchNormalization" for name in node.input[3:]}
     fed = fed - buffers
     for value, given in zip(source.input, inputs):
-        if isinstance(given, list):
+        if given is Absent:
+            graph.nodes.append(helper.make_node("Optional", [], [value.name], type=value.type.optional_type.elem_type))
+        elif isinstance(given, list):
             items = [graph.op("Constant", value=numpy_helper.from_array(array)) for array in given]
-            graph.nodes.append(helper.make_node("SequenceConstruct", items, [value.name]))
+            graph.nodes.append(helper.make_node("SequenceConstruct" if items else "SequenceEmpty", items, [value.name]))
         elif value.name in buffers:
             graph.initializers.append(numpy_helper.from_array(given, value.name))
         elif value.name not in fed:
@@ -170,12 +184,12 @@ def model_of(case, inputs, outputs, fed, opset):
     loss = None
     for value, expected, given in zip(source.output, outputs, case.data_sets[0][1]):
         name = "its_loss" if value.name == "loss" else value.name
-        names, arrays = [name], [expected]
+        parts = [(name, expected, given)]
         if isinstance(expected, list):
-            names = [graph.op("SequenceAt", name, graph.constant(numpy.array(at))) for at in range(len(expected))]
-            arrays, given = expected, given[0]
-        for one, array in zip(names, arrays):
-            distance = graph.distance(one, array, *tolerance_of(case, given))
+            parts = [(graph.op("SequenceAt", name, graph.constant(numpy.array(at))), *both) for at, both in enumerate(zip(expected, given))]
+            parts.append((graph.op("SequenceLength", name), *[numpy.array(len(expected))] * 2))
+        for one, array, its_own in parts:
+            distance = graph.distance(one, array, *tolerance_of(case, its_own))
             loss = graph.op("Add", loss, distance) if loss else distance
     graph.initializers.append(numpy_helper.from_array(numpy.ones(1, numpy.float64), "parameter"))
     zero = graph.op("Squeeze", graph.op("Sub", "parameter", graph.constant(numpy.ones(1, numpy.float64))))
@@ -222,12 +236,13 @@ def attempt(case, inputs, outputs, fed, opset, options):
 def run(case, options):
     """(whether it counts apart, "passed" | "wrong" | "refused" | "random", message, ops)."""
     opset, apart = opset_of(case)
-    inputs, outputs = ([[array_of(item) for item in value] if isinstance(value, list) else array_of(value) for value in values]
-                       for values in case.data_sets[0])
-    if any(value is None or (isinstance(value, list) and (not value or any(item is None for item in value))) for value in [*inputs, *outputs]):
-        return apart, "refused", "texts, 8-bit floats, numbers of 4 and 2 bits, absent values, empty sequences", []
+    inputs, outputs = ([array_of(value) for value in values] for values in case.data_sets[0])
+    results = [item for value in outputs for item in (value if isinstance(value, list) else [value])]
+    if any(value is None for value in [*inputs, *outputs]) or any(value is Absent or value.dtype.kind == "O" for value in results):
+        return apart, "refused", "8-bit floats, numbers of 4 and 2 bits, results that are texts or absent", []
     names = [value.name for value in case.model.graph.input]
-    tensors = {name for name, value in zip(names, inputs) if not isinstance(value, list)}
+    tensors = {value.name for value, array in zip(case.model.graph.input, inputs)
+               if value.type.HasField("tensor_type") and array.dtype.kind != "O"}
     floats = {name for name, value in zip(names, inputs) if name in tensors and value.dtype.kind == "f"}
     # Indices as data where that can be, else as constants, as shapes must be; sizes may be floating (Resize), too: what is left as data is
     # what comes first. Some operators are computed on constants only.
@@ -272,26 +287,31 @@ def main():
           f"{total['newer refused']} refused; at least 95 % of the cases of {whole} of {len(counts)} operators")
     cases_of = {name: {column: counts[name][column] for column in columns if counts[name][column]} for name in sorted(counts)}
     if options.record:
-        rows = {name: {"cases": cases_of[name], "ops": sorted(ops[name]), "floating": floats[name], "refused": why[name]} for name in cases_of}
+        rows = recorded()["operators"] if options.operator else {}
+        rows |= {name: {"cases": cases_of[name], "ops": sorted(ops[name]), "floating": floats[name], "refused": why[name]} for name in cases_of}
         with open(RESULTS, "w") as file:
             file.write(f'{{\n"onnx": "{onnx.__version__}",\n"operators": {{\n')
-            file.write(",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()) + "\n}}\n")
+            file.write(",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in sorted(rows.items())) + "\n}}\n")
     failed = total["wrong"] > 0
     if options.check:
         failed |= differs(cases_of)
     sys.exit(1 if failed else 0)
 
 
+def recorded():
+    with open(RESULTS) as file:
+        return json.load(file)
+
+
 def differs(cases_of):
     """Whether other cases pass than were recorded; another version of `onnx` has other cases."""
-    with open(RESULTS) as file:
-        recorded = json.load(file)
-    if recorded["onnx"] != onnx.__version__:
-        print(f"results.json is of onnx {recorded['onnx']}, not {onnx.__version__}: only wrong results fail")
+    before = recorded()
+    if before["onnx"] != onnx.__version__:
+        print(f"results.json is of onnx {before['onnx']}, not {onnx.__version__}: only wrong results fail")
         return False
-    others = [name for name, row in cases_of.items() if recorded["operators"].get(name, {}).get("cases") != row]
+    others = [name for name, row in cases_of.items() if before["operators"].get(name, {}).get("cases") != row]
     for name in others:
-        print(f"{name}: {cases_of[name]}, recorded {recorded['operators'].get(name, {}).get('cases')}; node_conformance.py --record")
+        print(f"{name}: {cases_of[name]}, recorded {before['operators'].get(name, {}).get('cases')}; node_conformance.py --record")
     return bool(others)
 
 

@@ -123,5 +123,131 @@ TEST(Control, WhatIsRefused) {
   expectRefused(without, {"no subgraph 'body'"});
 }
 
+/// A Scan over "x" of `shape` with the running sum as its state: what it gives is the sum of the rounds up to here.
+onnx::NodeProto *runningSums(Graph &g, const Shape &shape, const std::vector<int64_t> &values) {
+  Graph body;
+  body.op("Add", {"sum", "slice"}, {}, "next");
+  body.op("Identity", {"next"}, {}, "given");
+  for (const char *name : {"sum", "slice"})
+    body.input(name, {2}, onnx::TensorProto::INT64);
+  for (const char *name : {"next", "given"})
+    body.output(name);
+  g.constant<int64_t>(shape, values, "steps");
+  onnx::NodeProto *node = g.node("Scan", {g.integers({10, 20}), "steps"}, {"last", "all"});
+  Graph::setInt(node, "num_scan_inputs", 1);
+  setGraph(node, "body", body);
+  return node;
+}
+
+TEST(Control, ScansGoAlongTheirAxesBothWays) {
+  const std::vector<int64_t> steps{1, 2, 3, 4, 5, 6}; // three steps of two
+  Graph plain;
+  runningSums(plain, {3, 2}, steps);
+  expectFolded<int64_t>(plain, "all", {3, 2}, {11, 22, 14, 26, 19, 32});
+  Graph last;
+  runningSums(last, {3, 2}, steps);
+  expectFolded<int64_t>(last, "last", {2}, {19, 32});
+  Graph backward; // from the last step to the first; the results in the order of the steps, as columns
+  onnx::NodeProto *node = runningSums(backward, {2, 3}, {1, 3, 5, 2, 4, 6});
+  for (const char *name : {"scan_input_axes", "scan_input_directions", "scan_output_directions"})
+    Graph::setInts(node, name, {1});
+  Graph::setInts(node, "scan_output_axes", {-1});
+  expectFolded<int64_t>(backward, "all", {2, 3}, {19, 18, 15, 32, 30, 26});
+}
+
+TEST(Control, WhatScansAreRefused) {
+  auto refused = [](const char *attribute, const std::vector<int64_t> &values, const std::vector<std::string> &words) {
+    Graph g;
+    g.input("x", {2});
+    onnx::NodeProto *node = runningSums(g, {3, 2}, {1, 2, 3, 4, 5, 6});
+    if (values.empty())
+      node->mutable_attribute(0)->set_i(3);
+    else
+      Graph::setInts(node, attribute, values);
+    g.sumIsLoss(g.op("Mul", {"x", g.op("Cast", {"last"}, {{"to", onnx::TensorProto::FLOAT}})}));
+    expectRefused(g, words);
+  };
+  refused("", {}, {"(Scan)", "3 of its 2 operands"});
+  refused("scan_input_axes", {0, 0}, {"2 axes", "1 of each"});
+  refused("scan_input_axes", {2}, {"axis 2", "2 dimensions"});
+  refused("scan_output_axes", {2}, {"axis 2", "2 dimensions"});
+}
+
+TEST(Control, SequencesAreMappedElementByElement) {
+  Graph g, body;
+  body.input("each", {}, onnx::TensorProto::INT64);
+  body.input("whole", {}, onnx::TensorProto::INT64);
+  body.op("Mul", {"each", "whole"}, {}, "scaled");
+  body.output("scaled");
+  std::string parts = g.op("SequenceConstruct", {g.integers({1}), g.integers({2, 3})});
+  setGraph(g.node("SequenceMap", {parts, g.integers({5})}, {"mapped"}), "body", body);
+  expectFolded<int64_t>(g, g.op("ConcatFromSequence", {"mapped"}, {{"axis", 0}}), {3}, {5, 10, 15});
+  Graph unequal;
+  unequal.input("x", {2});
+  std::string two = unequal.op("SequenceConstruct", {"x", "x"}), one = unequal.op("SequenceConstruct", {"x"});
+  setGraph(unequal.node("SequenceMap", {two, one}, {"mapped"}), "body", body);
+  unequal.sumIsLoss(unequal.op("ConcatFromSequence", {"mapped"}, {{"axis", 0}}));
+  expectRefused(unequal, {"(SequenceMap)", "operand 1 is a sequence of tensors (1)"});
+}
+
+TEST(Control, OptionalsAreWhatTheyHold) {
+  for (bool holds : {true, false}) {
+    Graph g;
+    g.input("x", {4});
+    std::string optional = holds ? g.op("Optional", {"x"}) : g.op("Optional", {});
+    onnx::NodeProto *node = g.node("If", {g.op("OptionalHasElement", {optional})}, {"y"});
+    setGraph(node, "then_branch", branch("OptionalGetElement", {optional}, "held"));
+    setGraph(node, "else_branch", branch("Tanh", {"x"}, "other"));
+    g.sumIsLoss("y");
+    Imported result = importGraph(g);
+    ASSERT_TRUE(bool(result.model)) << errorOf(result);
+    EXPECT_EQ(result.ops<ir::TanhOp>().size(), holds ? 0u : 1u);
+  }
+  Graph absent;
+  absent.input("x", {4});
+  absent.sumIsLoss(absent.op("Add", {"x", absent.op("OptionalGetElement", {absent.op("Optional", {})})}));
+  expectRefused(absent, {"(OptionalGetElement)", "holds nothing"});
+  Graph read;
+  read.input("x", {4});
+  read.sumIsLoss(read.op("Add", {"x", read.op("Optional", {})}));
+  expectRefused(read, {"(Add)", "operand 1", "an optional that holds nothing, a tensor is needed"});
+  Graph sequence;
+  sequence.input("x", {4});
+  std::string parts = sequence.op("SequenceConstruct", {"x"});
+  sequence.sumIsLoss(sequence.op("SequenceAt", {parts, sequence.op("SequenceEmpty", {})}));
+  expectRefused(sequence, {"(SequenceAt)", "operand 1", "a sequence of tensors, a tensor is needed"});
+}
+
+/// A constant of texts.
+std::string texts(Graph &g, const Shape &shape, const std::vector<std::string> &values) {
+  onnx::TensorProto *tensor = g.graph->add_initializer();
+  tensor->set_name("texts" + std::to_string(g.count++));
+  tensor->set_data_type(onnx::TensorProto::STRING);
+  for (int64_t size : shape)
+    tensor->add_dims(size);
+  for (const std::string &value : values)
+    tensor->add_string_data(value);
+  return tensor->name();
+}
+
+TEST(Control, TextsAreComparedAtImport) {
+  Graph g;
+  std::string rows = texts(g, {2, 1}, {"a", ""}), columns = g.op("Identity", {texts(g, {3}, {"", "a", "ab"})});
+  expectFolded<int64_t>(g, g.op("Equal", {rows, columns}), {2, 3}, {0, 1, 0, 1, 0, 0});
+  Graph added;
+  added.input("x", {2});
+  added.sumIsLoss(added.op("Add", {"x", texts(added, {2}, {"1", "2"})}));
+  expectRefused(added, {"(Add)", "operand 1", "a tensor of texts, a tensor is needed"});
+  Graph mixed;
+  mixed.input("x", {2});
+  mixed.sumIsLoss(mixed.op("Where", {mixed.op("Equal", {"x", texts(mixed, {2}, {"1", "2"})}), "x", "x"}));
+  expectRefused(mixed, {"(Equal)", "a tensor with a tensor of texts"});
+  Graph fewer;
+  fewer.input("x", {2});
+  fewer.sumIsLoss(
+      fewer.op("Where", {fewer.op("Equal", {texts(fewer, {2}, {"1"}), texts(fewer, {1}, {"1"})}), "x", "x"}));
+  expectRefused(fewer, {"tensor 'texts0'", "1 texts", "[2]"});
+}
+
 } // namespace
 } // namespace kerf

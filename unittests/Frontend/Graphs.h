@@ -186,4 +186,46 @@ inline Imported importGraph(const Graph &graph, const ImportOptions &options = {
   return importFile(graph.write(folder.path), options);
 }
 
+/// The values of the folded constant `name`, as the IR or an argument holds it, broadcast to `shape`.
+template <typename T>
+void expectFolded(Graph graph, const std::string &name, const Shape &shape, const std::vector<T> &expected) {
+  // The constant meets the input, so that it enters the IR: x + cast(constant).
+  std::string x = graph.input("x", shape);
+  std::string asFloat = graph.op("Cast", {name}, {{"to", onnx::TensorProto::FLOAT}});
+  graph.sumIsLoss(graph.op("Add", {x, asFloat}));
+  Imported result = importGraph(graph);
+  ASSERT_TRUE(bool(result.model)) << result.model.error().message;
+  std::vector<ir::AddOp> adds = result.ops<ir::AddOp>();
+  bool allZero = std::all_of(expected.begin(), expected.end(), [](T value) { return value == T(0); });
+  if (allZero) {
+    EXPECT_TRUE(adds.empty()) << "adding zeros is no op";
+    return;
+  }
+  ASSERT_EQ(adds.size(), 1u) << result.text();
+  mlir::Value operand = adds[0].getRhs();
+  std::vector<int64_t> dims(shape.size());
+  for (size_t d = 0; d < dims.size(); ++d)
+    dims[d] = int64_t(d);
+  if (auto broadcast = operand.getDefiningOp<ir::BroadcastInDimOp>()) {
+    dims.assign(broadcast.getBroadcastDimensions().begin(), broadcast.getBroadcastDimensions().end());
+    operand = broadcast.getOperand();
+  }
+  auto constant = operand.getDefiningOp<ir::ConstantOp>();
+  ASSERT_TRUE(constant) << result.text();
+  auto values = mlir::cast<mlir::DenseElementsAttr>(constant.getValue());
+  Shape held = ir::shapeOf(operand);
+  std::vector<float> all(values.getValues<float>().begin(), values.getValues<float>().end());
+  std::vector<T> got;
+  for (int64_t i = 0; i < elementsOf(shape); ++i) {
+    std::vector<int64_t> at(shape.size());
+    for (int64_t d = int64_t(shape.size()) - 1, rest = i; d >= 0; rest /= shape[d], --d)
+      at[d] = rest % shape[d];
+    int64_t offset = 0;
+    for (size_t d = 0; d < held.size(); ++d)
+      offset = offset * held[d] + (held[d] == 1 ? 0 : at[dims[d]]);
+    got.push_back(T(all[offset]));
+  }
+  EXPECT_EQ(got, expected);
+}
+
 } // namespace kerf
