@@ -247,6 +247,30 @@ Status importGatherElements(OnnxNode &node) {
   return f.set(node, 0, f.taken(node.b.gather(flat, place, 0)));
 }
 
+/// The first elements of each sequence, as many as its length says, the other way round: a look-up in steps and batch
+/// joined.
+Status importReverseSequence(OnnxNode &node) {
+  const Term &x = node.input(0), &lengths = node.input(1);
+  int64_t steps = node.integer("time_axis", 0), batch = node.integer("batch_axis", 1);
+  if (x.rank() < 2 || steps + batch != 1 || steps * batch != 0 || isFloat(lengths.dtype) ||
+      lengths.shape != Shape{x.shape[size_t(batch)]})
+    return Error{fmt::format("time_axis {}, batch_axis {} and lengths {} {} of a tensor of shape {}", steps, batch,
+                             toString(lengths.dtype), shapeText(lengths.shape), shapeText(x.shape))};
+  Formula f(node.b, DType::I64);
+  Shape along(2, 1);
+  along[size_t(batch)] = x.shape[size_t(batch)];
+  Term length = f.reshape(f.convert(lengths, DType::I64), along);
+  Term step = f.counted(x.shape[size_t(steps)], steps, 2), sequence = f.counted(x.shape[size_t(batch)], batch, 2);
+  Term turned = f.subtract(f.subtract(length, node.b.integer(DType::I64, 1)), step);
+  Term from = f.select(f.compare(Order::Less, step, length), turned, step);
+  Term width = node.b.integer(DType::I64, x.shape[1]);
+  Term place = steps == 0 ? f.add(f.multiply(from, width), sequence) : f.add(f.multiply(sequence, width), from);
+  Shape joined{x.shape[0] * x.shape[1]};
+  joined.insert(joined.end(), x.shape.begin() + 2, x.shape.end());
+  Term table = f.reshape(x, joined);
+  return f.set(node, 0, f.taken(node.b.gather(table, place, 0)));
+}
+
 Status importOneHot(OnnxNode &node) {
   const Term &indices = node.input(0), &values = node.input(2);
   if (!node.input(1).isConstant())

@@ -105,6 +105,7 @@ Status importMatMul(OnnxNode &node); // OnnxProducts.cpp
 Status importGemm(OnnxNode &node);
 Status importReduce(OnnxNode &node);
 Status importEinsum(OnnxNode &node);
+Status importDft(OnnxNode &node);
 
 Status importReshape(OnnxNode &node); // OnnxShapes.cpp
 Status importFlatten(OnnxNode &node);
@@ -124,6 +125,8 @@ Status importSequenceInsert(OnnxNode &node);
 Status importSequenceLength(OnnxNode &node);
 Status importConcatFromSequence(OnnxNode &node);
 Status importPad(OnnxNode &node);
+Status importCenterCropPad(OnnxNode &node);
+Status importCompress(OnnxNode &node);
 Status importGather(OnnxNode &node);
 
 Status importRecurrent(OnnxNode &node); // OnnxRecurrent.cpp
@@ -160,8 +163,12 @@ Status importTopK(OnnxNode &node); // OnnxLookups.cpp
 Status importArgExtreme(OnnxNode &node);
 Status importGatherNd(OnnxNode &node);
 Status importGatherElements(OnnxNode &node);
+Status importReverseSequence(OnnxNode &node);
 Status importOneHot(OnnxNode &node);
 Status importHardmax(OnnxNode &node);
+
+Status importGridSample(OnnxNode &node); // OnnxSampling.cpp
+Status importAffineGrid(OnnxNode &node);
 
 Status importResize(OnnxNode &node); // OnnxResize.cpp
 Status importDepthToSpace(OnnxNode &node);
@@ -170,6 +177,7 @@ Status importConv(OnnxNode &node); // OnnxWindows.cpp
 Status importConvTranspose(OnnxNode &node);
 Status importMaxPool(OnnxNode &node);
 Status importAveragePool(OnnxNode &node);
+Status importLpPool(OnnxNode &node);
 Status importGlobalPool(OnnxNode &node);
 
 Status importBatchNormalization(OnnxNode &node); // OnnxNorms.cpp

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <fmt/format.h>
 #include <limits>
 #include <map>
@@ -308,6 +309,76 @@ Status importEinsum(OnnxNode &node) {
   for (char letter : wanted)
     order.push_back(int64_t(result.letters.find(letter)));
   return node.set(0, node.b.transpose(result.term, order));
+}
+
+namespace {
+
+/// What a transform does along its dimension: [rows, parts, length, parts of the result], parts being the real and the
+/// imaginary one. `isHalf`: of a real signal, whose other half mirrors the first.
+Result<Term> fourierMatrix(TermBuilder &b, int64_t rows, int64_t parts, int64_t length, bool isInverse, bool isHalf) {
+  constexpr int64_t kMost = int64_t(1) << 24; // 4096 by 4096
+  bool isReal = isInverse && isHalf;
+  int64_t places = isHalf && !isInverse ? length / 2 + 1 : length, made = isReal ? 1 : 2;
+  if (rows > kMost / length)
+    return Error{fmt::format("a transform of {} elements to {}: its matrix has more than {}", rows, length, kMost)};
+  KERF_TRY(fresh, allocateLiteral(DType::F64, {rows, parts, places, made}));
+  double *to = fresh.as<double>(), turn = (isInverse ? 2 : -2) * std::acos(-1.0) / double(length);
+  for (int64_t j = 0; j < rows; ++j) {
+    bool isMirrored = isReal && j != 0 && 2 * j != length;
+    double scale = isInverse ? (isMirrored ? 2.0 : 1.0) / double(length) : 1;
+    for (int64_t part = 0; part < parts; ++part)
+      for (int64_t k = 0; k < places; ++k) {
+        double angle = turn * double(j * k % length);
+        double real = scale * std::cos(angle), imaginary = scale * std::sin(angle);
+        *to++ = part == 0 ? real : -imaginary;
+        if (made == 2)
+          *to++ = part == 0 ? imaginary : real;
+      }
+  }
+  return b.fromLiteral(fresh.literal);
+}
+
+} // namespace
+
+Status importDft(OnnxNode &node) {
+  constexpr int kLength = 1, kAxis = 2;
+  const Term &x = node.input(0);
+  KERF_CHECK(checkFloat(x));
+  int64_t parts = x.rank() ? x.shape.back() : 0;
+  if (x.rank() < 2 || (parts != 1 && parts != 2))
+    return Error{
+        fmt::format("an operand of shape {}, its last dimension must hold one or two numbers: the real and the "
+                    "imaginary part",
+                    shapeText(x.shape))};
+  int64_t axis = node.integer("axis", node.opset() < 20 ? 1 : -2);
+  if (node.hasInput(kAxis)) {
+    KERF_TRY(given, node.constantInput(kAxis));
+    axis = given.size() == 1 ? given[0] : x.rank();
+  }
+  KERF_TRY(along, normalizeAxis(axis, x.rank()));
+  if (along == x.rank() - 1)
+    return Error{fmt::format("axis {} holds the real and the imaginary part", axis)};
+  bool isInverse = node.integer("inverse", 0) != 0, isHalf = node.integer("onesided", 0) != 0;
+  if (isHalf && !isInverse && parts == 2)
+    return Error{"onesided of complex numbers: what they become has no mirrored half"};
+  int64_t size = x.shape[size_t(along)], length = isInverse && isHalf ? 2 * (size - 1) : size;
+  if (node.hasInput(kLength)) {
+    KERF_TRY(given, node.constantInput(kLength));
+    length = given.size() == 1 ? given[0] : 0;
+  }
+  if (length < 1)
+    return Error{fmt::format("a transform of {} elements to {}", size, length)};
+  int64_t rows = std::min(size, isInverse && isHalf ? length / 2 + 1 : length); // those that are not there are zeros
+  KERF_TRY(matrix, fourierMatrix(node.b, rows, parts, length, isInverse, isHalf));
+  Formula f(node.b, x.dtype);
+  Term signal = f.slice(x, along, 0, rows), weights = f.convert(matrix, x.dtype);
+  if (f.fault)
+    return *f.fault;
+  Term product = f.taken(node.b.dot(signal, {{}, {along, x.rank() - 1}}, weights, {{}, {0, 1}}));
+  std::vector<int64_t> order = upTo(x.rank());
+  order.erase(order.end() - 2);
+  order.insert(order.begin() + along, x.rank() - 2);
+  return f.set(node, 0, f.transpose(product, order));
 }
 
 } // namespace kerf::frontend

@@ -398,6 +398,53 @@ Status importPad(OnnxNode &node) {
   return node.set(0, node.b.pad(kept, value, low, high));
 }
 
+Status importCenterCropPad(OnnxNode &node) {
+  Term x = node.input(0);
+  KERF_TRY(wanted, node.constantInput(1));
+  std::vector<int64_t> axes = node.integers("axes");
+  if (!node.has("axes")) {
+    axes.resize(size_t(x.rank()));
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  KERF_CHECK(sortedAxes(axes, x.rank()));
+  if (wanted.size() != axes.size())
+    return Error{fmt::format("{} sizes for {} axes", wanted.size(), axes.size())};
+  Shape shape = x.shape, start(x.rank(), 0), limit = x.shape, low(x.rank(), 0), high(x.rank(), 0);
+  for (size_t i = 0; i < axes.size(); ++i)
+    shape[size_t(axes[i] < 0 ? axes[i] + x.rank() : axes[i])] = wanted[i];
+  KERF_CHECK(checkShape(shape));
+  for (size_t d = 0; d < shape.size(); ++d) {
+    int64_t less = std::max<int64_t>(x.shape[d] - shape[d], 0), more = std::max<int64_t>(shape[d] - x.shape[d], 0);
+    start[d] = less / 2;
+    limit[d] = x.shape[d] - (less - less / 2);
+    low[d] = more / 2;
+    high[d] = more - more / 2;
+  }
+  KERF_TRY(cropped, node.b.slice(x, start, limit, Shape(x.rank(), 1)));
+  return node.set(0, node.b.pad(cropped, node.b.integer(x.dtype, 0), low, high));
+}
+
+/// The slices (or elements) whose condition, a constant, holds.
+Status importCompress(OnnxNode &node) {
+  Term x = node.input(0);
+  KERF_TRY(holds, node.constantInput(1));
+  int64_t axis = 0;
+  if (node.has("axis")) {
+    KERF_TRY(given, normalizeAxis(node.integer("axis", 0), x.rank()));
+    axis = given;
+  } else {
+    KERF_TRY(flat, node.b.reshape(x, {elementsOf(x.shape)}));
+    x = flat;
+  }
+  std::vector<int64_t> at;
+  for (int64_t i = 0; i < int64_t(holds.size()); ++i)
+    if (holds[size_t(i)])
+      at.push_back(i);
+  if (int64_t size = x.shape[size_t(axis)]; !at.empty() && at.back() >= size)
+    return Error{fmt::format("its condition chooses element {} of dimension {} of size {}", at.back(), axis, size)};
+  return node.set(0, takeAlong(node, x, at, axis));
+}
+
 /// Where constant indices count up by one: a box of the operand instead of a look-up.
 static Result<std::optional<Term>> gatherAsSlice(OnnxNode &node, const Term &x, Literal indices, int64_t axis) {
   Literal one = compress(indices);

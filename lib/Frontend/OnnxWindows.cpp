@@ -330,6 +330,20 @@ Status importAveragePool(OnnxNode &node) {
   return node.set(0, node.b.binary(Binary::Divide, reduceWindow(node.b, x, pool.steps, ir::ReduceKindIR::sum), counts));
 }
 
+Status importLpPool(OnnxNode &node) {
+  const Term &x = node.input(0);
+  KERF_CHECK(checkFloat(x));
+  int64_t p = node.integer("p", 2);
+  if (p < 1)
+    return Error{fmt::format("p is {}, at least 1 is needed", p)};
+  KERF_TRY(pool, poolSteps(node));
+  Formula f(node.b, x.dtype);
+  Term size = p == 2 ? f.multiply(x, x) : f.unary(Unary::Abs, x);
+  Term sum = reduceWindow(node.b, p > 2 ? f.power(size, f.number(double(p))) : size, pool.steps, ir::ReduceKindIR::sum);
+  Term root = p == 1 ? sum : p == 2 ? f.unary(Unary::Sqrt, sum) : f.power(sum, f.number(1 / double(p)));
+  return f.set(node, 0, root);
+}
+
 Status importGlobalPool(OnnxNode &node) {
   const Term &x = node.input(0);
   if (x.rank() < 3)
