@@ -74,6 +74,7 @@ private:
 
   void findFlows();
   Flows flowsInside(CallOp call);
+  void nameLayers();
   void nameOps();
   LogicalResult match(ArrayRef<std::string> until);
   bool goesThrough(CallOp call, ArrayRef<Operation *> matched);
@@ -131,6 +132,13 @@ Flows Cutter::flowsInside(CallOp call) {
     inside[inner] = flows.lookup(outer);
   spread(callee.front(), inside);
   return inside;
+}
+
+/// Layers whose module path was not recorded are "layer.0", "layer.1", ...
+void Cutter::nameLayers() {
+  for (auto [number, call] : llvm::enumerate(block.getOps<CallOp>()))
+    if (nodeName(call.getLoc()).empty())
+      call->setLoc(NameLoc::get(StringAttr::get(call.getContext(), "layer." + std::to_string(number))));
 }
 
 /// Ops inside of a call have the names that they would have without the function: the layer's own number for `*`.
@@ -402,6 +410,7 @@ void Cutter::sort() {
 
 LogicalResult Cutter::run(ArrayRef<std::string> until) {
   findFlows();
+  nameLayers();
   nameOps();
   if (failed(match(until)))
     return failure();

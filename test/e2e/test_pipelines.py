@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans with stages, microbatches, recomputation and sharded optimizers give PyTorch's losses, and one another's.
 
-By default a choice of plans on GPT-2; `--all`: every plan on every model that has layers.
+By default a choice of plans on GPT-2; `--all`: every plan on GPT-2 and LLaMA (the other models: test_pipelines_of_models.py).
 """
 import itertools
 import json
