@@ -208,6 +208,38 @@ Status checkFirstValue(const Term &init, const Term &x, double neutral) {
   return ok();
 }
 
+/// The product of `count` elements, `dilation` apart, from each place of a dimension on: of products of 1, 2, 4, ...
+Result<Term> runningProduct(TermBuilder &b, const Term &x, int64_t dim, int64_t count, int64_t dilation) {
+  int64_t places = x.shape[size_t(dim)] - (count - 1) * dilation, done = 0;
+  std::optional<Term> product;
+  Term power = x; // of `bit` elements from each place on
+  for (int64_t bit = 1; bit <= count; bit *= 2) {
+    if (count & bit) {
+      KERF_TRY(piece, b.slice(power, dim, done * dilation, done * dilation + places));
+      KERF_TRY(longer, product ? b.binary(Binary::Multiply, *product, piece) : Result<Term>(piece));
+      product = longer;
+      done += bit;
+    }
+    if (2 * bit > count)
+      break;
+    int64_t left = power.shape[size_t(dim)] - bit * dilation;
+    KERF_TRY(first, b.slice(power, dim, 0, left));
+    KERF_TRY(second, b.slice(power, dim, bit * dilation, bit * dilation + left));
+    KERF_TRY(both, b.binary(Binary::Multiply, first, second));
+    power = both;
+  }
+  return *product;
+}
+
+/// The product of each window, one dimension after the other; `x` begins and ends with ones where the window may.
+Result<Term> windowProducts(TermBuilder &b, Term x, const Window &window) {
+  for (size_t d = 0; d < window.size.size(); ++d) {
+    KERF_TRY(products, runningProduct(b, x, int64_t(d), window.size[d], window.dilations[d]));
+    x = products;
+  }
+  return b.slice(x, Shape(window.size.size(), 0), x.shape, window.strides);
+}
+
 } // namespace
 
 Result<Terms> evaluateConvolution(Node &node) {
@@ -274,9 +306,11 @@ Result<Terms> evaluateReduceWindow(Node &node) {
                                                                   {"stablehlo.maximum", ir::ReduceKindIR::max},
                                                                   {"stablehlo.minimum", ir::ReduceKindIR::min}};
   auto kind = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto &row) { return name == row.first; });
-  if (kind == std::end(kKinds) || x.dtype == DType::Bool)
-    return Error{fmt::format("windows of {} combined by {}; add, maximum and minimum of numbers are supported",
-                             toString(x.dtype), name.empty() ? "their last element" : name)};
+  bool isProduct = name == "stablehlo.multiply";
+  if ((kind == std::end(kKinds) && !isProduct) || x.dtype == DType::Bool)
+    return Error{
+        fmt::format("windows of {} combined by {}; add, multiply, maximum and minimum of numbers are supported",
+                    toString(x.dtype), name.empty() ? "their last element" : name)};
   KERF_CHECK(checkFirstValue(node.input(1), x, *neutralOf(name, x.dtype)));
   KERF_TRY(size, node.integers("window_dimensions"));
   if (int64_t(size.size()) != x.rank())
@@ -287,6 +321,10 @@ Result<Terms> evaluateReduceWindow(Node &node) {
   KERF_TRY(spread, settled(b, x, node.input(1), 0, window));
   KERF_TRY(places, placesOf(spread.shape, 0, window));
   KERF_CHECK(checkShape(places));
+  if (isProduct) {
+    KERF_TRY(padded, b.pad(spread, node.input(1), window.low, window.high));
+    return one(windowProducts(b, padded, window));
+  }
   mlir::Value operand = b.emit(spread);
   return Terms{
       b.fromValue(ir::ReduceWindowOp::create(b.builder, b.loc, b.type(x.dtype, places), operand, kind->second,

@@ -338,6 +338,44 @@ TEST(HloOps, Windows) {
   EXPECT_EQ(kernel, (std::vector<double>{2, 1, 4, 3, 6, 5}));
 }
 
+/// [2, 3, 4, 5, 6] in windows of `attributes` of `size` results, multiplied.
+std::vector<double> windowProducts(const std::string &attributes, const std::string &size) {
+  std::string type = "tensor<" + size + "xf32>";
+  Imported imported = importText(summed("tensor<" + size + "xf32>", R"(
+    %c = stablehlo.constant dense<[2.0, 3.0, 4.0, 5.0, 6.0]> : tensor<5xf32>
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %p = "stablehlo.reduce_window"(%c, %one) <{)" + attributes + R"(}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %ab = stablehlo.multiply %a, %b : tensor<f32>
+      stablehlo.return %ab : tensor<f32>
+    }) : (tensor<5xf32>, tensor<f32>) -> )" + type + R"(
+    %0 = stablehlo.add %arg0, %p : )" + type + "\n",
+                                        "%0", type, "[0]"));
+  EXPECT_TRUE(bool(imported.model)) << imported.model.error().message;
+  std::vector<double> values;
+  if (imported.model)
+    imported.model->module->walk([&](ir::ConstantOp constant) {
+      for (const llvm::APFloat &value :
+           llvm::cast<mlir::DenseElementsAttr>(constant.getValue()).getValues<llvm::APFloat>())
+        values.push_back(value.convertToFloat());
+    });
+  return values;
+}
+
+TEST(HloOps, WindowsMayMultiply) {
+  EXPECT_EQ(windowProducts("window_dimensions = array<i64: 5>, padding = dense<[[4, 0]]> : tensor<1x2xi64>", "5"),
+            (std::vector<double>{2, 6, 24, 120, 720}));
+  EXPECT_EQ(
+      windowProducts("window_dimensions = array<i64: 3>, window_strides = array<i64: 2>, padding = dense<[[0, 1]]>"
+                     " : tensor<1x2xi64>",
+                     "2"),
+      (std::vector<double>{24, 120}));
+  EXPECT_EQ(windowProducts("window_dimensions = array<i64: 2>, window_dilations = array<i64: 3>, padding = "
+                           "dense<[[-1, 1]]> : tensor<1x2xi64>",
+                           "2"),
+            (std::vector<double>{18, 4}));
+}
+
 TEST(HloErrors, Windows) {
   struct Row {
     const char *from, *to;
@@ -354,7 +392,7 @@ TEST(HloErrors, Windows) {
       {"pad = [[-1, 1]]", "pad = [[-7, 1]]", {"6 elements", "-7"}},
       {"rhs_dilate = [1]", "rhs_dilate = [9]", {"spans 10", "with its padding 6"}},
       {"dense<0xFF800000>", "dense<0.0>", {"first value", "-inf"}},
-      {"stablehlo.maximum %a, %b", "stablehlo.multiply %a, %b", {"stablehlo.multiply", "add, maximum and minimum"}},
+      {"stablehlo.maximum %a, %b", "stablehlo.multiply %a, %b", {"first value", "constant 1"}},
       {"window_dimensions = array<i64: 1, 1, 2>", "window_dimensions = array<i64: 1, 2>", {"2 dimensions over 3"}},
       {"compare GE", "compare GT", {"GE and LE"}},
       {"stablehlo.add %a, %b", "stablehlo.maximum %a, %b", {"by add"}},
