@@ -269,9 +269,6 @@ Result<Terms> Evaluator::plain(const Operation &op, const Terms &operands) {
     return Error{"it is not supported"};
   int count = int(operands.size());
   if (count < handler->minOperands || count > handler->maxOperands) {
-    if (op.name == "stablehlo.reduce")
-      return Error{fmt::format(
-          "a reduction of {} tensors at once (argmax is one) is not supported; reductions of one are", count / 2)};
     if (op.name == "stablehlo.scatter")
       return Error{fmt::format("a scatter into {} tensors at once is not supported", (count - 1) / 2)};
     return Error{

@@ -260,7 +260,7 @@ constexpr OpHandler kHandlers[] = {
     {"stablehlo.or", 2, 2, binary<Binary::Or>},
     {"stablehlo.pad", 2, 2, evaluatePad},
     {"stablehlo.power", 2, 2, binary<Binary::Power>},
-    {"stablehlo.reduce", 2, 2, evaluateReduce},
+    {"stablehlo.reduce", 2, kMany, evaluateReduce},
     {"stablehlo.reduce_precision", 1, 1, identity},
     {"stablehlo.reduce_window", 2, kMany, evaluateReduceWindow},
     {"stablehlo.remainder", 2, 2, remainder},

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
 
 namespace kerf::frontend::hlo {
 
@@ -103,14 +105,84 @@ Result<Term> reduced(TermBuilder &b, const std::string &name, const Term &x, con
   return result;
 }
 
+/// What a region returns, written out: "select(or(GT(a, b), NE(a, a)), a, b)" of arguments called `names`.
+std::vector<std::string> returnedBy(const Region &region, const std::vector<std::string> &names) {
+  constexpr size_t kMost = 512; // characters: what is looked for has less
+  std::map<std::string, std::string> values;
+  for (size_t i = 0; i < names.size(); ++i)
+    values[region.arguments[i].first] = names[i];
+  std::vector<std::string> operands;
+  for (const Operation &op : region.operations) {
+    operands.clear();
+    for (const std::string &operand : op.operands)
+      operands.push_back(values[operand].substr(0, kMost));
+    const Attribute *direction = op.find("comparison_direction");
+    std::string_view name = std::string_view(op.name).substr(op.name.find('.') + 1);
+    for (const auto &[result, count] : op.results)
+      values[result] =
+          fmt::format("{}({})", direction ? std::string_view(direction->text) : name, fmt::join(operands, ", "));
+  }
+  return operands; // of the last op, which returns them
+}
+
+/// As JAX writes argmax and argmin: the largest (smallest) element along one dimension and where it is, the first of
+/// equal ones, or the first NaN.
+Result<Terms> reduceToPlace(Node &node, const std::vector<int64_t> &dims) {
+  TermBuilder &b = node.b;
+  const Term &x = node.input(0), &places = node.input(1);
+  const Region *region = node.op.regions.size() == 1 ? &node.op.regions[0] : nullptr;
+  std::vector<std::string> made;
+  if (region && region->arguments.size() == 4)
+    made = returnedBy(*region, {"a", "i", "b", "j"});
+  bool isKnown = false, isLargest = false;
+  for (const char *than : {"GT", "LT"}) {
+    std::string wins = fmt::format("or({}(a, b), NE(a, a))", than);
+    std::string comes = fmt::format("or({}, and(EQ(a, b), LT(i, j)))", wins);
+    if (made != std::vector{fmt::format("select({}, a, b)", wins), fmt::format("select({}, i, j)", comes)})
+      continue;
+    isKnown = true;
+    isLargest = std::string_view(than) == "GT";
+  }
+  const char *name = isLargest ? "stablehlo.maximum" : "stablehlo.minimum";
+  const Term &init = node.input(2), &first = node.input(3);
+  isKnown = isKnown && dims.size() == 1 && x.dtype != DType::Bool && init.dtype == x.dtype && init.rank() == 0 &&
+            init.isConstant() && isAll(*init.literal, *neutralOf(name, x.dtype)) && first.isConstant() &&
+            first.rank() == 0 && isAll(*first.literal, 0) && places.isConstant() && places.shape == x.shape &&
+            places.dtype == first.dtype && (places.dtype == DType::I32 || places.dtype == DType::I64);
+  if (isKnown) {
+    KERF_TRY(counted, indexAlong(b, places.dtype, x.shape, dims[0]));
+    isKnown = x.shape[size_t(dims[0])] > 0 && sameValue(*places.literal, *counted.literal);
+  }
+  if (!isKnown)
+    return Error{"a reduction of 2 tensors at once that is no argmax or argmin along one dimension as JAX writes it"};
+  KERF_TRY(most, b.reduce(isLargest ? Reduction::Maximum : Reduction::Minimum, x, dims));
+  Shape kept = x.shape;
+  kept[size_t(dims[0])] = 1;
+  KERF_TRY(column, b.reshape(most, kept));
+  KERF_TRY(isIt, b.compare(Order::Equal, x, column));
+  if (isFloat(x.dtype)) {
+    KERF_TRY(isNan, b.isNan(x));
+    KERF_TRY(either, b.binary(Binary::Or, isIt, isNan));
+    isIt = either;
+  }
+  KERF_TRY(found, b.select(isIt, places, b.integer(places.dtype, x.shape[size_t(dims[0])])));
+  KERF_TRY(place, b.reduce(Reduction::Minimum, found, dims));
+  return Terms{most, place};
+}
+
 } // namespace
 
 Result<Terms> evaluateReduce(Node &node) {
   TermBuilder &b = node.b;
+  if (node.operands.size() % 2 != 0 || node.operands.size() > 4)
+    return Error{fmt::format("a reduction of {} operands; of one tensor, argmax and argmin are supported",
+                             node.operands.size())};
   const Term &x = node.input(0), &init = node.input(1);
   KERF_TRY(dims, node.integers("dimensions"));
   KERF_CHECK(checkDims(dims, x.rank(), "dimensions"));
   std::sort(dims.begin(), dims.end());
+  if (node.operands.size() == 4)
+    return reduceToPlace(node, dims);
   std::string name;
   if (const Attribute *applies = node.op.find("applies")) {
     name = applies->text;

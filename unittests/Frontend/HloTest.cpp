@@ -269,7 +269,64 @@ TEST(HloOps, ReductionsByAnyOfTheKnownOps) {
     %1 = stablehlo.broadcast_in_dim %0#0, dims = [] : (tensor<f32>) -> tensor<4xf32>
 )";
   expectError(importText(summed("tensor<4xf32>", two, "%1", "tensor<4xf32>", "[0]")),
-              {"line 7, column 5", "2 tensors at once"});
+              {"line 7, column 5", "2 tensors at once", "argmax"});
+}
+
+/// The place of the extreme element of each row, by JAX's reducer with `than`, of the indices along `along`.
+std::string placeOfExtreme(const std::string &than, const std::string &init, int along = 1) {
+  return "    %c = stablehlo.constant dense<" + init + R"(> : tensor<f32>
+    %j = stablehlo.constant dense<0> : tensor<i32>
+    %i = stablehlo.iota dim = )" +
+         std::to_string(along) + R"( : tensor<2x4xi32>
+    %0:2 = stablehlo.reduce(%v init: %c), (%i init: %j) across dimensions = [1] : (tensor<2x4xf32>, tensor<2x4xi32>, tensor<f32>, tensor<i32>) -> (tensor<2xf32>, tensor<2xi32>)
+     reducer(%a: tensor<f32>, %b: tensor<f32>) (%p: tensor<i32>, %q: tensor<i32>)  {
+      %2 = stablehlo.compare )" +
+         than + R"(, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %3 = stablehlo.compare NE, %a, %a, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %4 = stablehlo.or %2, %3 : tensor<i1>
+      %5 = stablehlo.compare EQ, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %6 = stablehlo.compare LT, %p, %q, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %7 = stablehlo.and %5, %6 : tensor<i1>
+      %8 = stablehlo.or %4, %7 : tensor<i1>
+      %9 = stablehlo.select %4, %a, %b : tensor<i1>, tensor<f32>
+      %10 = stablehlo.select %8, %p, %q : tensor<i1>, tensor<i32>
+      stablehlo.return %9, %10 : tensor<f32>, tensor<i32>
+    }
+    %1 = stablehlo.convert %0#1 : (tensor<2xi32>) -> tensor<2xf32>
+    %sum = stablehlo.add %arg0, %1 : tensor<2xf32>
+)";
+}
+
+TEST(HloOps, PlacesOfExtremes) {
+  auto places = [](const std::string &values, const std::string &than, const std::string &init) {
+    Imported imported = importText(
+        summed("tensor<2xf32>",
+               "    %v = stablehlo.constant dense<" + values + "> : tensor<2x4xf32>\n" + placeOfExtreme(than, init),
+               "%sum", "tensor<2xf32>", "[0]"));
+    EXPECT_TRUE(bool(imported.model)) << imported.model.error().message;
+    std::vector<double> found;
+    if (imported.model)
+      imported.model->module->walk([&](ir::ConstantOp constant) {
+        for (const llvm::APFloat &value :
+             llvm::cast<mlir::DenseElementsAttr>(constant.getValue()).getValues<llvm::APFloat>())
+          found.push_back(value.convertToFloat());
+      });
+    return found;
+  };
+  const std::string values = "[[1.0, 7.0, 7.0, -2.0], [3.0, -5.0, 0.0, -5.0]]";
+  EXPECT_EQ(places(values, "GT", "0xFF800000"), (std::vector<double>{1, 0})) << "the first of equal ones";
+  EXPECT_EQ(places(values, "LT", "0x7F800000"), (std::vector<double>{3, 1}));
+  EXPECT_EQ(places("[[1.0, 0x7FC00000, 9.0, 0x7FC00000], [0xFF800000, 0xFF800000, 0.0, 1.0]]", "GT", "0xFF800000"),
+            (std::vector<double>{1, 3}))
+      << "the first NaN";
+  auto refused = [](const std::string &body) {
+    expectError(importText(summed("tensor<2xf32>", "    %v = stablehlo.constant dense<1.0> : tensor<2x4xf32>\n" + body,
+                                  "%sum", "tensor<2xf32>", "[0]")),
+                {"stablehlo.reduce", "no argmax or argmin"});
+  };
+  refused(placeOfExtreme("GE", "0xFF800000"));
+  refused(placeOfExtreme("GT", "0.0"));
+  refused(placeOfExtreme("GT", "0xFF800000", 0));
 }
 
 //===-- what is refused
