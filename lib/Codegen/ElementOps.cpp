@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ElementOps.h"
+#include "kerf/Package/Precision.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -152,6 +153,37 @@ Value ElementOps::compared(const Instruction &compare, Value a, Value b) const {
   return arith::CmpFOp::create(builder, loc, order->ofFloats, a, b);
 }
 
+/// As Precision, operation by operation.
+template <typename T> Value ElementOps::reducedTo(const Instruction &reduce, Value x) const {
+  const Precision<T> precision(reduce.attrs["mantissa_bits"].get<int64_t>(),
+                               reduce.attrs["min_exponent"].get<int64_t>());
+  Type type = x.getType(), word = wide(builder.getIntegerType(8 * sizeof(T)), lanesOf(type));
+  auto the = [&](uint64_t value) { return bits(word, value); };
+  Value raw = arith::BitcastOp::create(builder, loc, word, x);
+  Value sign = arith::AndIOp::create(builder, loc, raw, the(precision.kSign));
+  Value magnitude = arith::AndIOp::create(builder, loc, raw, the(~precision.kSign));
+  Value size = arith::BitcastOp::create(builder, loc, type, magnitude);
+  Value last = arith::ShRUIOp::create(builder, loc, magnitude, the(precision.dropped));
+  Value odd = arith::AndIOp::create(builder, loc, last, the(precision.odd));
+  Value up = arith::AddIOp::create(builder, loc, magnitude, the(precision.half));
+  up = arith::AddIOp::create(builder, loc, up, odd);
+  up = arith::AndIOp::create(builder, loc, up, the(precision.kept));
+  Value normal = arith::BitcastOp::create(builder, loc, type, up);
+  Value shifter = number(type, precision.shifter);
+  Value small = arith::SubFOp::create(builder, loc, arith::AddFOp::create(builder, loc, size, shifter), shifter);
+  Value isSmall = arith::CmpFOp::create(builder, loc, FloatOrder::OLT, size, number(type, precision.lowest));
+  Value rounded = arith::SelectOp::create(builder, loc, isSmall, small, normal);
+  Value isFinite =
+      arith::CmpFOp::create(builder, loc, FloatOrder::OLE, size, number(type, std::numeric_limits<T>::max()));
+  Value result = arith::SelectOp::create(builder, loc, isFinite, rounded, size);
+  result = arith::BitcastOp::create(builder, loc, word, result);
+  return arith::BitcastOp::create(builder, loc, type, arith::OrIOp::create(builder, loc, result, sign));
+}
+
+Value ElementOps::reduced(const Instruction &reduce, Value x) const {
+  return getElementTypeOrSelf(x.getType()).isF64() ? reducedTo<double>(reduce, x) : reducedTo<float>(reduce, x);
+}
+
 Value ElementOps::compute(const Instruction &instruction, ValueRange x, Type to) const {
   std::string_view op = instruction.op;
   Type type = x[0].getType();
@@ -196,6 +228,8 @@ Value ElementOps::compute(const Instruction &instruction, ValueRange x, Type to)
     return math::CeilOp::create(builder, loc, x[0]);
   if (op == "round_nearest_even")
     return math::RoundEvenOp::create(builder, loc, x[0]);
+  if (op == "reduce_precision")
+    return reduced(instruction, x[0]);
   if (op == "is_nan")
     return arith::CmpFOp::create(builder, loc, FloatOrder::UNO, x[0], x[0]);
   return compared(instruction, x[0], x[1]);

@@ -37,6 +37,8 @@ private:
   mlir::Value splat(mlir::Type type, mlir::TypedAttr element) const;
   mlir::Value converted(mlir::Value value, mlir::Type to) const;
   mlir::Value extreme(bool largest, mlir::Value a, mlir::Value b) const;
+  mlir::Value reduced(const package::Instruction &reduce, mlir::Value x) const;
+  template <typename T> mlir::Value reducedTo(const package::Instruction &reduce, mlir::Value x) const;
   mlir::Value compared(const package::Instruction &compare, mlir::Value a, mlir::Value b) const;
 
   mlir::OpBuilder &builder;

@@ -231,9 +231,10 @@ void Narrowing::visit(Operation *op) {
         promote(op);
       })
       .Case<CrossEntropyOp, ConvertOp>([&](Operation *) { setWidths(op, Width::Single); }) // read as they are
-      .Case<AbsOp, AddOp, BroadcastInDimOp, CompareOp, ConcatenateOp, CosineOp, DivideOp, DropoutOp, ErfOp, GeluOp,
-            IsNanOp, LogisticOp, MaximumOp, MinimumOp, MultiplyOp, NegateOp, PadOp, ReshapeOp, SelectOp, SignOp, SineOp,
-            SliceOp, SoftmaxOp, SubtractOp, TanhOp, TopKOp, TransposeOp>([&](Operation *) { promote(op); })
+      .Case<AbsOp, AddOp, AtanOp, BroadcastInDimOp, CompareOp, ConcatenateOp, CosineOp, DivideOp, DropoutOp, ErfOp,
+            GeluOp, IsNanOp, LogisticOp, MaximumOp, MinimumOp, MultiplyOp, NegateOp, PadOp, ReducePrecisionOp,
+            ReshapeOp, SelectOp, SignOp, SineOp, SliceOp, SoftmaxOp, SubtractOp, TanhOp, TopKOp, TransposeOp>(
+          [&](Operation *) { promote(op); })
       .Default([&](Operation *) { computeInSingle(op); });
 }
 

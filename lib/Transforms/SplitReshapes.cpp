@@ -10,7 +10,7 @@ namespace kerf {
 
 bool isElementwise(Operation *op) {
   if (isa<NegateOp, AbsOp, SignOp, ExponentialOp, LogOp, SqrtOp, RsqrtOp, TanhOp, LogisticOp, ErfOp, SineOp, CosineOp,
-          NotOp, ConvertOp, IsNanOp, GeluOp>(op))
+          AtanOp, NotOp, ConvertOp, IsNanOp, GeluOp, ReducePrecisionOp>(op))
     return true;
   return isa<AddOp, SubtractOp, MultiplyOp, DivideOp, MaximumOp, MinimumOp, PowerOp, AndOp, OrOp, CompareOp, SelectOp>(
       op);

@@ -244,8 +244,8 @@ private:
 
   int step() {
     constexpr const char *kUnary[] = {
-        "negate", "abs",  "sign",     "sqrt", "rsqrt", "floor",  "ceil",       "round_nearest_even",
-        "log",    "tanh", "logistic", "erf",  "sine",  "cosine", "exponential"};
+        "negate", "abs",  "sign",     "sqrt", "rsqrt", "floor",  "ceil",        "round_nearest_even",
+        "log",    "tanh", "logistic", "erf",  "sine",  "cosine", "exponential", "atan"};
     constexpr const char *kBinary[] = {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power"};
     constexpr const char *kDirections[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
     int x = anyFloatValue(), flag = anyOf(DType::Bool);
@@ -256,6 +256,9 @@ private:
     switch (below(flag < 0 ? 9 : 12)) {
     case 0:
     case 1:
+      if (below(8) == 0)
+        return op("reduce_precision", {x}, dtype,
+                  {{"mantissa_bits", int64_t(below(24))}, {"min_exponent", -int64_t(below(40))}});
       return op(kUnary[below(std::size(kUnary))], {x}, dtype);
     case 2:
     case 3:

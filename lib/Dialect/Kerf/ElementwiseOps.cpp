@@ -2,6 +2,7 @@
 // Ops that work on each element apart: gradients and folds. Their sharding rules are generated from ElementwiseOps.td:
 // every dimension passes through, and a partial sum passes where the op is linear.
 #include "kerf/Dialect/Kerf/Emit.h"
+#include "kerf/Package/Precision.h"
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
@@ -151,6 +152,37 @@ LogicalResult CosineOp::buildGradient(OpBuilder &builder, ArrayRef<Value> result
   return unaryGradient(*this, wanted, operandGradients, [&]() -> Value {
     Value product = emit.multiply(resultGradients[0], SineOp::create(builder, getLoc(), getType(), getOperand()));
     return NegateOp::create(builder, getLoc(), getType(), product);
+  });
+}
+
+LogicalResult AtanOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
+                                    SmallVectorImpl<Value> &operandGradients) {
+  Emitter emit{builder, getLoc()};
+  return unaryGradient(*this, wanted, operandGradients, [&] { // dy / (1 + x^2)
+    Value square = emit.multiply(getOperand(), getOperand());
+    return emit.divide(resultGradients[0], emit.add(emit.splat(1.0, square), square));
+  });
+}
+
+LogicalResult ReducePrecisionOp::verify() {
+  bool isDouble = tensorType(getOperand()).getElementType().isF64();
+  int64_t mostBits = isDouble ? kMostMantissaBits<double> : kMostMantissaBits<float>,
+          lowest = isDouble ? kLowestExponent<double> : kLowestExponent<float>;
+  int64_t bits = getMantissaBits(), exponent = getMinExponent();
+  if (bits < 0 || bits > mostBits)
+    return emitOpError() << "mantissa_bits is " << bits << ", 0 to " << mostBits << " are possible in "
+                         << tensorType(getOperand()).getElementType();
+  if (exponent < lowest || exponent > 0)
+    return emitOpError() << "min_exponent is " << exponent << ", " << lowest << " to 0 are possible in "
+                         << tensorType(getOperand()).getElementType();
+  return success();
+}
+
+LogicalResult ReducePrecisionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients,
+                                               ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGradients) {
+  return unaryGradient(*this, wanted, operandGradients, [&]() -> Value {
+    return ReducePrecisionOp::create(builder, getLoc(), getType(), resultGradients[0], getMantissaBitsAttr(),
+                                     getMinExponentAttr());
   });
 }
 

@@ -12,6 +12,7 @@ bool isUnary(std::string_view op);
 Result<Planned> planUnary(const BindRequest &request);
 Result<Planned> planConvert(const BindRequest &request);
 Result<Planned> planAccumulate(const BindRequest &request);
+Result<Planned> planReducePrecision(const BindRequest &request);
 Result<Planned> planIsNan(const BindRequest &request);
 Result<Planned> planGelu(const BindRequest &request);
 Result<Planned> planGeluBackward(const BindRequest &request);

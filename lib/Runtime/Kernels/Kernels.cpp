@@ -32,6 +32,7 @@ struct Row {
 constexpr Row kRows[] = {
     {"convert", planConvert, overwritesAny, Half::AsIs},
     {"accumulate", planAccumulate, overwritesAny, Half::AsIs},
+    {"reduce_precision", planReducePrecision, overwritesAny, Half::AsFloat},
     {"is_nan", planIsNan, overwritesAny, Half::AsFloat},
     {"gelu", planGelu, overwritesAny, Half::AsFloat},
     {"gelu_backward", planGeluBackward, overwritesAny, Half::AsFloat},

@@ -5,6 +5,7 @@
 #include "Simd.h"
 
 #include "kerf/Package/Half.h"
+#include "kerf/Package/Precision.h"
 #include <algorithm>
 #include <iterator>
 #include <numbers>
@@ -58,8 +59,9 @@ template <typename T> T wrappedNegation(T x) {
 }
 
 constexpr std::string_view kUnaryOps[] = {
-    "negate", "abs",   "sign", "exponential",        "log", "sqrt", "rsqrt", "tanh", "logistic", "erf", "sine",
-    "cosine", "floor", "ceil", "round_nearest_even", "not"};
+    "negate",   "abs", "sign", "exponential", "log",  "sqrt",  "rsqrt", "tanh",
+    "logistic", "erf", "sine", "cosine",      "atan", "floor", "ceil",  "round_nearest_even",
+    "not"};
 
 // Hendrycks and Gimpel, Gaussian Error Linear Units, 2016: by erf, and the approximation by tanh.
 constexpr double kTanhInner = 0.7978845608028654; // sqrt(2 / pi)
@@ -94,6 +96,7 @@ constexpr auto kLogistic = [](auto x) { return fastLogistic(x); };
 constexpr auto kErf = [](auto x) { return fastErf(x); };
 constexpr auto kSine = [](auto x) { return std::sin(x); };
 constexpr auto kCosine = [](auto x) { return std::cos(x); };
+constexpr auto kAtan = [](auto x) { return std::atan(x); };
 constexpr auto kGelu = [](auto x) { return geluByErf(x); };
 constexpr auto kGeluByTanh = [](auto x) { return geluByTanh(x); };
 constexpr auto kGeluSlope = [](auto x) { return geluSlopeByErf(x); };
@@ -139,6 +142,8 @@ template <typename T> Result<Planned> planFloatUnary(const BindRequest &request)
     return mapped<T, T>(request, kErf);
   if (op == "sine")
     return mapped<T, T>(request, kSine);
+  if (op == "atan")
+    return mapped<T, T>(request, kAtan);
   if (op == "floor")
     return mapped<T, T>(request, [](T x) { return std::floor(x); });
   if (op == "ceil")
@@ -296,6 +301,37 @@ Result<Planned> planAccumulate(const BindRequest &request) {
   });
 }
 
+Result<Planned> planReducePrecision(const BindRequest &request) {
+  Checker check(request);
+  if (!isSameTypeUnary(check, request))
+    return check.error();
+  int64_t bits = check.integer("mantissa_bits"), exponent = check.integer("min_exponent");
+  return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
+    using T = typename decltype(type)::type;
+    check.require(bits >= 0 && bits <= kMostMantissaBits<T>, "mantissa_bits is {}, 0 to {} are possible", bits,
+                  kMostMantissaBits<T>);
+    check.require(exponent >= kLowestExponent<T> && exponent <= 0, "min_exponent is {}, {} to 0 are possible", exponent,
+                  kLowestExponent<T>);
+    if (check.failed())
+      return check.error();
+    const T *x = dataOf<T>(request.operands[0]);
+    T *y = mutableDataOf<T>(request.results[0]);
+    int64_t n = request.results[0].elements();
+    return Planned{[x, y, n, precision = Precision<T>(bits, exponent), team = request.team] {
+      forElements(team, n, [&](int64_t begin, int64_t end) {
+        dispatch(
+            [](auto, const T *x, T *y, int64_t n, Precision<T> precision) {
+#pragma omp simd
+              for (int64_t i = 0; i < n; ++i)
+                y[i] = precision(x[i]);
+            },
+            x + begin, y + begin, end - begin, precision);
+      });
+      return ok();
+    }};
+  });
+}
+
 Result<Planned> planIsNan(const BindRequest &request) {
   Checker check(request);
   if (check.counts(1, 1, 1)) {
@@ -370,6 +406,7 @@ constexpr RoutineRow kRoutines[] = {
     {"erf", mapOf<decltype(kErf)>},
     {"sine", mapOf<decltype(kSine)>},
     {"cosine", mapOf<decltype(kCosine)>},
+    {"atan", mapOf<decltype(kAtan)>},
     {"gelu", mapOf<decltype(kGelu)>},
     {"gelu.tanh", mapOf<decltype(kGeluByTanh)>},
     {"gelu_backward", geluBackwardOf<decltype(kGeluSlope)>},

@@ -27,6 +27,10 @@ func.func @one_operand(%x: tensor<4x8xf32>, %p: tensor<4xi1>) {
   %10 = kerf.sine %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: kerf.cosine
   %11 = kerf.cosine %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: kerf.atan
+  %a = kerf.atan %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: kerf.reduce_precision %{{.*}} {mantissa_bits = 3 : i64, min_exponent = -6 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %r = kerf.reduce_precision %x {mantissa_bits = 3 : i64, min_exponent = -6 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: kerf.not %{{.*}} : (tensor<4xi1>) -> tensor<4xi1>
   %12 = kerf.not %p : (tensor<4xi1>) -> tensor<4xi1>
   return

@@ -124,7 +124,7 @@ TEST(GradientTest, ElementwiseOps) {
   Context context;
   const std::string one = "%x: tensor<4x8xf32>", two = "%x: tensor<4x8xf32>, %y: tensor<4x8xf32>";
   for (const char *name :
-       {"negate", "abs", "exponential", "log", "sqrt", "rsqrt", "tanh", "logistic", "erf", "sine", "cosine"})
+       {"negate", "abs", "exponential", "log", "sqrt", "rsqrt", "tanh", "logistic", "erf", "sine", "cosine", "atan"})
     checkRow(context, one, unary(name), {1});
   for (const char *name : {"sign", "floor", "ceil", "round_nearest_even"})
     checkRow(context, one, unary(name), {0});
@@ -146,6 +146,27 @@ TEST(GradientTest, ElementwiseOps) {
   checkRow(context, "%x: tensor<4xf64>", "%y = kerf.convert %x : (tensor<4xf64>) -> tensor<4xi1>", {0});
   checkRow(context, "%x: tensor<4xi32>, %y: tensor<4xi32>",
            "%z = kerf.add %x, %y : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>", {0, 0});
+}
+
+TEST(GradientTest, AGradientIsRoundedAsTheValueWas) {
+  Context context;
+  // So fine that differences do not see it.
+  checkRow(context, "%x: tensor<4xf64>",
+           "%y = kerf.reduce_precision %x {mantissa_bits = 46 : i64, min_exponent = -6 : i64} : (tensor<4xf64>) -> "
+           "tensor<4xf64>",
+           {1});
+  Sample sample = parseSample(context, "%x: tensor<2xf32>",
+                              "%y = kerf.reduce_precision %x {mantissa_bits = 3 : i64, min_exponent = -6 : i64} : "
+                              "(tensor<2xf32>) -> tensor<2xf32>");
+  ASSERT_TRUE(sample.op);
+  Value gradient = sample.body->addArgument(sample.op->getResult(0).getType(), sample.op->getLoc());
+  mlir::OpBuilder builder(sample.body->getTerminator());
+  mlir::SmallVector<Value> gradients;
+  ASSERT_TRUE(
+      succeeded(llvm::cast<GradientOpInterface>(sample.op).buildGradient(builder, gradient, {true}, gradients)));
+  Values values{{sample.body->getArgument(0), {5.0, 6.0}}, {gradient, {1.06, 0.0019}}};
+  interpretUntil(sample, sample.body->getTerminator(), values);
+  EXPECT_EQ(values[gradients[0]], (Numbers{1.0, 0.001953125})); // the smallest subnormal is 2^-9
 }
 
 TEST(GradientTest, ReluAndClampHaveNoSlopeAtTheBound) {

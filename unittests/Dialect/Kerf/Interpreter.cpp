@@ -52,6 +52,7 @@ Unary unaryOf(StringRef name) {
       .Case("kerf.erf", [](double x) { return std::erf(x); })
       .Case("kerf.sine", [](double x) { return std::sin(x); })
       .Case("kerf.cosine", [](double x) { return std::cos(x); })
+      .Case("kerf.atan", [](double x) { return std::atan(x); })
       .Case("kerf.convert", [](double x) { return x; }) // from i1 and between floats
       .Default(nullptr);
 }
@@ -250,6 +251,12 @@ bool interpret(Operation *op, Values &values) {
     size_t e = 0;
     for (APFloat value : cast<DenseElementsAttr>(constant.getValue()).getValues<APFloat>())
       result[e++] = value.convertToDouble();
+  } else if (auto narrow = dyn_cast<ReducePrecisionOp>(op)) {
+    llvm::transform(operand(0), result.begin(), [&](double x) {
+      auto exponent = x == 0 ? 0 : std::max<int64_t>(std::ilogb(x), narrow.getMinExponent());
+      double unit = std::ldexp(1.0, static_cast<int>(exponent - narrow.getMantissaBits()));
+      return std::nearbyint(x / unit) * unit;
+    });
   } else if (Unary function = unaryOf(name)) {
     llvm::transform(operand(0), result.begin(), function);
   } else if (Binary function = binaryOf(name)) {

@@ -31,6 +31,7 @@ const UnaryCase kUnaryCases[] = {
     {"erf", [](double x) { return std::erf(x); }, false},
     {"sine", [](double x) { return std::sin(x); }, false},
     {"cosine", [](double x) { return std::cos(x); }, false},
+    {"atan", [](double x) { return std::atan(x); }, false},
 };
 
 TEST(Elementwise, UnaryMatchesTheLibrary) {
@@ -107,7 +108,7 @@ TEST(Elementwise, TanhKeepsRelativeAccuracyNearZero) {
 TEST(Elementwise, SpecialValuesPassAsInTheLibrary) {
   for (DType dtype : {DType::F64, DType::F32}) {
     HostTensor x{dtype, {6}, {kNan, kInf, -kInf, 0.0, 1000, -1000}};
-    for (const char *op : {"exponential", "tanh", "logistic", "abs", "sign", "sqrt", "erf"})
+    for (const char *op : {"exponential", "tanh", "logistic", "abs", "sign", "sqrt", "erf", "atan"})
       for (const UnaryCase &c : kUnaryCases)
         if (std::string(op) == c.op) {
           std::vector<double> expected;
@@ -118,6 +119,67 @@ TEST(Elementwise, SpecialValuesPassAsInTheLibrary) {
     HostTensor nan = runKernel("is_nan", Json::object(), {x}, {{DType::Bool, {6}}})[0];
     EXPECT_EQ(nan.values, (std::vector<double>{1, 0, 0, 0, 0, 0}));
   }
+}
+
+/// By the definition: the nearest multiple of the unit of x's size, exactly.
+double inPrecision(double x, int mantissaBits, int minExponent) {
+  if (x == 0 || !std::isfinite(x))
+    return x;
+  int unit = std::max(std::ilogb(x), minExponent) - mantissaBits;
+  return std::ldexp(std::nearbyint(std::ldexp(x, -unit)), unit);
+}
+
+TEST(Elementwise, PrecisionIsReducedToTheNearestEven) {
+  struct Format {
+    DType dtype;
+    int mantissaBits, minExponent;
+  };
+  const Format formats[] = {
+      {DType::F32, 3, -6},    {DType::F32, 3, -7},     {DType::F32, 2, -14},    {DType::F32, 2, -15},
+      {DType::F32, 1, 0},     {DType::F32, 0, 0},      {DType::F32, 10, -14},   {DType::F32, 7, -126},
+      {DType::F32, 23, -126}, {DType::F32, 23, -20},   {DType::F32, 22, -126},  {DType::F64, 3, -6},
+      {DType::F64, 52, -30},  {DType::F64, 52, -1022}, {DType::F64, 51, -1000}, {DType::F64, 0, -1022},
+      {DType::F64, 23, -126}, {DType::BF16, 3, -6},    {DType::F16, 2, -14}};
+  Random random(5);
+  for (const Format &format : formats) {
+    SCOPED_TRACE(std::string(toString(format.dtype)) + " " + std::to_string(format.mantissaBits) + " " +
+                 std::to_string(format.minExponent));
+    bool isDouble = format.dtype == DType::F64;
+    HostTensor x{format.dtype, {}, {0.0, -0.0, kInf, -kInf, kNan}};
+    // Around every number of the format near its smallest, near 1 and of the type's largest: ties, and next to them.
+    for (int exponent : {format.minExponent - format.mantissaBits - 1, format.minExponent - 2, format.minExponent - 1,
+                         format.minExponent, format.minExponent + 1, 0, 1, isDouble ? 1022 : 14})
+      for (int step = 0; step <= 64; ++step) {
+        double tie = std::ldexp(step / 32.0, exponent);
+        for (double near : {tie, tie * (1 + 0x1p-22), tie * (1 - 0x1p-22), tie * (1 + 0x1p-51), tie * (1 - 0x1p-51)})
+          x.values.insert(x.values.end(), {near, -near});
+      }
+    for (int i = 0; i < 3000; ++i)
+      x.values.push_back(std::ldexp(random.normal(), int(random.integer(-20, 14))));
+    x.shape = {int64_t(x.values.size())};
+    x = rounded(x);
+    HostTensor expected = x;
+    for (double &value : expected.values)
+      value = inPrecision(value, format.mantissaBits, format.minExponent);
+    expected = rounded(expected); // beyond the type's largest
+    HostTensor y = runKernel("reduce_precision",
+                             Json{{"mantissa_bits", format.mantissaBits}, {"min_exponent", format.minExponent}}, {x},
+                             {{format.dtype, x.shape}})[0];
+    for (size_t i = 0; i < y.values.size(); ++i) {
+      ASSERT_TRUE(y.values[i] == expected.values[i] || (std::isnan(x.values[i]) && std::isnan(y.values[i])))
+          << x.values[i] << " becomes " << y.values[i] << ", not " << expected.values[i];
+      ASSERT_EQ(std::signbit(y.values[i]), std::signbit(x.values[i])) << x.values[i];
+    }
+  }
+  HostTensor x{DType::F32, {1}, {1}};
+  auto error = [&](int bits, int exponent) {
+    return errorOf("reduce_precision", Json{{"mantissa_bits", bits}, {"min_exponent", exponent}}, {x},
+                   {{DType::F32, {1}}});
+  };
+  EXPECT_NE(error(24, 0).find("mantissa_bits is 24"), std::string::npos);
+  EXPECT_NE(error(-1, 0).find("mantissa_bits is -1"), std::string::npos);
+  EXPECT_NE(error(3, 1).find("min_exponent is 1"), std::string::npos);
+  EXPECT_NE(error(3, -127).find("min_exponent is -127"), std::string::npos);
 }
 
 TEST(Elementwise, BinaryMatchesTheLibrary) {

@@ -38,6 +38,7 @@ def Kerf_LogisticOp : Kerf_UnaryOp<"logistic", Kerf_FloatTensor, "Logistic funct
 def Kerf_ErfOp : Kerf_UnaryOp<"erf", Kerf_FloatTensor, "Error function", "erf(x[i])">;
 def Kerf_SineOp : Kerf_UnaryOp<"sine", Kerf_FloatTensor, "Sine", "sin(x[i])">;
 def Kerf_CosineOp : Kerf_UnaryOp<"cosine", Kerf_FloatTensor, "Cosine", "cos(x[i])">;
+def Kerf_AtanOp : Kerf_UnaryOp<"atan", Kerf_FloatTensor, "Arctangent", "arctan(x[i])">;
 def Kerf_FloorOp : Kerf_StepOp<"floor", Kerf_FloatTensor, "Largest integer that is not greater", "floor(x[i])">;
 def Kerf_CeilOp : Kerf_StepOp<"ceil", Kerf_FloatTensor, "Smallest integer that is not less", "ceil(x[i])">;
 def Kerf_RoundNearestEvenOp : Kerf_StepOp<"round_nearest_even", Kerf_FloatTensor, "Nearest integer, the even one of two", "round(x[i])">;
@@ -58,6 +59,27 @@ def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, Decla
   let results = (outs Kerf_Tensor:$result);
   let hasFolder = 1;
   let hasCanonicalizeMethod = 1;
+}
+
+def Kerf_ReducePrecisionOp : Kerf_GlobalOp<"reduce_precision", [SameOperandsAndResultType, DeclareOpInterfaceMethods<GradientOpInterface>]> {
+  let summary = "Nearest number of a narrower floating format";
+  let description = [{
+    y[i] = x[i], rounded to nearest even at 2^(max(floor(log2 |x[i]|), min_exponent) - mantissa_bits): a format with so many bits behind the
+    leading one, whose smallest normal number is 2^min_exponent. f8E4M3FN has 3 and -6, f16 10 and -14. What is larger than the format's largest
+    number is only rounded, so that one op serves formats that saturate and formats with infinities; infinities, NaN and signed zeros pass.
+    Each element apart; the gradient is the result's, rounded alike, as a framework's casts there and back round it.
+
+    Verified: neither attribute asks for more than the element type can hold (16-bit elements as f32), and 1 is a normal number.
+
+    Example:
+    ```mlir
+    %y = kerf.reduce_precision %x {mantissa_bits = 44 : i64, min_exponent = -126 : i64} : (tensor<4x8xf64>) -> tensor<4x8xf64>
+    ```
+  }];
+  let arguments = (ins Kerf_FloatTensor:$operand, I64Attr:$mantissa_bits, I64Attr:$min_exponent);
+  let results = (outs Kerf_FloatTensor:$result);
+  let hasVerifier = 1;
+  let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), {}); }";
 }
 
 def Kerf_IsNanOp : Kerf_GlobalOp<"is_nan", [SameOperandsAndResultShape]> {
