@@ -20,6 +20,7 @@ enum class Unary {
   Erf,
   Sine,
   Cosine,
+  Atan,
   Floor,
   Ceil,
   Round,
@@ -37,6 +38,8 @@ Result<Literal> foldBinary(Binary op, const Literal &x, const Literal &y);
 Result<Literal> foldCompare(Order order, const Literal &x, const Literal &y);
 Result<Literal> foldSelect(const Literal &predicate, const Literal &x, const Literal &y);
 Result<Literal> foldConvert(const Literal &x, DType dtype);
+/// Of a floating literal: see Precision.h.
+Result<Literal> foldReducePrecision(const Literal &x, int64_t mantissaBits, int64_t minExponent);
 Result<Literal> foldIsNan(const Literal &x);
 
 /// As many elements.

@@ -2,6 +2,7 @@
 // Elementwise ops on constants. Loops run over stored elements only: where all operands hold one slice for many, so
 // does the result.
 #include "Fold.h"
+#include "kerf/Package/Precision.h"
 
 #include <cmath>
 #include <cstring>
@@ -141,6 +142,8 @@ template <typename T> T applyFloat(Unary op, T x) {
     return std::sin(x);
   case Unary::Cosine:
     return std::cos(x);
+  case Unary::Atan:
+    return std::atan(x);
   case Unary::Floor:
     return std::floor(x);
   case Unary::Ceil:
@@ -351,6 +354,14 @@ Result<Literal> foldConvert(const Literal &x, DType dtype) {
       return map1<From, To>(x, dtype, [](From a) { return convertNumber<To>(a); });
     });
   });
+}
+
+Result<Literal> foldReducePrecision(const Literal &x, int64_t mantissaBits, int64_t minExponent) {
+  auto rounded = [&](auto zero) {
+    using T = decltype(zero);
+    return map1<T, T>(x, x.dtype(), Precision<T>(mantissaBits, minExponent));
+  };
+  return x.dtype() == DType::F64 ? rounded(double{}) : rounded(float{});
 }
 
 Result<Literal> foldIsNan(const Literal &x) {

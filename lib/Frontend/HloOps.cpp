@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table, and the ops that work on each element apart.
 #include "HloOps.h"
+#include "InverseFunctions.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -149,6 +150,13 @@ Result<Terms> tangent(Node &node) {
   return one(node.b.binary(Binary::Divide, sine, cosine));
 }
 
+template <auto inverse> Result<Terms> inverseOf(Node &node) { return one(inverse(node.b, node.input(0))); }
+
+Result<Terms> arcTangent2(Node &node) {
+  KERF_CHECK(checkSameShape(node.input(0), node.input(1)));
+  return one(arcTangentOfRatio(node.b, node.input(0), node.input(1)));
+}
+
 /// |x| < inf is false for NaN too.
 Result<Terms> isFinite(Node &node) {
   KERF_TRY(size, node.b.unary(Unary::Abs, node.input(0)));
@@ -221,6 +229,9 @@ Result<Terms> topK(Node &node) {
 constexpr int kMany = 1 << 20;
 
 constexpr OpHandler kHandlers[] = {
+    {"chlo.acos", 1, 1, inverseOf<arcCosine>},
+    {"chlo.asin", 1, 1, inverseOf<arcSine>},
+    {"chlo.atan", 1, 1, unary<Unary::Atan>},
     {"chlo.erf", 1, 1, unary<Unary::Erf>},
     {"chlo.erfc", 1, 1, erfc},
     {"chlo.square", 1, 1, square},
@@ -230,6 +241,7 @@ constexpr OpHandler kHandlers[] = {
     {"stablehlo.abs", 1, 1, unary<Unary::Abs>},
     {"stablehlo.add", 2, 2, binary<Binary::Add>},
     {"stablehlo.and", 2, 2, binary<Binary::And>},
+    {"stablehlo.atan2", 2, 2, arcTangent2},
     {"stablehlo.broadcast_in_dim", 1, 1, evaluateBroadcastInDim},
     {"stablehlo.clamp", 3, 3, clamp},
     {"stablehlo.compare", 2, 2, compare},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of ONNX operators that Kerf reads, and the handlers of those that are one formula.
 #include "Formula.h"
+#include "InverseFunctions.h"
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,8 @@ namespace kerf::frontend {
 namespace {
 
 template <Unary op> Status unary(OnnxNode &node) { return node.set(0, node.b.unary(op, node.input(0))); }
+
+template <auto inverse> Status inverseOf(OnnxNode &node) { return node.set(0, inverse(node.b, node.input(0))); }
 
 template <Binary op> Status binary(OnnxNode &node) {
   return node.set(0, node.b.binary(op, node.input(0), node.input(1)));
@@ -157,13 +160,16 @@ constexpr int kNewest = 25; // the newest opset whose operators were compared wi
 
 constexpr std::array kOperators = {
     OnnxOperator{"Abs", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Abs>},
+    OnnxOperator{"Acos", 7, kNewest, 1, 1, Operands::Any, inverseOf<arcCosine>},
     OnnxOperator{"Acosh", 9, kNewest, 1, 1, Operands::Any, importInverseHyperbolic},
     OnnxOperator{"Add", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Add>},
     OnnxOperator{"AffineGrid", 20, kNewest, 2, 2, Operands::Any, importAffineGrid},
     OnnxOperator{"And", 7, kNewest, 2, 2, Operands::Any, binary<Binary::And>},
     OnnxOperator{"ArgMax", 11, kNewest, 1, 1, Operands::Any, importArgExtreme},
     OnnxOperator{"ArgMin", 11, kNewest, 1, 1, Operands::Any, importArgExtreme},
+    OnnxOperator{"Asin", 7, kNewest, 1, 1, Operands::Any, inverseOf<arcSine>},
     OnnxOperator{"Asinh", 9, kNewest, 1, 1, Operands::Any, importInverseHyperbolic},
+    OnnxOperator{"Atan", 7, kNewest, 1, 1, Operands::Any, unary<Unary::Atan>},
     OnnxOperator{"Atanh", 9, kNewest, 1, 1, Operands::Any, importInverseHyperbolic},
     OnnxOperator{"Attention", 23, kNewest, 3, 7, Operands::Any, importAttention},
     OnnxOperator{"AveragePool", 7, kNewest, 1, 1, Operands::Any, importAveragePool},

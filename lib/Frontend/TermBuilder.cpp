@@ -132,6 +132,8 @@ Result<Term> TermBuilder::unary(Unary op, const Term &x) {
       return unaryOp<ir::SineOp>(*this, x.value);
     case Unary::Cosine:
       return unaryOp<ir::CosineOp>(*this, x.value);
+    case Unary::Atan:
+      return unaryOp<ir::AtanOp>(*this, x.value);
     case Unary::Floor:
       return unaryOp<ir::FloorOp>(*this, x.value);
     case Unary::Ceil:
@@ -231,6 +233,16 @@ Result<Term> TermBuilder::convert(const Term &x, DType dtype) {
   if (x.isConstant())
     return folded(*this, foldConvert(*x.literal, dtype));
   return fromValue(ir::ConvertOp::create(builder, loc, type(dtype, x.shape), x.value));
+}
+
+Result<Term> TermBuilder::reducePrecision(const Term &x, int64_t mantissaBits, int64_t minExponent) {
+  if (!isFloat(x.dtype))
+    return Error{fmt::format("the operator is not defined on {}", toString(x.dtype))};
+  if (x.isConstant())
+    return folded(*this, foldReducePrecision(*x.literal, mantissaBits, minExponent));
+  return fromValue(ir::ReducePrecisionOp::create(builder, loc, x.value.getType(), x.value,
+                                                 builder.getI64IntegerAttr(mantissaBits),
+                                                 builder.getI64IntegerAttr(minExponent)));
 }
 
 Result<Term> TermBuilder::isNan(const Term &x) {

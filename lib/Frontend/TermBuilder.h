@@ -51,6 +51,8 @@ public:
   Result<Term> compare(Order order, const Term &x, const Term &y);
   Result<Term> select(const Term &predicate, const Term &x, const Term &y);
   Result<Term> convert(const Term &x, DType dtype);
+  /// A format's numbers (Precision.h); of a floating term.
+  Result<Term> reducePrecision(const Term &x, int64_t mantissaBits, int64_t minExponent);
   Result<Term> isNan(const Term &x);
 
   Result<Term> broadcast(const Term &x, const Shape &shape);

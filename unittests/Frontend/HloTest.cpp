@@ -329,6 +329,17 @@ TEST(HloOps, PlacesOfExtremes) {
   refused(placeOfExtreme("GT", "0xFF800000", 0));
 }
 
+TEST(HloOps, AnglesAreFormulasOfTheArctangent) {
+  for (const char *op : {"chlo.asin", "chlo.acos", "chlo.atan"})
+    expectOps(
+        importText(summed("tensor<4xf32>", std::string("    %0 = ") + op + " %arg0 : tensor<4xf32> -> tensor<4xf32>\n",
+                          "%0", "tensor<4xf32>", "[0]")),
+        {"kerf.atan"});
+  expectOps(importText(summed("tensor<4xf32>", "    %0 = stablehlo.atan2 %arg0, %arg1 : tensor<4xf32>\n", "%0",
+                              "tensor<4xf32>", "[0]", ", %arg1: tensor<4xf32>")),
+            {"kerf.atan", "kerf.select"});
+}
+
 //===-- what is refused
 //---------------------------------------------------------------------------------------------------===//
 
