@@ -43,7 +43,7 @@ void changeTensor(TensorProto &tensor, Chance &chance) {
   std::string &raw = *tensor.mutable_raw_data();
   switch (chance.below(5)) {
   case 0:
-    tensor.set_data_type(int(chance.below(18)));
+    tensor.set_data_type(int(chance.below(27)));
     return;
   case 1:
     if (tensor.dims_size())
@@ -144,7 +144,7 @@ void change(ModelProto &model, Chance &chance) {
       if (type.shape().dim_size() && chance.below(3))
         any(*type.mutable_shape()->mutable_dim(), chance).set_dim_value(chance.number());
       else
-        type.set_elem_type(int(chance.below(18)));
+        type.set_elem_type(int(chance.below(27)));
     }
     return;
   default:

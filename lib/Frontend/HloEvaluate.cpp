@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "HloEvaluate.h"
+#include "Narrow.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -12,6 +13,21 @@ namespace {
 
 constexpr int64_t kMostOperations = 1000000; // 96 layers of a train step have about 100,000
 constexpr size_t kDeepestCalls = 100;
+
+constexpr std::string_view kNarrowResults = "; convert alone gives numbers of such formats";
+
+/// Ops whose one operand's elements are the result's.
+bool moves(const Operation &op) {
+  constexpr std::string_view kMoves[] = {"sdy.sharding_constraint", "stablehlo.broadcast_in_dim",
+                                         "stablehlo.reshape",       "stablehlo.reverse",
+                                         "stablehlo.slice",         "stablehlo.transpose"};
+  return std::find(std::begin(kMoves), std::end(kMoves), op.name) != std::end(kMoves);
+}
+/// Ops that read numbers of narrow formats as what they are: products give theirs in a wider type.
+bool readsNarrow(const Operation &op) {
+  return moves(op) || op.name == "stablehlo.convert" || op.name == "stablehlo.dot_general" ||
+         op.name == "stablehlo.optimization_barrier";
+}
 
 bool isReturn(const Operation &op) { return op.name == "func.return" || op.name == "stablehlo.return"; }
 
@@ -221,9 +237,11 @@ Status Evaluator::checkTypes(const std::vector<Type> &types, const Terms &terms,
     return Error{fmt::format("it has {} {}s, the text gives types of {}", terms.size(), which, types.size())};
   for (size_t i = 0; i < types.size(); ++i) {
     KERF_TRY(said, tensorType(types[i], b.floatType()));
-    if (said.dtype != terms[i].dtype || said.shape != terms[i].shape)
-      return Error{fmt::format("its {} {} is {} {}, the text says {}", which, i, toString(terms[i].dtype),
-                               shapeText(terms[i].shape), types[i].text)};
+    const NarrowFormat *narrow = terms[i].narrow;
+    if (said.dtype != terms[i].dtype || said.shape != terms[i].shape || said.narrow != narrow)
+      return Error{fmt::format("its {} {} is {} {}, the text says {}{}", which, i,
+                               narrow ? narrow->hloName : toString(terms[i].dtype), shapeText(terms[i].shape),
+                               types[i].text, said.narrow && !narrow ? kNarrowResults : "")};
   }
   return ok();
 }
@@ -282,8 +300,15 @@ Result<Terms> Evaluator::plain(const Operation &op, const Terms &operands) {
   }
   if (node.results.empty() && op.name != "stablehlo.optimization_barrier")
     return Error{"the text gives no type of its result"};
+  for (const Term &operand : operands)
+    if (operand.narrow && !readsNarrow(op))
+      return Error{fmt::format("it reads {}; convert it to f32 first", operand.narrow->hloName)};
   b.setLocation(locationOf(op));
-  return handler->evaluate(node);
+  auto made = handler->evaluate(node);
+  if (made && moves(op))
+    for (Term &term : *made)
+      term.narrow = operands[0].narrow;
+  return made;
 }
 
 Result<Terms> Evaluator::call(const Operation &op, const Terms &operands) {

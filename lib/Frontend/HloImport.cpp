@@ -244,6 +244,9 @@ Status HloImport::addArguments() {
     auto type = hlo::tensorType(main->arguments[i].type, options.floatType);
     if (!type)
       return Error{fmt::format("argument {} of @main ('{}'): {}", i, inputs[i].name, type.error().message)};
+    if (type->narrow)
+      return Error{fmt::format("argument {} of @main ('{}') is {}; pass it as f32 and convert it in the function", i,
+                               inputs[i].name, main->arguments[i].type.text)};
     mlir::Location at = mlir::NameLoc::get(b.builder.getStringAttr(inputs[i].name));
     arguments.push_back(b.fromValue(block->addArgument(b.type(type->dtype, type->shape), at)));
   }
@@ -469,6 +472,8 @@ Result<ImportedModel> HloImport::run() {
     if (!wanted[r])
       continue;
     KERF_TRY(said, hlo::tensorType(main->resultTypes[r], options.floatType));
+    if (said.narrow)
+      return Error{fmt::format("result {} of @main is {}; return it as f32", r, main->resultTypes[r].text)};
     if (results[r].shape != said.shape || results[r].dtype != said.dtype)
       return Error{fmt::format("result {} of @main is {} {}, its type says {}", r, toString(results[r].dtype),
                                shapeText(results[r].shape), main->resultTypes[r].text)};

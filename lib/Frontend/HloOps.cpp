@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table, and the ops that work on each element apart.
 #include "HloOps.h"
+#include "Formula.h"
 #include "InverseFunctions.h"
+#include "Narrow.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <fmt/format.h>
 
 namespace kerf::frontend::hlo {
@@ -11,6 +15,8 @@ namespace kerf::frontend::hlo {
 Result<TensorType> tensorType(const Type &type, DType floatType) {
   if (type.element.empty())
     return Error{fmt::format("a value of type {}; tensors are supported", type.text)};
+  if (const NarrowFormat *narrow = narrowFormat(type.element))
+    return TensorType{floatType, type.shape, narrow};
   KERF_TRY(stored, storedType(type.element));
   return TensorType{isFloat(stored) ? floatType : stored, type.shape};
 }
@@ -194,7 +200,61 @@ Result<Terms> clamp(Node &node) {
   return one(node.b.binary(Binary::Minimum, raised, high));
 }
 
-Result<Terms> convert(Node &node) { return one(node.b.convert(node.input(0), node.results.front().dtype)); }
+Result<Terms> convert(Node &node) {
+  const TensorType &to = node.results.front();
+  if (to.narrow)
+    return one(toNarrow(node.b, *to.narrow, node.input(0), Saturate::No));
+  Term x = node.input(0);
+  x.narrow = nullptr;
+  return one(node.b.convert(x, to.dtype));
+}
+
+/// The bits of "e5m2", or of its two attributes.
+Result<std::pair<int64_t, int64_t>> formatOf(const Node &node) {
+  const Attribute *format = node.op.find("format");
+  if (!format) {
+    KERF_TRY(exponent, node.integer("exponent_bits"));
+    KERF_TRY(mantissa, node.integer("mantissa_bits"));
+    return std::pair(exponent, mantissa);
+  }
+  int exponent = 0, mantissa = 0, end = 0;
+  if (std::sscanf(format->text.c_str(), "e%2dm%2d%n", &exponent, &mantissa, &end) != 2 ||
+      size_t(end) != format->text.size())
+    return Error{fmt::format("its format is '{}', not one like 'e5m10'", format->text)};
+  return std::pair(int64_t(exponent), int64_t(mantissa));
+}
+
+/// A value keeps its type's exponent when it is rounded; what then is no normal number of the format is infinite or 0.
+Result<Terms> reducePrecision(Node &node) {
+  KERF_TRY(format, formatOf(node));
+  auto [exponentBits, mantissaBits] = format;
+  const Term &x = node.input(0);
+  if (!isFloat(x.dtype))
+    return Error{fmt::format("it is not defined on {}", toString(x.dtype))};
+  constexpr std::pair<int64_t, int64_t> kComputedIn[] = {{11, 52}, {8, 23}, {5, 10}, {8, 7}};
+  if (std::find(std::begin(kComputedIn), std::end(kComputedIn), std::pair(exponentBits, mantissaBits)) !=
+      std::end(kComputedIn))
+    return Terms{x}; // as a conversion to that type
+  constexpr int64_t kFewestExponentBits = 2, kMostExponentBits = 8, kMostBits = 23;
+  if (exponentBits < kFewestExponentBits || exponentBits > kMostExponentBits || mantissaBits < 0 ||
+      mantissaBits > kMostBits)
+    return Error{fmt::format("a format of {} exponent bits and {} mantissa bits; {} to {} and 0 to {} are supported",
+                             exponentBits, mantissaBits, kFewestExponentBits, kMostExponentBits, kMostBits)};
+  constexpr int64_t kLowestOfFloat = -126;
+  const int bias = (1 << (exponentBits - 1)) - 1;
+  const double smallest = std::ldexp(1.0, 1 - bias),
+               largest = std::ldexp(2 - std::ldexp(1.0, int(-mantissaBits)), bias);
+  Formula f(node.b, x.dtype);
+  Term y = f.taken(node.b.reducePrecision(x, mantissaBits, kLowestOfFloat));
+  Term zero = f.multiply(y, f.number(0)); // of its sign
+  y = f.select(f.compare(Order::Less, f.unary(Unary::Abs, y), f.number(smallest)), zero, y);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  y = f.select(f.compare(Order::Greater, y, f.number(largest)), f.number(kInfinity), y);
+  y = f.select(f.compare(Order::Less, y, f.number(-largest)), f.number(-kInfinity), y);
+  if (f.fault)
+    return *f.fault;
+  return Terms{y};
+}
 
 Result<Terms> constant(Node &node) {
   const Attribute *value = node.op.find("value");
@@ -273,7 +333,7 @@ constexpr OpHandler kHandlers[] = {
     {"stablehlo.pad", 2, 2, evaluatePad},
     {"stablehlo.power", 2, 2, binary<Binary::Power>},
     {"stablehlo.reduce", 2, kMany, evaluateReduce},
-    {"stablehlo.reduce_precision", 1, 1, identity},
+    {"stablehlo.reduce_precision", 1, 1, reducePrecision},
     {"stablehlo.reduce_window", 2, kMany, evaluateReduceWindow},
     {"stablehlo.remainder", 2, 2, remainder},
     {"stablehlo.reshape", 1, 1, evaluateReshape},

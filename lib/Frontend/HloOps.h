@@ -13,6 +13,7 @@ using Terms = std::vector<Term>;
 struct TensorType {
   DType dtype;
   Shape shape;
+  const NarrowFormat *narrow = nullptr; // that the text says
 };
 Result<TensorType> tensorType(const Type &type, DType floatType);
 

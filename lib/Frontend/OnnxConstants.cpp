@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that make constants, and those that Kerf computes on constants only.
 #include "Formula.h"
+#include "Narrow.h"
 
 #include <fmt/format.h>
 #include <map>
 
 namespace kerf::frontend {
 
-Result<Literal> literalFromProto(const onnx::TensorProto &proto, DType floatType) {
+Result<Term> termFromProto(TermBuilder &b, const onnx::TensorProto &proto) {
   Result<Tensor> tensor =
       tensorFromProto(proto, nullptr); // the file's protobuf outlives the import; what leaves it is copied below
   if (!tensor)
@@ -17,7 +18,10 @@ Result<Literal> literalFromProto(const onnx::TensorProto &proto, DType floatType
     std::copy(tensor->data, tensor->data + tensor->bytes(), memory);
     tensor = copy;
   }
-  return literalFromTensor(*tensor, floatType);
+  KERF_TRY(literal, literalFromTensor(*tensor, b.floatType()));
+  Term term = b.fromLiteral(std::move(literal));
+  term.narrow = narrowFormat(proto.data_type());
+  return term;
 }
 
 static Result<Entry> textEntry(Shape shape, std::vector<std::string> texts) {
@@ -56,12 +60,10 @@ Status importConstant(OnnxNode &node) {
   DType floatType = node.b.floatType();
   auto set = [&](Literal literal) { return node.set(0, node.b.fromLiteral(std::move(literal))); };
   if (const onnx::AttributeProto *value = node.find("value")) {
-    if (value->t().data_type() == onnx::TensorProto::STRING) {
-      KERF_TRY(texts, textsFromProto(value->t()));
-      return node.setEntry(0, texts);
-    }
-    KERF_TRY(literal, literalFromProto(value->t(), floatType));
-    return set(literal);
+    if (value->t().data_type() != onnx::TensorProto::STRING)
+      return node.set(0, termFromProto(node.b, value->t()));
+    KERF_TRY(texts, textsFromProto(value->t()));
+    return node.setEntry(0, texts);
   }
   if (const onnx::AttributeProto *value = node.find("value_int"))
     return set(scalarLiteral(DType::I64, value->i()));
@@ -88,21 +90,26 @@ Status importConstant(OnnxNode &node) {
 
 Status importConstantOfShape(OnnxNode &node) {
   KERF_TRY(shape, node.constantInput(0));
-  Literal value = scalarLiteral(node.b.floatType(), 0.0);
+  Term value = node.b.scalar(node.b.floatType(), 0.0);
   if (const onnx::AttributeProto *attribute = node.find("value")) {
-    KERF_TRY(given, literalFromProto(attribute->t(), node.b.floatType()));
+    KERF_TRY(given, termFromProto(node.b, attribute->t()));
     if (elementsOf(given.shape) != 1)
       return Error{fmt::format("its value has the shape {}, it must be one number", shapeText(given.shape))};
     value = given;
   }
+  auto set = [&](Literal literal) {
+    Term made = node.b.fromLiteral(std::move(literal));
+    made.narrow = value.narrow;
+    return node.set(0, std::move(made));
+  };
   KERF_CHECK(checkShape(shape));
   if (elementsOf(shape) == 0) {
-    KERF_TRY(empty, allocateLiteral(value.dtype(), shape));
-    return node.set(0, node.b.fromLiteral(empty.literal));
+    KERF_TRY(empty, allocateLiteral(value.dtype, shape));
+    return set(empty.literal);
   }
-  KERF_TRY(scalar, foldReshape(value, {}));
+  KERF_TRY(scalar, foldReshape(*value.literal, {}));
   KERF_TRY(literal, broadcastLiteral(scalar, shape));
-  return node.set(0, node.b.fromLiteral(literal));
+  return set(literal);
 }
 
 Status importShape(OnnxNode &node) {

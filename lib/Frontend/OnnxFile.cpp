@@ -3,6 +3,7 @@
 // without weights).
 #include "OnnxFile.h"
 #include "Literal.h"
+#include "Narrow.h"
 
 #include <charconv>
 #include <cstring>
@@ -26,8 +27,53 @@ Result<Shape> shapeOf(const onnx::TensorProto &proto) {
   return shape;
 }
 
-/// Data in the typed field that the format prescribes for `dtype`.
-Result<Tensor> fromTypedFields(const onnx::TensorProto &proto, DType dtype, const Shape &shape) {
+/// What a tensor of the file says of itself.
+struct Stored {
+  DType dtype; // that it is read as
+  Shape shape;
+  const NarrowFormat *narrow = nullptr;
+
+  int64_t bytes() const {
+    return narrow ? packedBytes(*narrow, elementsOf(shape)) : Tensor{dtype, shape, nullptr, nullptr}.bytes();
+  }
+  std::string_view type() const { return narrow ? narrow->name : toString(dtype); }
+};
+
+Result<Stored> storedOf(const onnx::TensorProto &proto) {
+  const NarrowFormat *narrow = narrowFormat(proto.data_type());
+  Result<DType> dtype = narrow ? heldType(*narrow) : dtypeFromOnnx(proto.data_type());
+  if (!dtype)
+    return Error{fmt::format("tensor '{}': {}", proto.name(), dtype.error().message)};
+  Result<Shape> shape = shapeOf(proto);
+  if (!shape)
+    return shape.error();
+  return Stored{*dtype, std::move(*shape), narrow};
+}
+
+/// Of those bytes, which `owner` keeps alive.
+Tensor tensorOf(const Stored &stored, const std::byte *data, std::shared_ptr<const void> owner) {
+  if (stored.narrow && data)
+    return decodedTensor(*stored.narrow, stored.shape, data);
+  return Tensor{stored.dtype, stored.shape, data, std::move(owner)};
+}
+
+/// Several elements of less than a byte are one of int32_data, as they are one byte of raw_data.
+Result<Tensor> fromPackedField(const onnx::TensorProto &proto, const Stored &stored) {
+  if (proto.int32_data_size() != stored.bytes())
+    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} entries of int32_data, it has {}",
+                             proto.name(), shapeText(stored.shape), stored.type(), stored.bytes(),
+                             proto.int32_data_size())};
+  std::vector<std::byte> packed;
+  for (int32_t entry : proto.int32_data())
+    packed.push_back(static_cast<std::byte>(entry));
+  return decodedTensor(*stored.narrow, stored.shape, packed.data());
+}
+
+/// Data in the typed field that the format prescribes for the type.
+Result<Tensor> fromTypedFields(const onnx::TensorProto &proto, const Stored &stored) {
+  if (stored.narrow)
+    return fromPackedField(proto, stored);
+  const auto &[dtype, shape, none] = stored;
   int64_t elements = elementsOf(shape), given = 0;
   bool half = dtype == DType::F16 || dtype == DType::BF16;
   if (dtype == DType::F32)
@@ -125,29 +171,27 @@ private:
   std::map<std::string, std::shared_ptr<const MappedFile>> files;
 };
 
-Result<Tensor> externalTensor(const onnx::TensorProto &proto, DType dtype, const Shape &shape, ExternalFiles &files,
+Result<Tensor> externalTensor(const onnx::TensorProto &proto, const Stored &stored, ExternalFiles &files,
                               OnnxFile &onnx) {
   Result<ExternalPlace> place = externalPlace(proto);
   if (!place)
     return place.error();
-  Tensor tensor{dtype, shape, nullptr, nullptr};
-  if (place->length >= 0 && place->length != tensor.bytes())
+  const int64_t bytes = stored.bytes();
+  if (place->length >= 0 && place->length != bytes)
     return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} bytes, its external data has {}",
-                             proto.name(), shapeText(shape), toString(dtype), tensor.bytes(), place->length)};
+                             proto.name(), shapeText(stored.shape), stored.type(), bytes, place->length)};
   Result<std::shared_ptr<const MappedFile>> file = files.open(place->location);
   if (!file)
     return file.error();
   if (!*file) {
     ++onnx.missingFiles[place->location];
-    return tensor;
+    return tensorOf(stored, nullptr, nullptr);
   }
   int64_t size = int64_t((*file)->bytes);
-  if (place->offset > size || tensor.bytes() > size - place->offset)
+  if (place->offset > size || bytes > size - place->offset)
     return Error{fmt::format("tensor '{}' lies at bytes {} to {} of '{}', which has only {}: the file is cut off",
-                             proto.name(), place->offset, place->offset + tensor.bytes(), place->location, size)};
-  tensor.data = (*file)->data + place->offset;
-  tensor.owner = *file;
-  return tensor;
+                             proto.name(), place->offset, place->offset + bytes, place->location, size)};
+  return tensorOf(stored, (*file)->data + place->offset, *file);
 }
 
 Status readInitializers(OnnxFile &file, const std::string &path) {
@@ -158,19 +202,16 @@ Status readInitializers(OnnxFile &file, const std::string &path) {
       return Error{"an initializer has no name"};
     if (!file.initializerIndex.emplace(proto.name(), int(file.initializers.size())).second)
       return Error{fmt::format("two initializers are called '{}'", proto.name())};
-    Initializer initializer{proto.name(), {}, {}, {}, nullptr};
+    Initializer initializer{proto.name(), {}, {}, {}, nullptr, narrowFormat(proto.data_type())};
     Result<Tensor> tensor = Error{""};
     if (proto.data_type() == onnx::TensorProto::STRING) {
       initializer.texts = &proto;
       tensor = allocateTensor(DType::U8, {0}).first;
     } else if (proto.data_location() == kExternal) {
-      Result<DType> dtype = dtypeFromOnnx(proto.data_type());
-      if (!dtype)
-        return Error{fmt::format("tensor '{}': {}", proto.name(), dtype.error().message)};
-      Result<Shape> shape = shapeOf(proto);
-      if (!shape)
-        return shape.error();
-      tensor = externalTensor(proto, *dtype, *shape, files, file);
+      Result<Stored> stored = storedOf(proto);
+      if (!stored)
+        return stored.error();
+      tensor = externalTensor(proto, *stored, files, file);
     } else {
       tensor = tensorFromProto(proto, file.model);
     }
@@ -226,29 +267,30 @@ Result<DType> dtypeFromOnnx(int32_t type) {
   case T::BOOL:
     return DType::Bool;
   }
+  const NarrowFormat *narrow = narrowFormat(type);
   return Error{fmt::format("element type {} of the format ({}) is not one of those that Kerf computes with (float, "
                            "double, float16, bfloat16, "
                            "int64, int32, int16, int8, uint64, uint32, uint16, uint8, bool)",
-                           type, T::Type_IsValid(type) ? T::Type_Name(T::Type(type)) : std::string("unknown"))};
+                           type,
+                           narrow                  ? std::string(narrow->name)
+                           : T::Type_IsValid(type) ? T::Type_Name(T::Type(type))
+                                                   : std::string("unknown"))};
 }
 
 Result<Tensor> tensorFromProto(const onnx::TensorProto &proto, std::shared_ptr<const void> owner) {
-  Result<DType> dtype = dtypeFromOnnx(proto.data_type());
-  if (!dtype)
-    return Error{fmt::format("tensor '{}': {}", proto.name(), dtype.error().message)};
-  Result<Shape> shape = shapeOf(proto);
-  if (!shape)
-    return shape.error();
+  Result<Stored> stored = storedOf(proto);
+  if (!stored)
+    return stored.error();
   if (proto.data_location() == kExternal)
     return Error{fmt::format("tensor '{}': external data is read for initializers only", proto.name())};
-  Tensor tensor{*dtype, *shape, nullptr, std::move(owner)};
-  if (proto.raw_data().empty() && tensor.bytes() > 0)
-    return fromTypedFields(proto, *dtype, *shape);
-  if (int64_t(proto.raw_data().size()) != tensor.bytes())
+  const std::string &raw = proto.raw_data();
+  const int64_t bytes = stored->bytes();
+  if (raw.empty() && bytes > 0)
+    return fromTypedFields(proto, *stored);
+  if (int64_t(raw.size()) != bytes)
     return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} bytes, its data has {}", proto.name(),
-                             shapeText(*shape), toString(*dtype), tensor.bytes(), proto.raw_data().size())};
-  tensor.data = reinterpret_cast<const std::byte *>(proto.raw_data().data());
-  return tensor;
+                             shapeText(stored->shape), stored->type(), bytes, raw.size())};
+  return tensorOf(*stored, reinterpret_cast<const std::byte *>(raw.data()), std::move(owner));
 }
 
 Result<OnnxFile> readOnnx(const std::string &path) {

@@ -8,12 +8,15 @@
 
 namespace kerf::frontend {
 
+struct NarrowFormat;
+
 struct Initializer {
   std::string name;
   Tensor tensor;                            // data is null where the file that should hold it does not exist
   std::string kind;                         // "PARAMETER", "BUFFER" or "": what the exporter says of it
   std::string foldedFrom;                   // names that the exporter's optimizer folded into it, as its list text
   const onnx::TensorProto *texts = nullptr; // of a tensor of texts, which has no numbers
+  const NarrowFormat *narrow = nullptr;     // the format in the file, where `tensor` is decoded from one (Narrow.h)
   bool hasData() const { return tensor.data != nullptr; }
 };
 
@@ -33,9 +36,9 @@ struct OnnxFile {
 
 Result<OnnxFile> readOnnx(const std::string &path);
 
-/// A tensor of the proto that holds its own data, which `owner` keeps alive.
+/// A tensor of the proto that holds its own data, which `owner` keeps alive; decoded where the format is a narrow one.
 Result<Tensor> tensorFromProto(const onnx::TensorProto &proto, std::shared_ptr<const void> owner);
-/// The element type of that number in the format; an error names the type where Kerf has none.
+/// The element type of that number in the format; an error names the type where Kerf has none, or a narrow one.
 Result<DType> dtypeFromOnnx(int32_t type);
 /// The value of `key` in a metadata list, or "".
 std::string metadata(const google::protobuf::RepeatedPtrField<onnx::StringPair> &pairs, std::string_view key);

@@ -2,6 +2,7 @@
 // Walks the nodes that the loss depends on (OnnxNeeded.h), in the file's order, and hands each to its operator's
 // handler. A graph that reads a value that nothing makes, or before it is made, is refused.
 #include "OnnxGraph.h"
+#include "Narrow.h"
 #include "OnnxNeeded.h"
 #include "OnnxNode.h"
 #include "OnnxParameters.h"
@@ -80,7 +81,8 @@ Status GraphImport::addInputs() {
     if (file.find(input.name()))
       continue; // older files list initializers as inputs with a default
     const onnx::TypeProto::Tensor &type = input.type().tensor_type();
-    Result<DType> dtype = dtypeFromOnnx(type.elem_type());
+    const NarrowFormat *narrow = narrowFormat(type.elem_type());
+    Result<DType> dtype = narrow ? heldType(*narrow) : dtypeFromOnnx(type.elem_type());
     if (!dtype || !type.has_shape())
       return Error{fmt::format("input '{}': {}", input.name(), dtype ? "it has no shape" : dtype.error().message)};
     Shape shape;
@@ -95,7 +97,13 @@ Status GraphImport::addInputs() {
       return Error{fmt::format("input '{}' has {}", input.name(), status.error().message)};
     DType element = isFloat(*dtype) ? options.floatType : *dtype;
     arguments.push_back({input.name(), "input"});
-    values[input.name()] = Entry{{b.fromValue(block->addArgument(b.type(element, shape), unknown))}};
+    Term term = b.fromValue(block->addArgument(b.type(element, shape), unknown));
+    if (narrow) { // the data's numbers may be others than the format has
+      b.setLocation(mlir::NameLoc::get(b.builder.getStringAttr(input.name())));
+      KERF_TRY(rounded, toNarrow(b, *narrow, term, Saturate::Yes));
+      term = rounded;
+    }
+    values[input.name()] = Entry{{std::move(term)}};
   }
   return ok();
 }
@@ -143,7 +151,7 @@ void GraphImport::findUpdatedBuffers() {
       continue;
     for (int i = kFirst; i <= kLast && i < node.input_size(); ++i)
       if (const Initializer *initializer = file.find(node.input(i));
-          initializer && isFloat(initializer->tensor.dtype)) {
+          initializer && isFloat(initializer->tensor.dtype) && !initializer->narrow) {
         roles[initializer - file.initializers.data()] = InitializerRole::Buffer;
         updatedBuffers.emplace(node.input(i), mlir::BlockArgument());
       }
@@ -178,7 +186,7 @@ Result<const Entry *> GraphImport::lookup(const std::string &name) {
   }
   bool buffer = roles[initializer - file.initializers.data()] == InitializerRole::Buffer;
   if (!initializer->hasData()) {
-    if (!isFloat(initializer->tensor.dtype) || initializer->tensor.shape.empty())
+    if (!isFloat(initializer->tensor.dtype) || initializer->tensor.shape.empty() || initializer->narrow)
       return Error{fmt::format("it needs the value of '{}', and its external data file does not exist", name)};
     mlir::Location at = mlir::NameLoc::get(b.builder.getStringAttr(name));
     arguments.push_back({name, buffer ? "buffer" : "constant"});
@@ -193,6 +201,7 @@ Result<const Entry *> GraphImport::lookup(const std::string &name) {
   Term term = b.fromLiteral(literal, name);
   if (buffer && isFloat(term.dtype))
     term.buffer = name;
+  term.narrow = initializer->narrow;
   return &(values[name] = Entry{{std::move(term)}});
 }
 
@@ -225,11 +234,21 @@ Status GraphImport::importNode(const onnx::NodeProto &proto, const std::string &
   int present = int(std::find(inputs.begin(), inputs.end(), nullptr) - inputs.begin());
   if (int(inputs.size()) > op.maxInputs || present < op.minInputs)
     return Error{fmt::format("it has {} operands, {} to {} are needed", present, op.minInputs, op.maxInputs)};
-  for (size_t i = 0; i < inputs.size() && op.operands != Operands::Entries; ++i) {
+  bool isEntries = op.operands == Operands::Entries || op.operands == Operands::Every,
+       readsNarrow = op.operands == Operands::Narrow || op.operands == Operands::Every;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i])
+      continue;
     Holds wanted = op.operands == Operands::FirstSequence && i == 0 ? Holds::Sequence : Holds::Tensor;
-    if (inputs[i] && inputs[i]->holds != wanted)
+    if (!isEntries && inputs[i]->holds != wanted)
       return Error{fmt::format("operand {} ('{}') is {}, {} is needed", i, proto.input(int(i)),
                                toString(inputs[i]->holds), toString(wanted))};
+    if (readsNarrow || inputs[i]->terms.empty())
+      continue;
+    if (const NarrowFormat *narrow = inputs[i]->terms.front().narrow)
+      return Error{fmt::format("operand {} ('{}') is {}, which Cast, CastLike and Identity read: cast it to {} first",
+                               i, proto.input(int(i)), narrow->name,
+                               isFloat(heldType(*narrow)) ? "a wider floating type" : "int8, uint8 or wider")};
   }
   for (const Entry *input : inputs)
     if (op.operands == Operands::Constant && input && !input->terms.front().isConstant())
@@ -287,8 +306,9 @@ Result<std::vector<Entry>> GraphImport::writeOut(const onnx::GraphProto &subgrap
       KERF_CHECK(name(initializer.name(), texts));
       continue;
     }
-    KERF_TRY(literal, literalFromProto(initializer, b.floatType()));
-    KERF_CHECK(name(initializer.name(), Entry{{b.fromLiteral(std::move(literal), initializer.name())}}));
+    KERF_TRY(term, termFromProto(b, initializer));
+    term.name = initializer.name();
+    KERF_CHECK(name(initializer.name(), Entry{{std::move(term)}}));
   }
   for (int i = 0; i < subgraph.node_size(); ++i) {
     const onnx::NodeProto &node = subgraph.node(i);
@@ -312,6 +332,9 @@ Result<std::vector<Entry>> GraphImport::writeOut(const onnx::GraphProto &subgrap
   return outputs;
 }
 
+/// The type that the model says.
+static std::string_view typeOf(const Term &term) { return term.narrow ? term.narrow->name : toString(term.dtype); }
+
 Result<Term> GraphImport::buildLoss() {
   const LossRequest &asked = needed.loss;
   for (const std::string &name : {asked.value, asked.labels})
@@ -319,14 +342,14 @@ Result<Term> GraphImport::buildLoss() {
       return Error{fmt::format("the loss reads '{}', which is {}", name, toString(it->second.holds))};
   const Term &value = values.at(asked.value).terms.front();
   if (asked.labels.empty()) {
-    if (elementsOf(value.shape) != 1 || !isFloat(value.dtype))
-      return Error{fmt::format("the loss '{}' is {} {}, a floating scalar is needed", asked.value,
-                               toString(value.dtype), shapeText(value.shape))};
+    if (elementsOf(value.shape) != 1 || !isFloat(value.dtype) || value.narrow)
+      return Error{fmt::format("the loss '{}' is {} {}, a floating scalar is needed", asked.value, typeOf(value),
+                               shapeText(value.shape))};
     return b.reshape(value, {});
   }
   b.setLocation(mlir::NameLoc::get(b.builder.getStringAttr("loss")));
-  if (!isFloat(value.dtype) || value.rank() < 1)
-    return Error{fmt::format("the logits '{}' are {} {}", asked.value, toString(value.dtype), shapeText(value.shape))};
+  if (!isFloat(value.dtype) || value.rank() < 1 || value.narrow)
+    return Error{fmt::format("the logits '{}' are {} {}", asked.value, typeOf(value), shapeText(value.shape))};
   auto labels = values.find(asked.labels);
   if (labels == values.end()) {
     Shape shape(value.shape.begin(), value.shape.end() - 1);
@@ -337,6 +360,8 @@ Result<Term> GraphImport::buildLoss() {
     mlir::BlockArgument argument = block->insertArgument(position, b.type(DType::I64, shape), unknown);
     labels = values.emplace(asked.labels, Entry{{b.fromValue(argument)}}).first;
   }
+  if (const Term &given = labels->second.terms.front(); given.narrow)
+    return Error{fmt::format("the labels '{}' are {}, an integer type is needed", asked.labels, typeOf(given))};
   Result<Term> result = crossEntropy(b, value, labels->second.terms.front(), kIgnoredLabel, "mean");
   if (!result)
     return Error{fmt::format("the loss '{}': {}", options.loss, result.error().message)};
@@ -351,6 +376,9 @@ Result<ImportedModel> GraphImport::run() {
       if (it->second.shape != initializer.tensor.shape)
         return Error{fmt::format("--weights: '{}' has the shape {}, the model's has {}", initializer.name,
                                  shapeText(it->second.shape), shapeText(initializer.tensor.shape))};
+      if (initializer.narrow)
+        return Error{fmt::format("--weights: '{}' is {} in the model, whose numbers are the model's own: leave it out",
+                                 initializer.name, initializer.narrow->name)};
       initializer.tensor = it->second;
     }
   KERF_TRY(reached, findNeeded(file, options.loss));

@@ -82,9 +82,11 @@ private:
 };
 
 enum class Operands {
-  Any,           // tensors
+  Any,           // tensors of types that Kerf computes with
+  Narrow,        // tensors, of narrow formats too (Narrow.h)
   FirstSequence, // a sequence of tensors, then tensors
-  Entries,       // whatever a name stands for; the handler looks
+  Entries,       // whatever a name stands for, but tensors of narrow formats; the handler looks
+  Every,         // these too
   Constant,      // the operator is computed at import only
 };
 
@@ -139,7 +141,7 @@ Status importOptional(OnnxNode &node);
 Status importOptionalHasElement(OnnxNode &node);
 Status importOptionalGetElement(OnnxNode &node);
 
-Result<Literal> literalFromProto(const onnx::TensorProto &proto, DType floatType); // OnnxConstants.cpp
+Result<Term> termFromProto(TermBuilder &b, const onnx::TensorProto &proto); // OnnxConstants.cpp
 Result<Entry> textsFromProto(const onnx::TensorProto &proto);
 Status importEqual(OnnxNode &node);
 Status importConstant(OnnxNode &node);

@@ -2,6 +2,7 @@
 // The table of ONNX operators that Kerf reads, and the handlers of those that are one formula.
 #include "Formula.h"
 #include "InverseFunctions.h"
+#include "Narrow.h"
 
 #include <algorithm>
 #include <array>
@@ -145,16 +146,29 @@ Status power(OnnxNode &node) {
   return node.set(0, node.b.binary(Binary::Power, base, exponent));
 }
 
-Result<Term> castTo(OnnxNode &node, const Term &x, DType dtype) {
-  return node.b.convert(x, isFloat(dtype) ? node.b.floatType() : dtype);
+Status castTo(OnnxNode &node, DType dtype) {
+  Term x = node.input(0);
+  x.narrow = nullptr;
+  return node.set(0, node.b.convert(x, isFloat(dtype) ? node.b.floatType() : dtype));
+}
+
+Status castTo(OnnxNode &node, const NarrowFormat &format) {
+  Saturate saturate = node.integer("saturate", 1) ? Saturate::Yes : Saturate::No;
+  return node.set(0, toNarrow(node.b, format, node.input(0), saturate));
 }
 
 Status cast(OnnxNode &node) {
-  KERF_TRY(dtype, dtypeFromOnnx(int32_t(node.integer("to", 0))));
-  return node.set(0, castTo(node, node.input(0), dtype));
+  auto to = int32_t(node.integer("to", 0));
+  if (const NarrowFormat *format = narrowFormat(to))
+    return castTo(node, *format);
+  KERF_TRY(dtype, dtypeFromOnnx(to));
+  return castTo(node, dtype);
 }
 
-Status castLike(OnnxNode &node) { return node.set(0, castTo(node, node.input(0), node.input(1).dtype)); }
+Status castLike(OnnxNode &node) {
+  const Term &like = node.input(1);
+  return like.narrow ? castTo(node, *like.narrow) : castTo(node, like.dtype);
+}
 
 constexpr int kNewest = 25; // the newest opset whose operators were compared with these handlers
 
@@ -178,8 +192,8 @@ constexpr std::array kOperators = {
     OnnxOperator{"BitwiseNot", 18, kNewest, 1, 1, Operands::Any, bitwiseNot},
     OnnxOperator{"BitwiseOr", 18, kNewest, 2, 2, Operands::Any, bitwise<Binary::Or>},
     OnnxOperator{"BitwiseXor", 18, kNewest, 2, 2, Operands::Any, bitwiseXor},
-    OnnxOperator{"Cast", 6, kNewest, 1, 1, Operands::Any, cast},
-    OnnxOperator{"CastLike", 15, kNewest, 2, 2, Operands::Any, castLike},
+    OnnxOperator{"Cast", 6, kNewest, 1, 1, Operands::Narrow, cast},
+    OnnxOperator{"CastLike", 15, kNewest, 2, 2, Operands::Narrow, castLike},
     OnnxOperator{"Ceil", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Ceil>},
     OnnxOperator{"Celu", 12, kNewest, 1, 1, Operands::Any, importCelu},
     OnnxOperator{"CenterCropPad", 18, kNewest, 2, 2, Operands::Any, importCenterCropPad},
@@ -222,7 +236,7 @@ constexpr std::array kOperators = {
     OnnxOperator{"HardSigmoid", 6, kNewest, 1, 1, Operands::Any, importHardSigmoid},
     OnnxOperator{"HardSwish", 14, kNewest, 1, 1, Operands::Any, importHardSwish},
     OnnxOperator{"Hardmax", 13, kNewest, 1, 1, Operands::Any, importHardmax},
-    OnnxOperator{"Identity", 1, kNewest, 1, 1, Operands::Entries, identity},
+    OnnxOperator{"Identity", 1, kNewest, 1, 1, Operands::Every, identity},
     OnnxOperator{"If", 1, kNewest, 1, 1, Operands::Any, importIf},
     OnnxOperator{"InstanceNormalization", 6, kNewest, 3, 3, Operands::Any, importInstanceNormalization},
     OnnxOperator{"IsInf", 10, kNewest, 1, 1, Operands::Any, importIsInf},

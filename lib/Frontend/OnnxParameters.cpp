@@ -2,6 +2,7 @@
 // Reads PyTorch's metadata: kinds of initializers, the signature of the exported program, module paths of nodes.
 #include "OnnxParameters.h"
 #include "Literal.h"
+#include "Narrow.h"
 #include "kerf/Support/Glob.h"
 
 #include <algorithm>
@@ -144,16 +145,17 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
   std::set<std::string> areSettings = settings(file), areTransposed = transposedWeights(file);
   for (const Initializer &initializer : file.initializers) {
     const std::string &name = initializer.name;
-    bool floating = isFloat(initializer.tensor.dtype);
+    bool floating = isFloat(initializer.tensor.dtype) && !initializer.narrow;
     bool parameter = initializer.kind == "PARAMETER" || areTransposed.count(name);
     if (!hasKinds)
       parameter = !isMadeUp(name) && !isNormStatistic(name) && initializer.foldedFrom.empty() &&
                   !initializer.tensor.shape.empty();
     parameter &= floating && !areSettings.count(name);
-    InitializerRole role = parameter ? InitializerRole::TrainedParameter
-                           : initializer.kind == "BUFFER" || (!hasKinds && isNormStatistic(name))
-                               ? InitializerRole::Buffer
-                               : InitializerRole::Constant;
+    InitializerRole role =
+        parameter ? InitializerRole::TrainedParameter
+        : !initializer.narrow && (initializer.kind == "BUFFER" || (!hasKinds && isNormStatistic(name)))
+            ? InitializerRole::Buffer
+            : InitializerRole::Constant;
     for (size_t i = 0; i < options.frozen.size(); ++i)
       if (globMatch(options.frozen[i], name)) {
         role = parameter ? InitializerRole::FrozenParameter : role;
@@ -164,6 +166,11 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
         role = InitializerRole::TrainedParameter;
         trainableUsed[i] = true;
       }
+    for (size_t i = 0; i < options.trainable.size() && initializer.narrow; ++i)
+      if (options.trainable[i] == name)
+        return Error{fmt::format("--trainable '{}': it is {}, whose numbers are constants; export it as float and cast "
+                                 "it in the model to train it",
+                                 name, initializer.narrow->name)};
     roles.push_back(role);
   }
   auto unused = [&](const std::vector<std::string> &globs, const std::vector<bool> &used,
@@ -185,7 +192,7 @@ const Initializer *transposedOf(const OnnxFile &file, const std::vector<Initiali
                                 const Initializer &copy) {
   const Initializer *of = file.find(onlySource(copy));
   if (!of || roles[of - file.initializers.data()] < InitializerRole::FrozenParameter || !of->hasData() ||
-      !copy.hasData() || of->tensor.dtype != copy.tensor.dtype || copy.tensor.shape.size() != 2 ||
+      !copy.hasData() || copy.narrow || of->tensor.dtype != copy.tensor.dtype || copy.tensor.shape.size() != 2 ||
       of->tensor.shape != Shape(copy.tensor.shape.rbegin(), copy.tensor.shape.rend()))
     return nullptr;
   int64_t rows = copy.tensor.shape[0], columns = copy.tensor.shape[1], bytes = bytesOf(copy.tensor.dtype);
@@ -265,13 +272,22 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
   bool hasKinds = std::any_of(file.initializers.begin(), file.initializers.end(),
                               [](const Initializer &i) { return !i.kind.empty(); });
   for (size_t i = 0; i < file.initializers.size() && !hasKinds; ++i)
-    if (const Initializer &one = file.initializers[i]; isFloat(one.tensor.dtype) && one.tensor.shape.empty() &&
-                                                       roles[i] == InitializerRole::Constant && !isMadeUp(one.name) &&
-                                                       one.name.find('.') != std::string::npos)
+    if (const Initializer &one = file.initializers[i];
+        isFloat(one.tensor.dtype) && !one.narrow && one.tensor.shape.empty() && roles[i] == InitializerRole::Constant &&
+        !isMadeUp(one.name) && one.name.find('.') != std::string::npos)
       scalars.push_back(one.name);
   if (!scalars.empty())
     warnings.push_back(fmt::format("scalars that may be parameters are not trained (--trainable NAME trains them): {}",
                                    fmt::join(scalars, ", ")));
+
+  std::vector<std::string> narrow;
+  for (const Initializer &initializer : file.initializers)
+    if (initializer.narrow &&
+        (initializer.kind == "PARAMETER" || std::find(names.begin(), names.end(), initializer.name) != names.end()))
+      narrow.push_back(fmt::format("{} ({})", initializer.name, initializer.narrow->name));
+  if (!narrow.empty())
+    warnings.push_back(
+        fmt::format("parameters of narrow formats are constants, not trained: {}", fmt::join(narrow, ", ")));
 
   constexpr int64_t kLikeWeights = 1024; // elements: what is no table of a few scalars
   std::vector<std::string> large;

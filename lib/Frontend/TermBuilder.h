@@ -9,14 +9,17 @@
 
 namespace kerf::frontend {
 
+struct NarrowFormat;
+
 /// A tensor of the graph: known at import, or computed by the IR.
 struct Term {
   std::optional<Literal> literal;
   mlir::Value value; // null while a literal hasn't been needed by the IR
   DType dtype = DType::F32;
   Shape shape;
-  std::string name;   // the model's name for it; a constant argument is called so
-  std::string buffer; // the literal is this buffer of the model, unchanged
+  std::string name;                     // the model's name for it; a constant argument is called so
+  std::string buffer;                   // the literal is this buffer of the model, unchanged
+  const NarrowFormat *narrow = nullptr; // the model's format, where that is narrower than dtype (Narrow.h)
 
   bool isConstant() const { return literal.has_value(); }
   int64_t rank() const { return int64_t(shape.size()); }

@@ -329,6 +329,63 @@ TEST(HloOps, PlacesOfExtremes) {
   refused(placeOfExtreme("GT", "0xFF800000", 0));
 }
 
+TEST(HloOps, ConversionsToNarrowFormatsRound) {
+  auto through = [](const std::string &there, const std::string &format) {
+    return importText(summed("tensor<2x4xf32>",
+                             "    %0 = stablehlo.convert %arg0 : (tensor<2x4xf32>) -> tensor<2x4x" + format + ">\n" +
+                                 there + "    %9 = stablehlo.convert %1 : (tensor<4x2x" + format +
+                                 ">) -> tensor<4x2xf32>\n",
+                             "%9", "tensor<4x2xf32>", "[0, 1]"));
+  };
+  const struct {
+    const char *format, *attributes;
+  } rows[] = {{"f8E4M3FN", "mantissa_bits = 3 : i64, min_exponent = -6 : i64"},
+              {"f8E4M3FNUZ", "mantissa_bits = 3 : i64, min_exponent = -7 : i64"},
+              {"f8E5M2", "mantissa_bits = 2 : i64, min_exponent = -14 : i64"},
+              {"f8E5M2FNUZ", "mantissa_bits = 2 : i64, min_exponent = -15 : i64"},
+              {"f4E2M1FN", "mantissa_bits = 1 : i64, min_exponent = 0 : i64"}};
+  for (const auto &row : rows) {
+    std::string type = "tensor<2x4x" + std::string(row.format) + ">",
+                turned = "tensor<4x2x" + std::string(row.format) + ">";
+    expectOps(
+        through("    %1 = stablehlo.transpose %0, dims = [1, 0] : (" + type + ") -> " + turned + "\n", row.format),
+        {"kerf.reduce_precision", row.attributes, "kerf.transpose"});
+    expectError(through("    %2 = stablehlo.add %0, %0 : " + type + "\n    %1 = stablehlo.reshape %2 : (" + type +
+                            ") -> " + turned + "\n",
+                        row.format),
+                {"line 4, column 5", "stablehlo.add", "reads " + std::string(row.format), "convert"});
+    expectError(through("    %1 = stablehlo.reshape %arg0 : (tensor<2x4xf32>) -> " + turned + "\n", row.format),
+                {"line 4, column 5", turned, "convert alone"});
+    expectError(importText(summed("tensor<4x" + std::string(row.format) + ">",
+                                  "    %0 = stablehlo.convert %arg0 : (tensor<4x" + std::string(row.format) +
+                                      ">) -> tensor<4xf32>\n",
+                                  "%0", "tensor<4xf32>", "[0]", ", %arg1: tensor<4xf32>"),
+                           {"arg1"}),
+                {"argument 0", row.format, "f32"});
+  }
+  expectError(through("    %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<2x4xf8E3M4>) -> tensor<4x2xf8E3M4>\n",
+                      "f8E3M4"),
+              {"line 3, column 5", "f8E3M4"});
+}
+
+TEST(HloOps, PrecisionIsReducedWhereKerfHasNoSuchType) {
+  auto reduced = [](const std::string &format) {
+    return importText(summed("tensor<4xf32>",
+                             "    %0 = stablehlo.reduce_precision %arg0, " + format + " : tensor<4xf32>\n", "%0",
+                             "tensor<4xf32>", "[0]"));
+  };
+  expectOps(reduced("format = e5m2"), {"kerf.reduce_precision", "mantissa_bits = 2 : i64", "kerf.select"});
+  for (const char *format : {"e5m10", "e8m7", "e8m23", "e11m52"}) {
+    Imported same = reduced(std::string("format = ") + format);
+    expectOps(same, {"kerf.reduce"});
+    EXPECT_EQ(printed(same).find("reduce_precision"), std::string::npos) << format;
+  }
+  for (const char *format : {"e1m2", "e9m2", "e5m24"})
+    expectError(reduced(std::string("format = ") + format), {"line 3, column 5", "exponent bits", "mantissa bits"});
+  for (const char *format : {"e5", "m5e2", "e5m2x", "half"})
+    expectError(reduced(std::string("format = ") + format), {"line 3, column 5"});
+}
+
 TEST(HloOps, AnglesAreFormulasOfTheArctangent) {
   for (const char *op : {"chlo.asin", "chlo.acos", "chlo.atan"})
     expectOps(

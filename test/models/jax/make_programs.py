@@ -175,7 +175,23 @@ def images():
     return params, inputs, loss
 
 
-PROGRAMS = [encoder, narrow, experts, indices, scan, images]
+def formats():
+    """Numbers of 8-bit formats in a product and between layers, other precisions, and functions that are formulas of the arctangent."""
+    params = {"w": normal(6, 10), "v": normal(10, 6), "scale": normal(6)}
+    inputs = {"x": normal(STEPS, 5, 6, scale=1.0), "y": normal(STEPS, 5, 6, scale=1.0)}
+
+    def loss(params, x, y):
+        e4m3, e5m2 = jnp.float8_e4m3fn, jnp.float8_e5m2
+        h = jax.lax.dot(x.astype(e4m3), params["w"].astype(e4m3), preferred_element_type=x.dtype)
+        h = jnp.tanh(h).astype(e5m2).reshape(10, 5).T.astype(x.dtype)
+        h = jax.lax.reduce_precision(h.reshape(5, 10) @ params["v"], 8, 3) * params["scale"]
+        small = jax.lax.reduce_precision(x * 1e-4, 5, 2) * 1e4  # some are below the smallest normal number
+        angle = jnp.arctan2(h, small - 0.2) + jnp.arcsin(0.9 * jnp.tanh(h)) * jnp.arccos(jnp.cos(y)) + jnp.arctan(3 * h)
+        return 0.1 * ((angle - y) ** 2).mean()
+    return params, inputs, loss
+
+
+PROGRAMS = [encoder, narrow, experts, indices, scan, images, formats]
 STEPPED = {"scan", "encoder", "images"}  # whole train steps as well
 EXACT = False
 
