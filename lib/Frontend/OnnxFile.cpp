@@ -5,12 +5,14 @@
 #include "Literal.h"
 #include "Narrow.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <set>
 
 namespace kerf::frontend {
 
@@ -220,15 +222,59 @@ Status readInitializers(OnnxFile &file, const std::string &path) {
     initializer.tensor = *tensor;
     file.initializers.push_back(std::move(initializer));
   }
-  for (const onnx::ValueInfoProto &info : graph.value_info())
+  auto describe = [&](const onnx::ValueInfoProto &info) {
     if (auto it = file.initializerIndex.find(info.name()); it != file.initializerIndex.end()) {
       file.initializers[it->second].kind = metadata(info.metadata_props(), kKindKey);
       file.initializers[it->second].foldedFrom = metadata(info.metadata_props(), kFoldedKey);
     }
+  };
+  std::for_each(graph.input().begin(), graph.input().end(), describe); // keep_initializers_as_inputs
+  std::for_each(graph.value_info().begin(), graph.value_info().end(), describe);
   return ok();
 }
 
+/// PyTorch's older exporter keeps one of several equal tensors and makes the others by Identity. What is the same
+/// number throughout (norms of a fresh model) only happens to be equal and is an initializer again; else equal tensors
+/// are tied.
+void separateEqual(OnnxFile &file, onnx::GraphProto &graph) {
+  std::set<std::string> outputs;
+  for (const onnx::ValueInfoProto &output : graph.output())
+    outputs.insert(output.name());
+  for (const Initializer &initializer : file.initializers)
+    if (!initializer.kind.empty())
+      return; // the newer exporter
+  auto isMerged = [&](const onnx::NodeProto &node) {
+    if (node.op_type() != "Identity" || node.input_size() != 1 || node.output_size() != 1 ||
+        node.name().rfind("Identity_", 0) != 0)
+      return false;
+    const std::string &name = node.output(0);
+    const Initializer *of = file.find(node.input(0));
+    bool isNumber = name.find_first_not_of("0123456789") == std::string::npos; // a value of the graph
+    return of && isFloat(of->tensor.dtype) && !of->narrow && isOneNumber(of->tensor) && !isNumber && name[0] != '/' &&
+           !outputs.count(name) && !file.find(name);
+  };
+  int kept = 0;
+  for (int i = 0; i < graph.node_size(); ++i) {
+    if (!isMerged(graph.node(i))) {
+      graph.mutable_node()->SwapElements(kept++, i);
+      continue;
+    }
+    Initializer copy = *file.find(graph.node(i).input(0));
+    copy.name = graph.node(i).output(0);
+    file.initializerIndex.emplace(copy.name, int(file.initializers.size()));
+    file.separated.push_back(copy.name);
+    file.initializers.push_back(std::move(copy));
+  }
+  graph.mutable_node()->DeleteSubrange(kept, graph.node_size() - kept);
+}
+
 } // namespace
+
+bool isOneNumber(const Tensor &tensor) {
+  int64_t element = bytesOf(tensor.dtype);
+  return tensor.data && tensor.bytes() > 0 &&
+         std::memcmp(tensor.data, tensor.data + element, size_t(tensor.bytes() - element)) == 0;
+}
 
 std::string metadata(const google::protobuf::RepeatedPtrField<onnx::StringPair> &pairs, std::string_view key) {
   for (const onnx::StringPair &pair : pairs)
@@ -318,6 +364,7 @@ Result<OnnxFile> readOnnx(const std::string &path) {
         fmt::format("'{}' holds no ONNX model: {} nodes, opset {}", path, model->graph().node_size(), file.opset)};
   if (Status status = readInitializers(file, path); !status)
     return Error{fmt::format("'{}': {}", path, status.error().message)};
+  separateEqual(file, *model->mutable_graph());
   return file;
 }
 

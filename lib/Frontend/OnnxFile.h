@@ -25,6 +25,8 @@ struct OnnxFile {
   int64_t opset = 0; // of the default domain
   std::vector<Initializer> initializers;
   std::map<std::string, int, std::less<>> initializerIndex;
+  /// What was merged with another tensor of the same value and is an initializer of its own again.
+  std::vector<std::string> separated;
   /// External data files that do not exist, with the number of tensors that they should hold.
   std::map<std::string, int> missingFiles;
 
@@ -36,6 +38,8 @@ struct OnnxFile {
 
 Result<OnnxFile> readOnnx(const std::string &path);
 
+/// Every element has the bits of the first, and there is one.
+bool isOneNumber(const Tensor &tensor);
 /// A tensor of the proto that holds its own data, which `owner` keeps alive; decoded where the format is a narrow one.
 Result<Tensor> tensorFromProto(const onnx::TensorProto &proto, std::shared_ptr<const void> owner);
 /// The element type of that number in the format; an error names the type where Kerf has none, or a narrow one.

@@ -73,6 +73,40 @@ std::string onlySource(const Initializer &initializer) {
   return from.size() == 1 ? from[0] : std::string();
 }
 
+bool hasKinds(const OnnxFile &file) {
+  return std::any_of(file.initializers.begin(), file.initializers.end(),
+                     [](const Initializer &i) { return !i.kind.empty(); });
+}
+
+bool isTransposeOf(const Initializer &copy, const Initializer &of) {
+  const Tensor &x = copy.tensor, &y = of.tensor;
+  if (copy.narrow || of.narrow || x.shape.size() != 2 || y.shape != Shape(x.shape.rbegin(), x.shape.rend()) ||
+      x.dtype != y.dtype || !x.data || !y.data)
+    return false;
+  int64_t rows = x.shape[0], columns = x.shape[1], bytes = bytesOf(x.dtype);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      if (std::memcmp(x.data + (row * columns + column) * bytes, y.data + (column * rows + row) * bytes,
+                      size_t(bytes)) != 0)
+        return false;
+  return true;
+}
+
+/// What PyTorch's older exporter calls the weight that it transposed for a product.
+bool isTransposedByName(const OnnxFile &file, const Initializer &initializer) {
+  return startsWith(initializer.name, "onnx::MatMul_") && initializer.tensor.shape.size() == 2 &&
+         isFloat(initializer.tensor.dtype) && !initializer.narrow && !hasKinds(file);
+}
+
+/// The parameter that such a weight is the transpose of as well (a head tied to its embedding), or null. Matrices of
+/// one number throughout only look alike.
+const Initializer *tiedTo(const OnnxFile &file, const Initializer &copy) {
+  for (const Initializer &of : file.initializers)
+    if (!isMadeUp(of.name) && isTransposeOf(copy, of) && !isOneNumber(of.tensor))
+      return &of;
+  return nullptr;
+}
+
 /// Weights of linear layers that the exporter transposed and gave a name of its own: each is a matrix, the only
 /// constant made of a parameter that is gone, and products alone read it, on their right. To train it is to train the
 /// parameter.
@@ -89,6 +123,9 @@ std::set<std::string> transposedWeights(const OnnxFile &file) {
     if (const Initializer *weight = file.find(folded[0]);
         folded.size() == 1 && onlySource(*weight) == parameter && weight->tensor.shape.size() == 2)
       weights.insert(weight->name);
+  for (const Initializer &initializer : file.initializers)
+    if (isTransposedByName(file, initializer) && !tiedTo(file, initializer))
+      weights.insert(initializer.name);
   for (const onnx::NodeProto &node : file.model->graph().node())
     for (int i = 0; i < node.input_size(); ++i)
       if (node.op_type() != "MatMul" || i != 1)
@@ -138,8 +175,7 @@ std::string moduleOf(const onnx::NodeProto &node) {
 }
 
 Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, const ImportOptions &options) {
-  bool hasKinds = std::any_of(file.initializers.begin(), file.initializers.end(),
-                              [](const Initializer &i) { return !i.kind.empty(); });
+  bool kinds = hasKinds(file);
   std::vector<bool> trainableUsed(options.trainable.size()), frozenUsed(options.frozen.size());
   std::vector<InitializerRole> roles;
   std::set<std::string> areSettings = settings(file), areTransposed = transposedWeights(file);
@@ -147,15 +183,14 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
     const std::string &name = initializer.name;
     bool floating = isFloat(initializer.tensor.dtype) && !initializer.narrow;
     bool parameter = initializer.kind == "PARAMETER" || areTransposed.count(name);
-    if (!hasKinds)
-      parameter = !isMadeUp(name) && !isNormStatistic(name) && initializer.foldedFrom.empty() &&
-                  !initializer.tensor.shape.empty();
+    if (!kinds)
+      parameter = areTransposed.count(name) || (!isMadeUp(name) && !isNormStatistic(name) &&
+                                                initializer.foldedFrom.empty() && !initializer.tensor.shape.empty());
     parameter &= floating && !areSettings.count(name);
-    InitializerRole role =
-        parameter ? InitializerRole::TrainedParameter
-        : !initializer.narrow && (initializer.kind == "BUFFER" || (!hasKinds && isNormStatistic(name)))
-            ? InitializerRole::Buffer
-            : InitializerRole::Constant;
+    InitializerRole role = parameter ? InitializerRole::TrainedParameter
+                           : !initializer.narrow && (initializer.kind == "BUFFER" || (!kinds && isNormStatistic(name)))
+                               ? InitializerRole::Buffer
+                               : InitializerRole::Constant;
     for (size_t i = 0; i < options.frozen.size(); ++i)
       if (globMatch(options.frozen[i], name)) {
         role = parameter ? InitializerRole::FrozenParameter : role;
@@ -190,18 +225,9 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
 
 const Initializer *transposedOf(const OnnxFile &file, const std::vector<InitializerRole> &roles,
                                 const Initializer &copy) {
-  const Initializer *of = file.find(onlySource(copy));
-  if (!of || roles[of - file.initializers.data()] < InitializerRole::FrozenParameter || !of->hasData() ||
-      !copy.hasData() || copy.narrow || of->tensor.dtype != copy.tensor.dtype || copy.tensor.shape.size() != 2 ||
-      of->tensor.shape != Shape(copy.tensor.shape.rbegin(), copy.tensor.shape.rend()))
-    return nullptr;
-  int64_t rows = copy.tensor.shape[0], columns = copy.tensor.shape[1], bytes = bytesOf(copy.tensor.dtype);
-  const std::byte *x = copy.tensor.data, *y = of->tensor.data;
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t column = 0; column < columns; ++column)
-      if (std::memcmp(x + (row * columns + column) * bytes, y + (column * rows + row) * bytes, size_t(bytes)) != 0)
-        return nullptr;
-  return of;
+  const Initializer *of = isTransposedByName(file, copy) ? tiedTo(file, copy) : file.find(onlySource(copy));
+  bool isParameter = of && roles[of - file.initializers.data()] >= InitializerRole::FrozenParameter;
+  return isParameter && isTransposeOf(copy, *of) ? of : nullptr;
 }
 
 /// Whether the missing parameter is tied to one that is there: an embedding whose table has another module's name (the
@@ -256,6 +282,9 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
     if (!isTransposed && (!now.empty() || !isTied(file, roles, name)))
       lost.push_back(name + now);
   }
+  for (const std::string &name : areTransposed)
+    if (!constantsSaid.count(name))
+      transposed.push_back(name);
   if (!transposed.empty())
     warnings.push_back(
         fmt::format("the exporter transposed {} weights and gave them names of its own, by which they are "
@@ -269,9 +298,7 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
 
   // Without kinds a scalar may be a learned temperature or a constant.
   std::vector<std::string> scalars;
-  bool hasKinds = std::any_of(file.initializers.begin(), file.initializers.end(),
-                              [](const Initializer &i) { return !i.kind.empty(); });
-  for (size_t i = 0; i < file.initializers.size() && !hasKinds; ++i)
+  for (size_t i = 0; i < file.initializers.size() && !hasKinds(file); ++i)
     if (const Initializer &one = file.initializers[i];
         isFloat(one.tensor.dtype) && !one.narrow && one.tensor.shape.empty() && roles[i] == InitializerRole::Constant &&
         !isMadeUp(one.name) && one.name.find('.') != std::string::npos)
@@ -289,20 +316,32 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
     warnings.push_back(
         fmt::format("parameters of narrow formats are constants, not trained: {}", fmt::join(narrow, ", ")));
 
+  std::vector<std::string> apart;
+  std::copy_if(file.separated.begin(), file.separated.end(), std::back_inserter(apart),
+               [](const std::string &name) { return !isNormStatistic(name); });
+  if (!apart.empty())
+    warnings.push_back(fmt::format("the exporter merged parameters that begin with the same number throughout; {} are "
+                                   "trained apart from those that they were merged with: {}",
+                                   apart.size(), fmt::join(apart, ", ")));
+
   constexpr int64_t kLikeWeights = 1024; // elements: what is no table of a few scalars
   std::vector<std::string> large;
   for (int index : needed) {
     const onnx::NodeProto &node = file.model->graph().node(index);
     const std::string &op = node.op_type();
-    if (op != "MatMul" && op != "Gemm" && op != "Conv" && op != "Gather" && op != "LSTM" && op != "GRU" && op != "RNN")
-      continue;
+    bool isProduct =
+        op == "MatMul" || op == "Gemm" || op == "Conv" || op == "Gather" || op == "LSTM" || op == "GRU" || op == "RNN";
     for (const std::string &input : node.input()) {
+      // The older exporter's name of what it folded: a parameter is among what it was made of, or a buffer.
+      bool isFolded = startsWith(input, "onnx::") && !hasKinds(file);
+      if (!isProduct && !isFolded)
+        continue;
       auto it = file.initializerIndex.find(input);
       if (it == file.initializerIndex.end() || roles[it->second] != InitializerRole::Constant ||
           constantsSaid.count(input))
         continue;
       const Tensor &tensor = file.initializers[it->second].tensor;
-      if (!isFloat(tensor.dtype) || elementsOf(tensor.shape) < kLikeWeights ||
+      if (!isFloat(tensor.dtype) || elementsOf(tensor.shape) < (isFolded ? 2 : kLikeWeights) ||
           transposedOf(file, roles, file.initializers[it->second]))
         continue;
       constantsSaid.insert(input);
@@ -311,7 +350,8 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
   }
   if (!large.empty())
     warnings.push_back(
-        fmt::format("constants that are used as weights are not trained (--trainable NAME trains them): {}",
+        fmt::format("constants that are used as weights are not trained (--trainable NAME trains them; exported with "
+                    "do_constant_folding=False they may be parameters): {}",
                     fmt::join(large, ", ")));
   return warnings;
 }
