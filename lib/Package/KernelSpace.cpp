@@ -63,17 +63,10 @@ bool mayReduceTo(DType from, DType to) {
          (to == from || (isHalf(from) && to == DType::F32));
 }
 
-constexpr std::string_view kInline[] = {"add",      "subtract",
-                                        "multiply", "divide",
-                                        "maximum",  "minimum",
-                                        "negate",   "abs",
-                                        "sign",     "sqrt",
-                                        "rsqrt",    "floor",
-                                        "ceil",     "round_nearest_even",
-                                        "compare",  "select",
-                                        "and",      "or",
-                                        "not",      "convert",
-                                        "is_nan",   "reduce_precision"};
+constexpr std::string_view kInline[] = {
+    "add",    "subtract", "multiply", "divide", "maximum", "minimum", "reduce_precision",   "negate",
+    "abs",    "sign",     "sqrt",     "rsqrt",  "floor",   "ceil",    "round_nearest_even", "compare",
+    "select", "and",      "or",       "not",    "convert", "is_nan"};
 constexpr std::string_view kRoutines[] = {"exponential", "log",  "tanh",  "logistic", "erf",          "sine",
                                           "cosine",      "atan", "power", "gelu",     "gelu_backward"};
 } // namespace

@@ -5,7 +5,9 @@ import math
 from graphs import bounded, broadcast_to, image_of
 from support import FLOAT, INT64, onnx_node, onnx_tensor
 
-CURVES = {"Exp": 1.0, "Sinh": 1.0, "Cosh": 1.0, "Tan": 0.5, "Atanh": 0.5}  # of a bounded value times this
+CURVES = {"Exp": 1.0, "Sinh": 1.0, "Cosh": 1.0, "Tan": 0.5, "Atanh": 0.5, "Atan": 2.0, "Asin": 0.9, "Acos": 0.9}  # of a bounded value times this
+
+ROUNDED = [17, 18, 19, 20, 23]  # ONNX's numbers of FLOAT8E4M3FN and its like, and FLOAT4E2M1
 
 
 def curve(g, x):
@@ -14,6 +16,15 @@ def curve(g, x):
         return g.add(op, [g.add("Mul", [bounded(g, x), g.floats([CURVES[op]])], g.shapes[x])], g.shapes[x])
     above = g.add("Add", [g.add("Sigmoid", [x], g.shapes[x]), g.floats([1.2])], g.shapes[x])
     return g.add(op, [above] if op == "Acosh" else [above, g.floats([g.rnd.choice([-1.0, 2.0, 2.5])])], g.shapes[x])
+
+
+def rounded(g, x):
+    """Through numbers of 8 or 4 bits: what is generic lies at no border of theirs."""
+    name = g.name("f")
+    generic = g.add("Mul", [bounded(g, x), g.parameter([1], 0.3, 1)], g.shapes[x])
+    g.nodes.append(onnx_node("Cast", [generic], [name], f"node_{name}", to=g.rnd.choice(ROUNDED)))
+    g.used.add(generic)
+    return g.add("Cast", [name], g.shapes[x], to=FLOAT)
 
 
 def slopes(g, x):
@@ -224,5 +235,5 @@ def loss(g, x):
     return g.add("NegativeLogLikelihoodLoss", [g.add("LogSoftmax", [flat], [rows, classes], axis=-1), labels], [rows] if how == "none" else [], reduction=how)
 
 
-LAYERS = [curve, curve, slopes, several, logic, whole_part, bits, one_hot, ranks, blocks, look_up_points, scatter_elements, reduce_more, image_norm, image_norm,
-          root_norm, recurrent, recurrent, attention, attention, sequence, of_its_shape, loss]
+LAYERS = [curve, curve, rounded, slopes, several, logic, whole_part, bits, one_hot, ranks, blocks, look_up_points, scatter_elements, reduce_more,
+          image_norm, image_norm, root_norm, recurrent, recurrent, attention, attention, sequence, of_its_shape, loss]

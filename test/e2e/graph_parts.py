@@ -7,7 +7,7 @@ from support import onnx_node, onnx_tensor
 
 
 UNARY = ["Tanh", "Sigmoid", "Relu", "LeakyRelu", "Elu", "Celu", "Selu", "Gelu", "Softplus", "Mish", "HardSwish", "HardSigmoid", "Softsign", "Abs",
-         "Neg", "Sin", "Cos", "Atan", "Erf", "Identity", "Shrink", "ThresholdedRelu", "Asinh"]
+         "Neg", "Sin", "Cos", "Erf", "Identity", "Shrink", "ThresholdedRelu", "Asinh"]
 REDUCTIONS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceSumSquare"]
 
 

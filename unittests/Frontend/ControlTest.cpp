@@ -118,6 +118,13 @@ TEST(Control, WhatIsRefused) {
   Graph twice = body(false);
   twice.op("Identity", {"next"}, {}, "h");
   expectRefused(loop({3}, twice), {"it makes 'h', which is there already"});
+  Graph stacked = body(false);
+  for (onnx::NodeProto &one : *stacked.graph->mutable_node())
+    if (one.output(0) == "given") {
+      one.set_op_type("Cast");
+      Graph::setInt(&one, "to", 17);
+    }
+  expectRefused(loop({3}, stacked), {"node 'node_y' (Loop)", "stacks tensors of FLOAT8E4M3FN"});
   Graph without = loop({3}, body(false));
   without.graph->mutable_node(0)->clear_attribute();
   expectRefused(without, {"no subgraph 'body'"});

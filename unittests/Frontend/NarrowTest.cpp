@@ -217,6 +217,24 @@ TEST(Narrow, FilesHoldElementsPacked) {
   }
 }
 
+TEST(Narrow, EveryByteDamagedGivesNoCrash) {
+  TemporaryFolder folder;
+  std::string path = (folder.path / "damaged.onnx").string();
+  Graph typed = cast(Int4, {3}, "");
+  typed.graph->mutable_initializer(0)->add_int32_data(0x8f);
+  typed.graph->mutable_initializer(0)->add_int32_data(7);
+  for (const Graph &g : {cast(UInt2, {3}, "\x1e"), cast(E5M2, {3}, "123"), typed}) {
+    std::string bytes = g.model.SerializeAsString();
+    for (size_t at = 0; at < bytes.size(); ++at)
+      for (int bit : {1, 16, 128}) {
+        std::string damaged = bytes;
+        damaged[at] = char(damaged[at] ^ bit);
+        std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
+        (void)importFile(path);
+      }
+  }
+}
+
 TEST(Narrow, CastsThatSaySoReadThem) {
   Graph g(23);
   g.input("x", {4});
@@ -238,6 +256,32 @@ TEST(Narrow, CastsThatSaySoReadThem) {
   Imported lowBits = importGraph(like);
   ASSERT_TRUE(bool(lowBits.model)) << lowBits.model.error().message;
   EXPECT_EQ(lowBits.ops<ir::AndOp>().size(), 2u);
+}
+
+TEST(Narrow, ConstantsInNodesAreDecoded) {
+  for (const char *op : {"Constant", "ConstantOfShape"}) {
+    Graph g(23);
+    bool isFilled = std::string(op) == "ConstantOfShape";
+    onnx::NodeProto *node =
+        g.node(op, isFilled ? std::vector<std::string>{g.integers({3})} : std::vector<std::string>{}, {"c"});
+    onnx::AttributeProto *value = node->add_attribute();
+    value->set_name("value");
+    value->set_type(onnx::AttributeProto::TENSOR);
+    value->mutable_t()->set_data_type(Int4);
+    value->mutable_t()->add_dims(isFilled ? 1 : 3);
+    value->mutable_t()->set_raw_data(isFilled ? "\x0e" : "\x8f\x07");
+    std::string wide = g.op("Cast", {"c"}, {{"to", onnx::TensorProto::FLOAT}});
+    Graph unread = g;
+    g.sumIsLoss(g.op("Add", {g.parameter("x", {3}), wide}));
+    Imported result = importGraph(g);
+    ASSERT_TRUE(bool(result.model)) << result.model.error().message;
+    auto adds = result.ops<ir::AddOp>();
+    ASSERT_EQ(adds.size(), 1u);
+    if (!isFilled)
+      expectValues(std::move(result), {-1, -8, 7});
+    unread.sumIsLoss(unread.op("Gather", {unread.parameter("x", {3}), "c"}));
+    expectError(importGraph(unread), {"(Gather)", "'c'", "INT4"});
+  }
 }
 
 /// What a user feeds may hold numbers that the format lacks.
@@ -280,6 +324,12 @@ TEST(Narrow, TheyAreNoParameters) {
   ImportOptions options;
   options.trainable = {"w"};
   expectError(importGraph(g, options), {"--trainable 'w'", "FLOAT8E4M3FN"});
+  TemporaryFolder folder;
+  auto [tensor, bytes] = allocateTensor(DType::F32, {3});
+  ASSERT_TRUE(bool(writeSafetensors((folder.path / "new.safetensors").string(), {{"w", tensor}})));
+  ImportOptions weights;
+  weights.weights = (folder.path / "new.safetensors").string();
+  expectError(importGraph(g, weights), {"--weights", "'w'", "FLOAT8E4M3FN"});
   options.trainable = {"*"};
   Imported result = importGraph(g, options);
   ASSERT_TRUE(bool(result.model)) << result.model.error().message;
