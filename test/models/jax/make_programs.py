@@ -192,7 +192,7 @@ def formats():
 
 
 PROGRAMS = [encoder, narrow, experts, indices, scan, images, formats]
-STEPPED = {"scan", "encoder", "images"}  # whole train steps as well
+STEPPED = {"scan", "encoder", "images", "formats"}  # whole train steps as well
 EXACT = False
 
 
