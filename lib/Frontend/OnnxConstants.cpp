@@ -193,8 +193,23 @@ Status importTrilu(OnnxNode &node) {
   return node.set(0, node.b.select(node.b.fromLiteral(mask), x, node.b.integer(x.dtype, 0)));
 }
 
+/// x - x / y * y has the dividend's sign; without fmod the divisor's is wanted.
+static Status computedMod(OnnxNode &node, const Term &x, const Term &y) {
+  if (isFloat(x.dtype))
+    return Error{"the remainder of computed floating numbers is not supported, only of integers or constants"};
+  Formula f(node.b, x.dtype);
+  Term rest = f.subtract(x, f.multiply(f.divide(x, y), y)), zero = node.b.integer(x.dtype, 0);
+  if (node.integer("fmod", 0))
+    return f.set(node, 0, rest);
+  Term isOther = f.compare(Order::NotEqual, f.compare(Order::Less, rest, zero), f.compare(Order::Less, y, zero));
+  Term moves = f.taken(node.b.binary(Binary::And, isOther, f.compare(Order::NotEqual, rest, zero)));
+  return f.set(node, 0, f.select(moves, f.add(rest, y), rest));
+}
+
 Status importMod(OnnxNode &node) {
   const Term &x = node.input(0);
+  if (!x.isConstant() || !node.input(1).isConstant())
+    return computedMod(node, x, node.input(1));
   if (node.integer("fmod", 0) && !isFloat(x.dtype)) {
     // The dividend's sign: x - trunc(x / y) * y.
     KERF_TRY(quotient, node.b.binary(Binary::Divide, x, node.input(1)));

@@ -259,7 +259,7 @@ constexpr std::array kOperators = {
     OnnxOperator{"MeanVarianceNormalization", 9, kNewest, 1, 1, Operands::Any, importMeanVarianceNormalization},
     OnnxOperator{"Min", 8, kNewest, 1, 1 << 20, Operands::Any, variadic<Binary::Minimum>},
     OnnxOperator{"Mish", 18, kNewest, 1, 1, Operands::Any, importMish},
-    OnnxOperator{"Mod", 10, kNewest, 2, 2, Operands::Constant, importMod},
+    OnnxOperator{"Mod", 10, kNewest, 2, 2, Operands::Any, importMod},
     OnnxOperator{"Mul", 7, kNewest, 2, 2, Operands::Any, binary<Binary::Multiply>},
     OnnxOperator{"Neg", 6, kNewest, 1, 1, Operands::Any, unary<Unary::Negate>},
     OnnxOperator{"NegativeLogLikelihoodLoss", 12, kNewest, 2, 3, Operands::Any, importLikelihoodLoss},

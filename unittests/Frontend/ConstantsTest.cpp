@@ -270,5 +270,24 @@ TEST(Constants, BooleanMaskOfTrueIsNoOp) {
   EXPECT_EQ(result.ops<ir::SelectOp>().size(), 0u);
 }
 
+TEST(Constants, RemaindersOfComputedIntegers) {
+  for (bool fmod : {false, true}) {
+    Graph g;
+    g.input("x", {4});
+    g.input("n", {4}, onnx::TensorProto::INT64);
+    std::string rest = g.op("Mod", {"n", g.constant<int64_t>({}, {5})}, {{"fmod", fmod}});
+    g.sumIsLoss(g.op("Mul", {"x", g.op("Cast", {rest}, {{"to", onnx::TensorProto::FLOAT}})}));
+    Imported result = importGraph(g);
+    ASSERT_TRUE(bool(result.model)) << result.model.error().message;
+    EXPECT_EQ(result.ops<ir::SelectOp>().size(), fmod ? 0u : 1u) << "the divisor's sign or the dividend's";
+  }
+  Graph floating;
+  floating.input("x", {4});
+  floating.sumIsLoss(floating.op("Mod", {"x", floating.constant<float>({}, {5})}));
+  Imported result = importGraph(floating);
+  ASSERT_FALSE(bool(result.model));
+  EXPECT_NE(result.model.error().message.find("(Mod): the remainder of computed floating"), std::string::npos);
+}
+
 } // namespace
 } // namespace kerf
