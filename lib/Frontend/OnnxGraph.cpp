@@ -47,6 +47,7 @@ private:
   void findUpdatedBuffers();
   void addUpdatedBuffers();
   Status importNode(const onnx::NodeProto &proto, const std::string &name);
+  Result<Term> withoutRow(const Term &rows, const Term &indices, int64_t row);
   Result<std::vector<Entry>> writeOut(const onnx::GraphProto &subgraph, const std::vector<Entry> &inputs,
                                       const std::string &outer);
   Result<const Entry *> lookup(const std::string &name);
@@ -272,6 +273,10 @@ Status GraphImport::importNode(const onnx::NodeProto &proto, const std::string &
     if (!node.results()[i])
       return Error{fmt::format("its output {} ('{}') is not supported", i, proto.output(i))};
     Entry entry = *node.results()[i];
+    if (std::optional<int64_t> row = untrainedRow(file, proto)) {
+      KERF_TRY(rows, withoutRow(entry.terms.front(), node.input(1), *row));
+      entry.terms = {rows};
+    }
     for (Term &term : entry.terms)
       if (term.name.empty())
         term.name = proto.output(i);
@@ -279,6 +284,17 @@ Status GraphImport::importNode(const onnx::NodeProto &proto, const std::string &
       return Error{fmt::format("it makes '{}', which is there already", proto.output(i))};
   }
   return ok();
+}
+
+/// What was looked up at `indices`, zeros where that is `row`: the same numbers, but the row gets no gradient.
+Result<Term> GraphImport::withoutRow(const Term &rows, const Term &indices, int64_t row) {
+  KERF_TRY(isIt, b.compare(Order::Equal, indices, b.integer(indices.dtype, row)));
+  if (isIt.isConstant() && isAll(*isIt.literal, 0))
+    return rows;
+  Shape column = indices.shape;
+  column.push_back(1);
+  KERF_TRY(everywhere, b.reshape(isIt, column));
+  return b.select(everywhere, b.scalar(rows.dtype, 0), rows);
 }
 
 /// What the subgraph names is gone behind it: its nodes may be written out again.

@@ -6,6 +6,7 @@
 #include "kerf/Support/Glob.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,6 +18,7 @@ namespace kerf::frontend {
 namespace {
 
 constexpr std::string_view kSignatureKey = "pkg.torch.export.ExportedProgram.graph_signature";
+constexpr std::string_view kCallKey = "pkg.torch.onnx.fx_node";
 constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
 constexpr std::string_view kNamespaceKey = "namespace";
 
@@ -172,6 +174,26 @@ std::string moduleOf(const onnx::NodeProto &node) {
   start = last == 0 || start == std::string::npos ? 0 : start + 1;
   std::string scope = text.substr(start, last - start);
   return scope.substr(0, scope.find(':'));
+}
+
+std::optional<int64_t> untrainedRow(const OnnxFile &file, const onnx::NodeProto &node) {
+  const Initializer *table = node.op_type() == "Gather" ? file.find(node.input(0)) : nullptr;
+  if (!table || !table->hasData() || table->narrow || table->tensor.shape.size() != 2)
+    return std::nullopt;
+  // "... aten.embedding.default](args = (%table, %indices, 0), kwargs = {})"
+  std::string text = metadata(node.metadata_props(), kCallKey);
+  constexpr std::string_view call = "aten.embedding.default](args = (";
+  size_t at = text.find(call), second = text.find(", ", at == std::string::npos ? at : at + call.size());
+  size_t third = second == std::string::npos ? second : text.find(", ", second + 2);
+  if (at == std::string::npos || third == std::string::npos || third > text.find(')', at + call.size()))
+    return std::nullopt;
+  int64_t row = -1, columns = table->tensor.shape[1], bytes = columns * bytesOf(table->tensor.dtype);
+  const char *from = text.data() + third + 2, *end = text.data() + text.size();
+  if (std::from_chars(from, end, row).ec != std::errc() || row < 0 || row >= table->tensor.shape[0])
+    return std::nullopt;
+  const std::byte *values = table->tensor.data + row * bytes;
+  return std::all_of(values, values + bytes, [](std::byte b) { return b == std::byte(0); }) ? std::optional(row)
+                                                                                            : std::nullopt;
 }
 
 Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, const ImportOptions &options) {

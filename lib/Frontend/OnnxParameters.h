@@ -5,6 +5,7 @@
 
 #include "OnnxFile.h"
 #include "kerf/Frontend/Import.h"
+#include <optional>
 #include <set>
 
 namespace kerf::frontend {
@@ -18,6 +19,10 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
 /// and something else reads the parameter (a head tied to its embedding).
 const Initializer *transposedOf(const OnnxFile &file, const std::vector<InitializerRole> &roles,
                                 const Initializer &copy);
+
+/// The row of a table that a look-up of it does not train (PyTorch's padding_idx, as its newer exporter records it), if
+/// that row is zeros.
+std::optional<int64_t> untrainedRow(const OnnxFile &file, const onnx::NodeProto &node);
 
 /// Messages that name parameters which an exporter folded, merged or transposed into constants, and large constants
 /// that look like weights. `needed`: the indices of the nodes that the loss depends on.

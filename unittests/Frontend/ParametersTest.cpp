@@ -89,5 +89,36 @@ TEST(Parameters, KindsOfInitializersThatAreInputs) {
   EXPECT_EQ(result.arguments("input"), std::vector<std::string>{"x"});
 }
 
+/// A look-up of `table` [3, 2] whose call in PyTorch had these arguments.
+Imported lookedUp(const std::vector<float> &table, const std::string &arguments, bool constantIndices = false) {
+  Graph g;
+  g.input("x", {4, 2});
+  std::string ids = constantIndices ? g.integers({1, 2, 2, 0}) : g.input("ids", {4}, onnx::TensorProto::INT64);
+  std::string rows = g.op("Gather", {g.constant<float>({3, 2}, table, "embed.weight"), ids});
+  onnx::StringPair *pair = g.graph->mutable_node(0)->add_metadata_props();
+  pair->set_key("pkg.torch.onnx.fx_node");
+  pair->set_value("%embedding : [num_users=1] = call_function[target=torch.ops.aten.embedding.default](args = (" +
+                  arguments + "), kwargs = {})");
+  g.sumIsLoss(g.op("Mul", {"x", rows}));
+  return importGraph(g);
+}
+
+TEST(Parameters, RowsOfPaddingAreNotTrained) {
+  const std::vector<float> first{0, 0, 1, 2, 3, 4}, second{1, 2, 0, 0, 3, 4};
+  auto selects = [](Imported result) {
+    EXPECT_TRUE(bool(result.model)) << errorOf(result);
+    return result.model ? result.ops<ir::SelectOp>().size() : 99;
+  };
+  EXPECT_EQ(selects(lookedUp(first, "%p_embed_weight, %ids, 0")), 1u);
+  EXPECT_EQ(selects(lookedUp(second, "%p_embed_weight, %ids, 1")), 1u);
+  EXPECT_EQ(selects(lookedUp(first, "%p_embed_weight, %ids, 0, False, True")), 1u);
+  EXPECT_EQ(selects(lookedUp(first, "%p_embed_weight, %ids, 0", true)), 1u) << "constant indices";
+  EXPECT_EQ(selects(lookedUp(first, "%p_embed_weight, %ids")), 0u);
+  EXPECT_EQ(selects(lookedUp(first, "%p_embed_weight, %ids, -1")), 0u);
+  EXPECT_EQ(selects(lookedUp(second, "%p_embed_weight, %ids, 0")), 0u) << "its numbers would be lost";
+  EXPECT_EQ(selects(lookedUp(first, "%p_embed_weight, %ids, 3")), 0u);
+  EXPECT_EQ(selects(lookedUp(first, "%p_embed_weight")), 0u);
+}
+
 } // namespace
 } // namespace kerf
