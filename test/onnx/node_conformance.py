@@ -6,7 +6,7 @@ compared with the expected ones.
 A case becomes a model whose loss is how far the outputs are outside of the case's tolerance: 0 where it passes. Needs the Python package
 `onnx`, which holds the cases (pip install onnx). KERF names the program.
 
-    node_conformance.py [--ranks N] [--operator NAME]... [--verbose] [--record | --check]
+    node_conformance.py [--ranks N] [--no-native] [--operator NAME]... [--verbose] [--record | --check]
 
 prints passed, refused and wrong cases of each operator; a refused case is one that Kerf does not import (its message under --verbose). Cases
 of older and newer opsets count as opset 13's and 23's where they are valid there; those of definitions newer than 23 are counted apart.
@@ -232,8 +232,9 @@ def attempt(case, inputs, outputs, fed, opset, options):
         names = [value.name for value in case.model.graph.input]
         fed_arrays = {name: array[None] for name, array in zip(names, inputs) if name in fed}  # one step; more than the model has is fine
         numpy.savez(data, **(fed_arrays or {UNUSED: numpy.zeros((1, 1))}))
-        done = subprocess.run([KERF, "train", path, "--data", data, "--steps", "1", "--dtype", "f64", "--ranks", str(options.ranks), "--trainable",
-                               "parameter", "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+        command = [KERF, "train", path, "--data", data, "--steps", "1", "--dtype", "f64", "--ranks", str(options.ranks), "--trainable", "parameter",
+                   "--json", *(["--no-native"] if options.no_native else [])]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
         ops = kerf_ops(path, folder) if options.record and done.returncode == 0 else []
     if done.returncode != 0:
         refused = any(words in done.stderr for words in ("node '", "operator", "input '", "element type"))
@@ -274,6 +275,7 @@ def run(case, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--no-native", action="store_true", help="one kernel for each op: no code is compiled")
     parser.add_argument("--operator", action="append", help="only this one")
     parser.add_argument("--verbose", action="store_true", help="why cases are refused")
     parser.add_argument("--record", action="store_true", help="write results.json")
