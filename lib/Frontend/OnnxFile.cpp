@@ -233,9 +233,18 @@ Status readInitializers(OnnxFile &file, const std::string &path) {
   return ok();
 }
 
-/// PyTorch's older exporter keeps one of several equal tensors and makes the others by Identity. What is the same
-/// number throughout (norms of a fresh model) only happens to be equal and is an initializer again; else equal tensors
-/// are tied.
+/// layers.0.linear.bias and layers.1.linear.bias.
+bool differInNumbers(std::string_view a, std::string_view b) {
+  auto isDigit = [](char c) { return c >= '0' && c <= '9'; };
+  std::string x, y;
+  std::copy_if(a.begin(), a.end(), std::back_inserter(x), [&](char c) { return !isDigit(c); });
+  std::copy_if(b.begin(), b.end(), std::back_inserter(y), [&](char c) { return !isDigit(c); });
+  return x == y;
+}
+
+/// PyTorch's older exporter keeps one of several equal tensors and makes the others by Identity. In a fresh model what
+/// is the same number throughout (norms) and what copies of a layer begin with only happen to be equal: each is an
+/// initializer again. Other equal tensors are tied.
 void separateEqual(OnnxFile &file, onnx::GraphProto &graph) {
   std::set<std::string> outputs;
   for (const onnx::ValueInfoProto &output : graph.output())
@@ -250,8 +259,8 @@ void separateEqual(OnnxFile &file, onnx::GraphProto &graph) {
     const std::string &name = node.output(0);
     const Initializer *of = file.find(node.input(0));
     bool isNumber = name.find_first_not_of("0123456789") == std::string::npos; // a value of the graph
-    return of && isFloat(of->tensor.dtype) && !of->narrow && isOneNumber(of->tensor) && !isNumber && name[0] != '/' &&
-           !outputs.count(name) && !file.find(name);
+    return of && isFloat(of->tensor.dtype) && !of->narrow && !isNumber && name[0] != '/' && !outputs.count(name) &&
+           !file.find(name) && (isOneNumber(of->tensor) || differInNumbers(name, of->name));
   };
   int kept = 0;
   for (int i = 0; i < graph.node_size(); ++i) {

@@ -339,12 +339,18 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
         fmt::format("parameters of narrow formats are constants, not trained: {}", fmt::join(narrow, ", ")));
 
   std::vector<std::string> apart;
-  std::copy_if(file.separated.begin(), file.separated.end(), std::back_inserter(apart),
-               [](const std::string &name) { return !isNormStatistic(name); });
-  if (!apart.empty())
-    warnings.push_back(fmt::format("the exporter merged parameters that begin with the same number throughout; {} are "
-                                   "trained apart from those that they were merged with: {}",
-                                   apart.size(), fmt::join(apart, ", ")));
+  for (const std::string &name : file.separated)
+    if (roles[file.initializerIndex.at(name)] == InitializerRole::TrainedParameter)
+      apart.push_back(name);
+  constexpr size_t kNamed = 6;
+  if (!apart.empty()) {
+    size_t more = apart.size() > kNamed ? apart.size() - kNamed : 0;
+    warnings.push_back(fmt::format("the exporter merged parameters of equal values; {} that are one number throughout "
+                                   "or belong to repeated layers "
+                                   "are trained apart from those that they were merged with: {}{}",
+                                   apart.size(), fmt::join(apart.begin(), apart.end() - int64_t(more), ", "),
+                                   more ? fmt::format(" and {} more", more) : ""));
+  }
 
   constexpr int64_t kLikeWeights = 1024; // elements: what is no table of a few scalars
   std::vector<std::string> large;

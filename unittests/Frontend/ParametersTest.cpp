@@ -24,20 +24,21 @@ TEST(Parameters, NormsThatBeginEqualAreTrainedApart) {
   Graph g;
   g.input("x", {4, 3});
   std::string ones = g.constant<float>({3}, {1, 1, 1}, "first.weight"), table = g.parameter("embed.weight", {3});
+  std::string bias = g.parameter("layers.0.bias", {3}), clone = merged(g, bias, "layers.10.bias");
   std::string variance = merged(g, ones, "bn.running_var"), second = merged(g, ones, "second.weight"),
               head = merged(g, table, "head.weight"), half = merged(g, second, "/half/Identity_output_0");
   std::string y = "x";
-  for (const std::string &factor : {ones, second, table, head, half})
+  for (const std::string &factor : {ones, second, table, head, half, bias, clone})
     y = g.op("Mul", {y, factor});
   g.sumIsLoss(g.op("Add", {y, variance}));
   Imported result = importGraph(g);
   ASSERT_TRUE(bool(result.model)) << errorOf(result);
-  EXPECT_EQ(result.arguments("parameter"),
-            (std::vector<std::string>{"first.weight*", "embed.weight*", "second.weight*"}))
-      << "equal numbers that are not all the same are one tied parameter";
-  EXPECT_EQ(result.ops<ir::MultiplyOp>().size(), 5u);
-  EXPECT_NE(warningsOf(result).find("1 are trained apart from those that they were merged with: second.weight"),
-            std::string::npos)
+  EXPECT_EQ(result.arguments("parameter"), (std::vector<std::string>{"first.weight*", "embed.weight*", "layers.0.bias*",
+                                                                     "layers.10.bias*", "second.weight*"}))
+      << "what is neither one number nor of a repeated layer is one tied parameter";
+  EXPECT_EQ(result.ops<ir::MultiplyOp>().size(), 7u);
+  EXPECT_NE(warningsOf(result).find("; 2 that"), std::string::npos) << warningsOf(result);
+  EXPECT_NE(warningsOf(result).find("merged with: layers.10.bias, second.weight\n"), std::string::npos)
       << warningsOf(result);
   EXPECT_EQ(result.model->weights.at("second.weight").shape, Shape{3});
 }
