@@ -172,7 +172,7 @@ static bool skipUnitDimensions(BroadcastInDimOp op) {
   return true;
 }
 
-/// An argument whose users all reshape it to one shape has that shape.
+/// An argument whose users all reshape it to one shape has that shape, and what replaces it after the step, too.
 static bool viewArgument(func::FuncOp function, BlockArgument argument) {
   if (!isViewable(argument) || argument.use_empty() || !usersAgree(argument))
     return false;
@@ -187,6 +187,12 @@ static bool viewArgument(func::FuncOp function, BlockArgument argument) {
   for (Operation *reshape : reshapes) {
     reshape->getResult(0).replaceAllUsesWith(argument);
     reshape->erase();
+  }
+  if (auto by = function.getArgAttrOfType<IntegerAttr>(number, KerfDialect::kUpdatedByAttr)) {
+    Operation *end = function.front().getTerminator();
+    OpBuilder atEnd(end);
+    OpOperand &next = end->getOpOperand(static_cast<unsigned>(by.getInt()));
+    next.set(reshapeAt(atEnd, end->getLoc(), next.get(), tensorType(argument).getShape()));
   }
   if (exported.asArrayRef() == tensorType(argument).getShape())
     function.removeArgAttr(number, KerfDialect::kExportedShapeAttr);
@@ -245,8 +251,8 @@ struct FoldReshapes : kerf::impl::FoldReshapesBase<FoldReshapes> {
           changed |= viewArgument(function, argument);
       }
       joinChains(function);
-      function.setType(
-          FunctionType::get(function.getContext(), function.getBody().getArgumentTypes(), function.getResultTypes()));
+      function.setType(FunctionType::get(function.getContext(), function.getBody().getArgumentTypes(),
+                                         function.front().getTerminator()->getOperandTypes()));
     }
   }
 };

@@ -249,3 +249,22 @@ func.func @main(%x: tensor<2x3x4xf32> {kerf.kind = "input", kerf.name = "x"}, %w
   %7 = kerf.transpose %6 {permutation = array<i64: 0, 2, 1>} : (tensor<2x4x3xf32>) -> tensor<2x3x4xf32>
   return %7 : tensor<2x3x4xf32>
 }
+
+// -----
+
+// Channels that a reshape made of two dimensions are these two: a running mean, too, and what replaces it after the step.
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %[[M:[a-z0-9]+]]: tensor<2x3xf32> {kerf.exported_shape = array<i64: 6>, kerf.kind = "buffer", kerf.name = "mean", kerf.updated_by = 1 : i64}
+// CHECK-SAME: -> (tensor<f32>, tensor<2x3xf32>)
+// CHECK-NOT: kerf.reshape
+// CHECK: %[[N:.*]] = kerf.add %[[M]], %{{.*}} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+// CHECK: return %{{.*}}, %[[N]] : tensor<f32>, tensor<2x3xf32>
+func.func @main(%x: tensor<4x2x3xf32> {kerf.kind = "input", kerf.name = "x"},
+                %m: tensor<6xf32> {kerf.kind = "buffer", kerf.name = "mean", kerf.updated_by = 1 : i64}) -> (tensor<f32>, tensor<6xf32>) {
+  %0 = kerf.reshape %x : (tensor<4x2x3xf32>) -> tensor<4x6xf32>
+  %1 = kerf.reduce %0 {dimensions = array<i64: 0>, kind = #kerf<reduce_kind sum>} : (tensor<4x6xf32>) -> tensor<6xf32>
+  %2 = kerf.add %m, %1 : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  %3 = kerf.reduce %1 {dimensions = array<i64: 0>, kind = #kerf<reduce_kind sum>} : (tensor<6xf32>) -> tensor<f32>
+  return %3, %2 : tensor<f32>, tensor<6xf32>
+}
