@@ -165,7 +165,11 @@ Status Scanner::element(std::string_view type, FreshLiteral &into, int64_t index
     bool fits = errno != ERANGE;
     dispatch(into.literal.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      if constexpr (std::is_integral_v<T>) {
+      if constexpr (std::is_same_v<T, uint64_t>) { // its upper half does not fit into a signed number
+        errno = 0;
+        into.as<T>()[index] = std::strtoull(start, &stopped, 0);
+        fits = errno != ERANGE && token[0] != '-';
+      } else if constexpr (std::is_integral_v<T>) {
         fits &= number >= int64_t(std::numeric_limits<T>::min()) && number <= int64_t(std::numeric_limits<T>::max());
         into.as<T>()[index] = type == "i1" ? T(number != 0) : T(number);
       }

@@ -138,6 +138,7 @@ TEST(HloText, Constants) {
   EXPECT_EQ(constantOf("dense<[true, false]>", "tensor<2xi1>"), (V{1, 0}));
   EXPECT_EQ(constantOf("dense<[-1, 2147483647]>", "tensor<2xi32>"), (V{-1, 2147483647}));
   EXPECT_EQ(constantOf("dense<255>", "tensor<ui8>"), V{255});
+  EXPECT_EQ(constantOf("dense<[1, 18446744073709549568]>", "tensor<2xui64>"), (V{1, 18446744073709549568.0}));
   EXPECT_EQ(constantOf("dense<\"0x0000803F000000C0\">", "tensor<2xf32>"), (V{1, -2}));
   EXPECT_EQ(constantOf("dense<\"0x0000803F\">", "tensor<3xf32>"), (V{1, 1, 1})); // one element for all
   EXPECT_EQ(constantOf("dense<\"0x05\">", "tensor<3xi1>"), (V{1, 0, 1}));        // a bit each
@@ -154,6 +155,9 @@ TEST(HloText, WrongConstants) {
   EXPECT_NE(message("dense<[1, 2]>", "tensor<3xi32>").find("line 2, column"), std::string::npos);
   EXPECT_NE(message("dense<[1, 2, 3, 4]>", "tensor<3xi32>").find("behind the 3 elements"), std::string::npos);
   EXPECT_NE(message("dense<3000000000>", "tensor<i32>").find("does not fit"), std::string::npos);
+  EXPECT_EQ(message("dense<[1, 18446744073709551615]>", "tensor<2xui64>"), "");
+  EXPECT_NE(message("dense<18446744073709551616>", "tensor<ui64>").find("does not fit"), std::string::npos);
+  EXPECT_NE(message("dense<-1>", "tensor<ui64>").find("does not fit"), std::string::npos);
   EXPECT_NE(message("dense<0x1FFFFFFFF>", "tensor<f32>").find("more bits"), std::string::npos);
   EXPECT_NE(message("dense<\"0x00\">", "tensor<2xf32>").find("needs 8 bytes, its string has 1"), std::string::npos);
   EXPECT_NE(message("dense<\"0x0g\">", "tensor<i8>").find("hexadecimal"), std::string::npos);
