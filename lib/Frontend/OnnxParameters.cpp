@@ -320,10 +320,11 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
 
   // Without kinds a scalar may be a learned temperature or a constant.
   std::vector<std::string> scalars;
+  bool isPyTorch = file.model->producer_name() == "pytorch"; // which names nothing else so
   for (size_t i = 0; i < file.initializers.size() && !hasKinds(file); ++i)
     if (const Initializer &one = file.initializers[i];
         isFloat(one.tensor.dtype) && !one.narrow && one.tensor.shape.empty() && roles[i] == InitializerRole::Constant &&
-        !isMadeUp(one.name) && one.name.find('.') != std::string::npos)
+        !isMadeUp(one.name) && (isPyTorch || one.name.find('.') != std::string::npos))
       scalars.push_back(one.name);
   if (!scalars.empty())
     warnings.push_back(fmt::format("scalars that may be parameters are not trained (--trainable NAME trains them): {}",

@@ -124,6 +124,14 @@ TEST(Graph, ScalarsOfUnknownKindAreNamed) {
   Imported asked = importGraph(g, options);
   EXPECT_EQ(asked.arguments("parameter"), (std::vector<std::string>{"w*", "clip.logit_scale*"}));
   EXPECT_TRUE(asked.model->warnings.empty());
+
+  for (const char *producer : {"pytorch", "another"}) { // a module's own scalar has no path
+    Graph own;
+    own.model.set_producer_name(producer);
+    own.input("x", {4, 3});
+    own.sumIsLoss(own.op("Mul", {own.op("Mul", {"x", own.parameter("w", {3})}), own.parameter("logit_scale", {})}));
+    EXPECT_EQ(importGraph(own).model->warnings.size(), std::string(producer) == "pytorch" ? 1u : 0u);
+  }
 }
 
 /// What the exporter's optimizer folded into the constant.
