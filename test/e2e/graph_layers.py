@@ -223,6 +223,51 @@ def of_its_shape(g, x):
     return g.add("Add", [x, g.add("Cos", [made], shape)], shape)
 
 
+def fourier(g, x):
+    """Of real numbers along the last dimension: real and imaginary parts."""
+    shape = g.shapes[x]
+    half, size = g.rnd.randint(0, 1), shape[-1]
+    small = g.add("Mul", [x, g.floats([1 / size])], shape)
+    real = g.add("Unsqueeze", [small, g.integers([len(shape)])], shape + [1])
+    return g.add("DFT", [real, "", g.integers([len(shape) - 1], [])], shape[:-1] + [size // 2 + 1 if half else size, 2], onesided=half)
+
+
+def sample(g, x):
+    """An image at places that are trained."""
+    x = image_of(g, x)
+    if x is None:
+        return None
+    n, c, _, _ = g.shapes[x]
+    places = [n, g.rnd.randint(1, 4), g.rnd.randint(1, 4)]
+    return g.add("GridSample", [x, g.parameter([*places, 2], 1.3)], [n, c, *places[1:]], mode=g.rnd.choice(["linear", "cubic"]),
+                 padding_mode=g.rnd.choice(["zeros", "border", "reflection"]), align_corners=g.rnd.randint(0, 1))
+
+
+def root_pool(g, x):
+    x = image_of(g, x)
+    if x is None:
+        return None
+    n, c, *sizes = g.shapes[x]
+    window = [g.rnd.randint(1, min(3, size)) for size in sizes]
+    above = g.add("Add", [bounded(g, x), g.floats([2.0])], g.shapes[x])  # no slope at zero
+    return g.add("LpPool", [above], [n, c, *(size - w + 1 for size, w in zip(sizes, window))], kernel_shape=window, p=g.rnd.randint(1, 3))
+
+
+def turn(g, x):
+    """Sequences of several lengths, back to front."""
+    shape = g.shapes[x]
+    if len(shape) < 2:
+        return None
+    time = g.rnd.randint(0, 1)
+    lengths = g.integers([g.rnd.randint(1, shape[time]) for _ in range(shape[1 - time])])
+    return g.add("ReverseSequence", [x, lengths], shape, time_axis=time, batch_axis=1 - time)
+
+
+def crop(g, x):
+    shape = [g.rnd.randint(1, size + 2) for size in g.shapes[x]]
+    return g.add("CenterCropPad", [x, g.integers(shape)], shape)
+
+
 def loss(g, x):
     shape = g.shapes[x]
     if len(shape) < 2:
@@ -236,4 +281,4 @@ def loss(g, x):
 
 
 LAYERS = [curve, curve, rounded, slopes, several, logic, whole_part, bits, one_hot, ranks, blocks, look_up_points, scatter_elements, reduce_more,
-          image_norm, image_norm, root_norm, recurrent, recurrent, attention, attention, sequence, of_its_shape, loss]
+          image_norm, image_norm, root_norm, recurrent, recurrent, attention, attention, sequence, of_its_shape, fourier, sample, root_pool, turn, crop, loss]
