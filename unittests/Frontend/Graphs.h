@@ -188,7 +188,8 @@ inline Imported importGraph(const Graph &graph, const ImportOptions &options = {
 
 /// The values of the folded constant `name`, as the IR or an argument holds it, broadcast to `shape`.
 template <typename T>
-void expectFolded(Graph graph, const std::string &name, const Shape &shape, const std::vector<T> &expected) {
+void expectFolded(const Graph &given, const std::string &name, const Shape &shape, const std::vector<T> &expected) {
+  Graph graph = given; // not of the call, whose other arguments add nodes
   // The constant meets the input, so that it enters the IR: x + cast(constant).
   std::string x = graph.input("x", shape);
   std::string asFloat = graph.op("Cast", {name}, {{"to", onnx::TensorProto::FLOAT}});
