@@ -191,8 +191,8 @@ Result<Tensor> externalTensor(const onnx::TensorProto &proto, const Stored &stor
   }
   int64_t size = int64_t((*file)->bytes);
   if (place->offset > size || bytes > size - place->offset)
-    return Error{fmt::format("tensor '{}' lies at bytes {} to {} of '{}', which has only {}: the file is cut off",
-                             proto.name(), place->offset, place->offset + bytes, place->location, size)};
+    return Error{fmt::format("tensor '{}' is {} bytes from byte {} on of '{}', which has only {}: the file is cut off",
+                             proto.name(), bytes, place->offset, place->location, size)};
   return tensorOf(stored, (*file)->data + place->offset, *file);
 }
 

@@ -13,12 +13,21 @@ constexpr int kPasses = 150;
 constexpr double kRate = 0.02;     // of prices that are good already
 constexpr double kFirstRate = 0.2; // of the first ones
 
+/// Nothing is reduced: every strategy of every node is asked about. What costs more than all else together is left out,
+/// unless the solution has some of it.
+Built coreFor(const Problem &problem, const Solution &solution) {
+  Built built = buildCore(problem, true);
+  Labels labels(built.core.size());
+  for (size_t i = 0; i < solution.choice.size(); ++i)
+    labels[built.variableOf[i]] = solution.choice[i];
+  return costOf(built.core, labels) < kInfinity ? built : buildCore(problem, false);
+}
+
 } // namespace
 
 Explanation kerf::explain(const Problem &problem, const Solution &solution) {
   Explanation explanation;
-  // Nothing is reduced: every strategy of every node is asked about.
-  Built built = buildCore(problem, true);
+  Built built = coreFor(problem, solution);
   std::vector<int64_t> moments;
   std::vector<double> prices;
   for (const MomentPrice &price : solution.prices) {

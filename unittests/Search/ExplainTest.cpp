@@ -52,6 +52,16 @@ TEST(Explain, MemoryThatBindsHasAPrice) {
   EXPECT_EQ(explain(problem, *solve(problem)).costPerByte, 0);
 }
 
+TEST(Explain, ACostAboveAllOthersThatMustBePaid) {
+  Problem problem;
+  problem.nodes = {{"a", {1'000'000'000}}, {"b", {1, 3}}, {"c", {2, 5}}};
+  Result<Solution> solution = solve(problem);
+  EXPECT_EQ(solution->cost, 1'000'000'003);
+  Explanation explanation = explain(problem, *solution);
+  EXPECT_EQ(explanation.atLeast[1][1], 1'000'000'005);
+  EXPECT_EQ(explanation.atLeast[2][1], 1'000'000'006);
+}
+
 TEST(Solver, StartsFromAnEarlierEnd) {
   for (unsigned seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
