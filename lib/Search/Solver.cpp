@@ -34,7 +34,7 @@ public:
   Solving(const Problem &problem, const SolveOptions &options, const std::function<void(const Progress &)> &progress)
       : problem(problem), options(options), progress(progress), began(Clock::now()) {
     solution.lowerBound = 0;
-    if (options.after && options.start.empty() && options.after->choice.size() == problem.nodes.size())
+    if (options.after && options.start.empty() && hasStrategies(options.after->choice))
       this->options.start = options.after->choice;
   }
 
@@ -61,6 +61,14 @@ public:
 
 private:
   using Clock = std::chrono::steady_clock;
+
+  /// The choice is of this problem, as far as its numbers say.
+  bool hasStrategies(const std::vector<int> &choice) const {
+    bool fits = choice.size() == problem.nodes.size();
+    for (size_t i = 0; fits && i < choice.size(); ++i)
+      fits = choice[i] >= 0 && choice[i] < problem.strategies(static_cast<int>(i));
+    return fits;
+  }
 
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began).count(); }
 
