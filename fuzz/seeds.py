@@ -19,7 +19,9 @@ import zlib
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 sys.path.insert(0, os.path.join(ROOT, "test", "e2e"))
-import graphs  # noqa: E402
+from graph_layers import LAYERS  # noqa: E402
+from graph_parts import PARTS  # noqa: E402
+from graphs import random_graph  # noqa: E402
 from support import KERF, write_npz  # noqa: E402
 
 CORPORA = os.path.join(HERE, "corpora")
@@ -49,7 +51,7 @@ def of_graphs(out, folder):
     """Random graphs, until each operator of the generator was there, and what Kerf makes of the first ones."""
     seen = set()
     for seed in range(200):
-        model, data, ops = graphs.random_graph(random.Random(seed), 8, 1)
+        model, data, ops = random_graph(random.Random(seed), PARTS + LAYERS, 8, 1)
         if seen >= set(ops):
             continue
         seen |= set(ops)
