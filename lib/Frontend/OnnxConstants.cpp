@@ -188,6 +188,10 @@ Status importTrilu(OnnxNode &node) {
   Triangle kept = node.integer("upper", 1) ? Triangle::Upper : Triangle::Lower;
   if (x.isConstant())
     return setFolded(node, foldTriangle(*x.literal, diagonal, kept));
+  constexpr int64_t kMost = int64_t(1) << 30; // elements of its mask
+  int64_t rows = x.shape[size_t(x.rank() - 2)], columns = x.shape.back();
+  if (columns > 0 && rows > kMost / columns)
+    return Error{fmt::format("a triangle of {} x {} elements, at most {} are supported", rows, columns, kMost)};
   KERF_TRY(ones, broadcastLiteral(scalarLiteral(DType::Bool, int64_t(1)), Shape(x.shape.end() - 2, x.shape.end())));
   KERF_TRY(mask, foldTriangle(ones, diagonal, kept));
   return node.set(0, node.b.select(node.b.fromLiteral(mask), x, node.b.integer(x.dtype, 0)));

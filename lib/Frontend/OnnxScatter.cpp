@@ -40,7 +40,10 @@ Term rowsAt(Formula &f, const Term &table, const std::vector<int64_t> &at) {
 
 Result<Term> scatterAtConstants(TermBuilder &b, const Scatter &s) {
   KERF_TRY(places, integersOf(*s.places.literal));
+  constexpr int64_t kMost = 1 << 26; // rows: where each comes from is written down
   int64_t count = s.table.shape[0];
+  if (count > kMost)
+    return Error{fmt::format("constant indices into {} places, at most {} are supported", count, kMost)};
   // Round r has the places that are named for the r-th time.
   std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> rounds; // places, rows
   std::map<int64_t, size_t> named;

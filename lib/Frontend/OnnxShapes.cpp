@@ -220,7 +220,10 @@ static Result<std::vector<Term>> pieces(OnnxNode &node, const Term &x, int64_t a
 }
 
 /// Pieces of `chunk` elements; the last may be smaller.
-static std::vector<int64_t> chunks(int64_t size, int64_t chunk) {
+static Result<std::vector<int64_t>> chunks(int64_t size, int64_t chunk) {
+  constexpr int64_t kMost = 1 << 16; // each is a slice of its own
+  if (size / chunk > kMost)
+    return Error{fmt::format("{} pieces of {} elements, at most {} are supported", size / chunk, chunk, kMost)};
   std::vector<int64_t> sizes(size / chunk, chunk);
   if (size % chunk)
     sizes.push_back(size % chunk);
@@ -234,7 +237,7 @@ Status importSplit(OnnxNode &node) {
   int64_t size = x.shape[axis], count = node.integer("num_outputs", node.outputCount());
   if (!given && (count < 1 || count > std::max<int64_t>(size, 1)))
     return Error{fmt::format("{} pieces of dimension {} of size {}", count, axis, size)};
-  std::vector<int64_t> sizes = given ? *given : chunks(size, std::max<int64_t>((size + count - 1) / count, 1));
+  KERF_TRY(sizes, given ? Result(*given) : chunks(size, std::max<int64_t>((size + count - 1) / count, 1)));
   if (int(sizes.size()) != node.outputCount())
     return Error{fmt::format("{} pieces for {} outputs", sizes.size(), node.outputCount())};
   KERF_TRY(parts, pieces(node, x, axis, sizes));
@@ -247,19 +250,16 @@ Status importSplitToSequence(OnnxNode &node) {
   const Term &x = node.input(0);
   KERF_TRY(axis, normalizeAxis(node.integer("axis", 0), x.rank()));
   int64_t size = x.shape[axis];
-  bool removed = false;
-  std::vector<int64_t> sizes(size, 1);
-  if (node.hasInput(1)) {
+  bool hasSplit = node.hasInput(1), isEach = !hasSplit || node.input(1).rank() == 0;
+  bool removed = !hasSplit && !node.integer("keepdims", 1);
+  std::vector<int64_t> given{1};
+  if (hasSplit) {
     KERF_TRY(split, node.constantInput(1));
-    sizes = split;
-    if (node.input(1).rank() == 0) {
-      if (split[0] < 1)
-        return Error{fmt::format("pieces of {} elements", split[0])};
-      sizes = chunks(size, split[0]);
-    }
-  } else {
-    removed = !node.integer("keepdims", 1);
+    given = split;
   }
+  if (isEach && given[0] < 1)
+    return Error{fmt::format("pieces of {} elements", given[0])};
+  KERF_TRY(sizes, isEach ? chunks(size, given[0]) : Result(given));
   KERF_TRY(parts, pieces(node, x, axis, sizes));
   if (removed)
     for (Term &part : parts) {

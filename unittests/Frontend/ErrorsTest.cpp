@@ -45,6 +45,23 @@ TEST(Errors, EveryByteDamagedGivesNoCrash) {
     }
 }
 
+TEST(Errors, ListsThatNoMachineHolds) {
+  Graph pieces;
+  pieces.node("SplitToSequence", {pieces.input("x", {int64_t(1) << 40})}, {"s"});
+  pieces.sumIsLoss(
+      pieces.op("Mul", {pieces.op("ConcatFromSequence", {"s"}, {{"axis", 0}}), pieces.parameter("w", {1})}));
+  expectError(importGraph(pieces), {"SplitToSequence", "1099511627776 pieces", "65536"});
+  Graph places;
+  std::string table = places.op("Mul", {places.input("x", {int64_t(1) << 40}), places.parameter("w", {1})});
+  std::string at = places.constant<int64_t>({1, 1}, {3});
+  places.sumIsLoss(places.op("ScatterND", {table, at, places.constant<float>({1}, {7})}));
+  expectError(importGraph(places), {"ScatterND", "1099511627776 places", "67108864"});
+  Graph triangle;
+  std::string square = triangle.op("Mul", {triangle.input("x", {1 << 17, 1 << 17}), triangle.parameter("w", {1})});
+  triangle.sumIsLoss(triangle.op("Trilu", {square}));
+  expectError(importGraph(triangle), {"Trilu", "131072 x 131072", "1073741824"});
+}
+
 TEST(Errors, NoSuchFile) { expectError(importFile("/nowhere/model.onnx"), {"/nowhere/model.onnx"}); }
 
 TEST(Errors, AnotherSuffix) {
