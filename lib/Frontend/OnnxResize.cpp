@@ -207,8 +207,8 @@ Status importResize(OnnxNode &node) {
       axis.start = region[i];
       axis.end = region[count + i];
     }
-    constexpr int64_t kMost = int64_t(1) << 20; // elements of one dimension of an image
-    if (axis.size < 1 || axis.resized < 1 || axis.resized > kMost || axis.size > kMost || !(axis.scale > 0))
+    constexpr int64_t kMost = int64_t(1) << 26; // elements of the matrix that resizes: 8192 by 8192
+    if (axis.size < 1 || axis.resized < 1 || axis.resized > kMost / axis.size || !(axis.scale > 0))
       return Error{fmt::format("dimension {} of size {} resized to {}", axes[i], axis.size, axis.resized)};
     KERF_TRY(weights, weightsOf(axis, mode));
     bool isSame = axis.size == axis.resized;
