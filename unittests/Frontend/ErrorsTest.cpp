@@ -33,17 +33,7 @@ TEST(Errors, EveryTruncationOfAFile) {
   }
 }
 
-TEST(Errors, EveryByteDamagedGivesNoCrash) {
-  TemporaryFolder folder;
-  std::string bytes = product().model.SerializeAsString(), path = (folder.path / "damaged.onnx").string();
-  for (size_t at = 0; at < bytes.size(); ++at)
-    for (int bit : {1, 16, 128}) {
-      std::string damaged = bytes;
-      damaged[at] = char(damaged[at] ^ bit);
-      std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
-      (void)importFile(path);
-    }
-}
+TEST(Errors, EveryByteDamagedGivesNoCrash) { importDamaged(product().model.SerializeAsString()); }
 
 TEST(Errors, ListsThatNoMachineHolds) {
   Graph pieces;

@@ -167,10 +167,10 @@ struct Imported {
                         (function().getArgAttr(i, "kerf.trainable") ? "*" : ""));
     return names;
   }
-  std::string text() {
+  std::string text() const {
     std::string result;
     llvm::raw_string_ostream stream(result);
-    model->module->print(stream);
+    model->module.get().print(stream);
     return result;
   }
 };
@@ -179,6 +179,19 @@ inline Imported importFile(const std::string &path, const ImportOptions &options
   Imported result;
   result.model = importModel(*result.context, path, options);
   return result;
+}
+
+/// Each byte of the file damaged in three ways, each read: nothing is expected of it but to end.
+inline void importDamaged(const std::string &bytes) {
+  TemporaryFolder folder;
+  std::string path = (folder.path / "damaged.onnx").string();
+  for (size_t at = 0; at < bytes.size(); ++at)
+    for (int bit : {1, 16, 128}) {
+      std::string damaged = bytes;
+      damaged[at] = char(damaged[at] ^ bit);
+      std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
+      (void)importFile(path);
+    }
 }
 
 inline Imported importGraph(const Graph &graph, const ImportOptions &options = {}) {

@@ -219,20 +219,11 @@ TEST(Narrow, FilesHoldElementsPacked) {
 
 TEST(Narrow, EveryByteDamagedGivesNoCrash) {
   TemporaryFolder folder;
-  std::string path = (folder.path / "damaged.onnx").string();
   Graph typed = cast(Int4, {3}, "");
   typed.graph->mutable_initializer(0)->add_int32_data(0x8f);
   typed.graph->mutable_initializer(0)->add_int32_data(7);
-  for (const Graph &g : {cast(UInt2, {3}, "\x1e"), cast(E5M2, {3}, "123"), typed}) {
-    std::string bytes = g.model.SerializeAsString();
-    for (size_t at = 0; at < bytes.size(); ++at)
-      for (int bit : {1, 16, 128}) {
-        std::string damaged = bytes;
-        damaged[at] = char(damaged[at] ^ bit);
-        std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
-        (void)importFile(path);
-      }
-  }
+  for (const Graph &g : {cast(UInt2, {3}, "\x1e"), cast(E5M2, {3}, "123"), typed})
+    importDamaged(g.model.SerializeAsString());
 }
 
 TEST(Narrow, CastsThatSaySoReadThem) {

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts of StableHLO for tests, and what is expected of their import.
+#pragma once
+
+#include "Graphs.h"
+
+namespace kerf {
+
+/// Imports a text with --trainable for its argument 0 (there is no signature.json).
+inline Imported importText(const std::string &text, std::vector<std::string> trainable = {"arg0"}) {
+  TemporaryFolder folder;
+  std::string path = (folder.path / "loss.mlir").string();
+  std::ofstream(path, std::ios::binary) << text;
+  ImportOptions options;
+  options.trainable = std::move(trainable);
+  return importFile(path, options);
+}
+
+/// A function of one parameter that sums `value` (of type `type`) after `body`.
+inline std::string summed(const std::string &argument, const std::string &body, const std::string &value,
+                          const std::string &type, const std::string &dims, const std::string &more = "") {
+  return "module @m {\n  func.func public @main(%arg0: " + argument + more + ") -> tensor<f32> {\n" + body +
+         "    %zero = stablehlo.constant dense<0.0> : tensor<f32>\n" + "    %sum = stablehlo.reduce(" + value +
+         " init: %zero) applies stablehlo.add across dimensions = " + dims + " : (" + type +
+         ", tensor<f32>) -> tensor<f32>\n    return %sum : tensor<f32>\n  }\n}\n";
+}
+
+inline void expectOps(const Imported &imported, const std::vector<std::string> &parts) {
+  ASSERT_TRUE(bool(imported.model)) << imported.model.error().message;
+  std::string text = imported.text();
+  for (const std::string &part : parts)
+    EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in\n" << text;
+}
+
+inline void expectError(const Imported &imported, const std::vector<std::string> &parts) {
+  ASSERT_FALSE(bool(imported.model));
+  EXPECT_EQ(imported.model.error().status, ExitStatus::BadInput);
+  for (const std::string &part : parts)
+    EXPECT_NE(imported.model.error().message.find(part), std::string::npos)
+        << "no '" << part << "' in: " << imported.model.error().message;
+}
+
+/// A convolution whose kernel is turned, then a pool, a maximum's gradient.
+inline std::string windows() {
+  return summed("tensor<2x6x3xf32>", R"(
+    %k = stablehlo.constant dense<[[[1.0, 2.0]], [[3.0, 4.0]], [[5.0, 6.0]]]> : tensor<3x1x2xf32>
+    %0 = stablehlo.convolution(%arg0, %k) dim_numbers = [b, 0, f]x[i, o, 0]->[b, f, 0], window = {stride = [2], pad = [[-1, 1]], lhs_dilate = [1], rhs_dilate = [1], reverse = [true]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x6x3xf32>, tensor<3x1x2xf32>) -> tensor<2x1x3xf32>
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %1 = "stablehlo.reduce_window"(%0, %low) <{window_dimensions = array<i64: 1, 1, 2>, padding = dense<[[0, 0], [0, 0], [1, 0]]> : tensor<3x2xi64>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %m = stablehlo.maximum %a, %b : tensor<f32>
+      stablehlo.return %m : tensor<f32>
+    }) : (tensor<2x1x3xf32>, tensor<f32>) -> tensor<2x1x3xf32>
+    %2 = "stablehlo.select_and_scatter"(%0, %1, %z) <{window_dimensions = array<i64: 1, 1, 2>, padding = dense<[[0, 0], [0, 0], [1, 0]]> : tensor<3x2xi64>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.compare GE, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %s : tensor<i1>
+    }, {
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %m = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %m : tensor<f32>
+    }) : (tensor<2x1x3xf32>, tensor<2x1x3xf32>, tensor<f32>) -> tensor<2x1x3xf32>
+)",
+                "%2", "tensor<2x1x3xf32>", "[0, 1, 2]");
+}
+
+} // namespace kerf
