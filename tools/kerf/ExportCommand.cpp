@@ -45,57 +45,71 @@ struct ExportCommand {
   ModelFlags model;
   std::string cluster, plan, target, output;
   bool json = false;
+  GivenPlan given;
 
   bool configured() const { return model.model.ends_with(".json"); }
 
-  /// The plan is of this model and, where one is given, of this cluster.
-  Status checkBelongs(const Plan &given, const Cluster &machine) const {
+  /// The plan is of this cluster, where one is typed: of all of it, or of its first ranks.
+  Status checkCluster(const Plan &asked, const Cluster &machine) const {
     std::string whole = sha256(kerf::toJson(machine)), used = whole;
-    if (auto first = firstRanks(machine, given.mesh().ranks()))
+    if (auto first = firstRanks(machine, asked.mesh().ranks()))
       used = sha256(kerf::toJson(*first));
-    bool ofJob = false; // a whole plan may use fewer ranks than it was made for
-    if (given.others.contains("job") && given.others["job"].is_object() && given.others["job"].contains("cluster"))
-      if (auto saved = parseCluster(given.others["job"]["cluster"].dump(), plan); saved)
-        ofJob = kerf::toJson(*saved) == kerf::toJson(machine);
-    if (!ofJob && !cluster.empty() && !given.clusterHash.empty() && given.clusterHash != whole &&
-        given.clusterHash != used)
-      return Error{fmt::format("{} was made for another cluster: its inputs.cluster_sha256 is {:.16}..., that of {} is "
-                               "{:.16}...; plan again",
-                               plan, given.clusterHash, machine.name, whole)};
-    if (given.modelHash.empty())
+    // A plan may use fewer ranks than it was made for.
+    bool ofJob = given.job && given.job->cluster && kerf::toJson(*given.job->cluster) == kerf::toJson(machine);
+    if (ofJob || cluster.empty() || asked.clusterHash.empty() || asked.clusterHash == whole ||
+        asked.clusterHash == used)
       return ok();
-    ModelFlags sized = model;
-    if (configured() && !sized.globalBatch)
-      sized.globalBatch = given.globalBatch;
-    auto imported = importStep(sized, PrecisionFlags(), /*gradientNorms=*/false);
+    return Error{fmt::format("{} was made for another cluster: its inputs.cluster_sha256 is {:.16}..., that of {} is "
+                             "{:.16}...; plan again",
+                             plan, asked.clusterHash, machine.name, whole)};
+  }
+
+  /// The plan is of this model, imported as the plan's job says: options that were typed change the training, not what
+  /// the plan was made for.
+  Status checkModel(const Plan &asked) const {
+    if (asked.modelHash.empty())
+      return ok();
+    ModelFlags made = model;
+    PrecisionFlags precision;
+    if (given.job) {
+      CLI::App job;
+      made = ModelFlags();
+      made.addTo(job, {"f32", "f64", "bf16", "f16", "f8"});
+      precision.addTo(job);
+      if (Status status = takeOptions(job, *given.job, plan, JobPart::All); !status)
+        return status;
+      made.model = model.model;
+    }
+    if (configured() && !made.globalBatch)
+      made.globalBatch = asked.globalBatch;
+    auto imported = importStep(made, precision, /*gradientNorms=*/false);
     if (!imported)
       return imported.error();
-    if (imported->step.modelHash != given.modelHash)
+    if (imported->step.modelHash != asked.modelHash)
       return Error{fmt::format("{} was made for another model: its inputs.model_sha256 is {:.16}..., that of {} is "
                                "{:.16}... (sizes of the step count: --sequence, --dtype); plan again",
-                               plan, given.modelHash, model.model, imported->step.modelHash)};
+                               plan, asked.modelHash, model.model, imported->step.modelHash)};
     return ok();
   }
 
   Result<Exported> make(ExportTarget to) const {
-    auto given = readPlan(plan);
-    if (!given)
-      return given.error();
-    auto cuts = stageCuts(*given, plan);
+    const Plan &asked = *given.plan;
+    auto cuts = stageCuts(asked, plan);
     if (!cuts)
       return cuts.error();
     if (!cuts->empty())
       return Error{fmt::format("{}: stages end with \"until\": the systems that a plan is exported to cut between "
                                "layers; give \"layers\"",
                                plan)};
-    auto machine = cluster.empty() ? thisMachine(given->mesh().ranks()) : readCluster(cluster);
+    auto machine = machinesOf(cluster, given.job, 0, asked.mesh().ranks());
     if (!machine)
       return machine.error();
-    if (Status status = checkBelongs(*given, *machine); !status)
-      return status.error();
+    for (Status status : {checkCluster(asked, *machine), checkModel(asked)})
+      if (!status)
+        return status.error();
     StepOptions step = model.toStepOptions();
     auto context = createContext();
-    ModelLayouts layouts(*context, model.model, step, model.dtype, *machine, *given);
+    ModelLayouts layouts(*context, model.model, step, model.dtype, *machine, asked);
     auto job = layouts.job(std::nullopt);
     if (!job)
       return job.error();
@@ -107,15 +121,15 @@ struct ExportCommand {
         return sizes.error();
       input.model = std::move(*sizes);
     }
-    Plan whole = *given; // strategies of single ops are not simulated; here they are told
+    Plan whole = asked; // strategies of single ops are not simulated; here they are told
     whole.ops.clear();
     whole.arguments.clear();
     auto completed = completePlan(whole, plan, *machine, *job);
     if (!completed)
       return completed.error();
     input.completed = std::move(*completed);
-    input.completed.plan.ops = given->ops;
-    input.completed.plan.arguments = given->arguments;
+    input.completed.plan.ops = asked.ops;
+    input.completed.plan.arguments = asked.arguments;
     const OptimizerOptions &o = step.optimizer;
     input.optimizer = {model.optimizer, o.momentum,    o.beta1,    o.beta2,
                        o.epsilon,       o.weightDecay, o.clipNorm, o.noDecayGlobs};
@@ -158,7 +172,7 @@ void addExport(CLI::App &app, int &status) {
       "Example: kerf export config.json --plan plan.json --cluster clusters/selene.json --dtype bf16 --optimizer adamw "
       "--to megatron -o train.sh",
       status);
-  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"});
+  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"})->required(false);
   sub->add_option("--plan", command->plan, "plan.json, complete or partial: completed as kerf simulate does")
       ->required();
   sub->add_option("--to", command->target, "megatron (arguments), torchtitan (TOML), deepspeed (JSON), nemo (YAML)")

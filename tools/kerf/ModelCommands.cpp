@@ -94,8 +94,8 @@ static Result<Planned> compileByHand(const TrainingStep &device, const std::stri
   return Planned{std::move(plan), std::move(*compiled)};
 }
 
-Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile,
-                               const PlanFlags &flags, bool clusterGiven) {
+static Result<Planned> planOrLoad(const TrainingStep &step, const std::string &model, const std::string &planFile,
+                                  const PlanFlags &flags) {
   auto options = flags.toPlanOptions();
   if (!options)
     return options.error();
@@ -112,14 +112,14 @@ Result<Planned> planAndCompile(const TrainingStep &step, const std::string &mode
     loaded = std::move(*plan);
   }
   PlanFlags where = flags;
-  if (loaded && !where.ranks && where.cluster.empty())
+  if (loaded && !where.ranks && where.cluster.empty() && !(where.job && where.job->cluster))
     where.ranks = loaded->mesh().ranks();
   auto cluster = where.toCluster();
   if (!cluster)
     return cluster.error();
   if (loaded && (loaded->complete() || isExecutionPlan(*loaded, batchOf(*step.module)))) {
     Plan plan = *loaded;
-    if (!clusterGiven)
+    if (flags.cluster.empty())
       plan.clusterHash.clear(); // nothing to compare it with: this machine stands in
     auto compiled = compileStep(step, plan, planFile, *cluster);
     if (!compiled)
@@ -141,6 +141,39 @@ Result<Planned> planAndCompile(const TrainingStep &step, const std::string &mode
     return planned.error();
   planned->compiled.report.model = model;
   planned->plan.others["report"] = toJson(planned->compiled.report);
+  return planned;
+}
+
+/// What the search was, or would have been, held to.
+static Result<Plan> constraintsOf(const std::string &planFile, const PlanFlags &flags) {
+  if (!flags.constraints.empty())
+    return readPlan(flags.constraints);
+  if (flags.job && flags.job->constraints)
+    return *flags.job->constraints;
+  if (planFile.empty())
+    return Plan();
+  auto plan = readPlan(planFile);
+  return !plan || !plan->complete() ? plan : Plan();
+}
+
+Result<Planned> planAndCompile(const CLI::App &command, const TrainingStep &step, const std::string &model,
+                               const std::string &planFile, const PlanFlags &flags) {
+  auto planned = planOrLoad(step, model, planFile, flags);
+  if (!planned || flags.mode == "hybrid")
+    return planned;
+  auto constraints = constraintsOf(planFile, flags);
+  if (!constraints)
+    return constraints.error();
+  int64_t ranks = planned->compiled.report.ranks;
+  auto all = flags.cluster.empty() && flags.job && flags.job->cluster ? Result<Cluster>(*flags.job->cluster)
+             : flags.cluster.empty()                                  ? thisMachine(ranks)
+                                                                      : readCluster(flags.cluster);
+  if (!all)
+    return all.error();
+  auto job = describeJob(command, *all, ranks, *constraints);
+  if (!job)
+    return job.error();
+  planned->plan.others["job"] = std::move(*job);
   return planned;
 }
 
@@ -193,6 +226,7 @@ struct PlanCommand {
   ModelFlags model;
   PrecisionFlags precision;
   PlanFlags plan;
+  RunFlags kept; // for runs of the plan
   std::string output, report, dumpProblem, search;
   bool json = false, pareto = false;
   const CLI::App *app = nullptr;
@@ -221,7 +255,7 @@ struct PlanCommand {
     if (!imported)
       return fail(imported.error());
     warn(imported->step.warnings);
-    auto planned = planAndCompile(imported->step, model.model, "", plan, true);
+    auto planned = planAndCompile(*app, imported->step, model.model, "", plan);
     if (!planned)
       return fail(planned.error());
     std::string text = toJson(planned->plan);
@@ -258,13 +292,17 @@ struct CompileCommand {
   PlanFlags where;
   std::string planFile, output, deviceIr;
   bool json = false, gradientNorms = false, noNative = false;
+  GivenPlan given;
+  RunFlags kept; // for runs of the package
+  const CLI::App *app = nullptr;
 
   int run() {
+    where.job = given.job;
     auto imported = importStep(model, precision, gradientNorms, planFile, where.mode == "hybrid");
     if (!imported)
       return fail(imported.error());
     warn(imported->step.warnings);
-    auto planned = planAndCompile(imported->step, model.model, planFile, where, !where.cluster.empty());
+    auto planned = planAndCompile(*app, imported->step, model.model, planFile, where);
     if (!planned)
       return fail(planned.error());
     if (!noNative)
@@ -316,6 +354,7 @@ void addPlan(CLI::App &app, int &status) {
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"});
   command->precision.addTo(*sub);
   command->plan.addTo(*sub);
+  command->kept.addKeptTo(*sub);
   command->app = sub;
   sub->add_option("-o,--output", command->output, "write the plan: plan.json");
   sub->add_option("--from", command->plan.from,
@@ -338,9 +377,11 @@ void addCompile(CLI::App &app, int &status) {
                                                    "Lower a model and its plan to one package for all ranks.\n"
                                                    "Example: kerf compile model.onnx --plan plan.json -o package",
                                                    status);
-  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"});
+  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"})->required(false);
   command->precision.addTo(*sub);
   command->where.addTo(*sub);
+  command->kept.addKeptTo(*sub);
+  command->app = sub;
   sub->add_option("--plan", command->planFile, "plan.json; a partial one is completed by a search");
   sub->add_option("-o,--output", command->output, "folder of the package")->required();
   sub->add_flag("--no-native", command->noNative,

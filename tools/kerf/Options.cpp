@@ -48,8 +48,9 @@ static runtime::EmulatedLink linkFrom(const std::string &text) {
   return link;
 }
 
-void ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtypes) {
-  command.add_option("MODEL", model, "model.onnx, a Hugging Face config.json, or model.mlir (kerf IR)")->required();
+CLI::Option *ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtypes) {
+  CLI::Option *required =
+      command.add_option("MODEL", model, "model.onnx, a Hugging Face config.json, or model.mlir (kerf IR)")->required();
   command.add_option("--loss", loss,
                      "name of the loss, or \"cross_entropy(LOGITS, LABELS)\" to build one (default: the output 'loss', "
                      "else the first scalar output)");
@@ -84,6 +85,7 @@ void ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtypes) {
       ->type_name("exact|FACTOR");
   command.add_flag("--no-recognition", noRecognition,
                    "keep attention, normalization and GELU as the simple ops of the export");
+  return required;
 }
 
 StepOptions ModelFlags::toStepOptions() const {
@@ -193,12 +195,7 @@ Result<Cluster> PlanFlags::toCluster() const {
   int64_t wanted = mode == "stand-alone" ? 1 : ranks;
   if (mode == "stand-alone" && ranks > 1)
     return Error{fmt::format("--mode stand-alone is one rank, --ranks is {}; drop one of them", ranks)};
-  if (cluster.empty())
-    return thisMachine(wanted ? wanted : 1);
-  auto all = readCluster(cluster);
-  if (!all || !wanted)
-    return all;
-  return firstRanks(*all, wanted);
+  return machinesOf(cluster, job, wanted, 1);
 }
 
 Result<PlanOptions> PlanFlags::toPlanOptions() const {
@@ -224,14 +221,7 @@ Result<PlanOptions> PlanFlags::toPlanOptions() const {
   return options;
 }
 
-void RunFlags::addTo(CLI::App &command) {
-  command
-      .add_option("--data", data, ".npz or folder of .npy: for each model input an array with a leading axis of steps")
-      ->required();
-  command
-      .add_option("--steps", steps,
-                  "training steps, those before a checkpoint included (default: as many as the data has)")
-      ->check(CLI::PositiveNumber);
+void RunFlags::addKeptTo(CLI::App &command) {
   command.add_option("--lr", lr, "learning rate (default: 1e-3)")->check([](const std::string &text) {
     double rate = 0;
     const bool isRate = CLI::detail::lexical_cast(text, rate) && std::isfinite(rate) && rate >= 0;
@@ -248,6 +238,17 @@ void RunFlags::addTo(CLI::App &command) {
       .add_option("--seed", seed,
                   "seed of dropout, and of the initial weights where the model has none (default 0; docs/runtime.md)")
       ->check(CLI::Range(0.0, 0x1p63, "0 to 2^63"));
+}
+
+void RunFlags::addTo(CLI::App &command) {
+  command
+      .add_option("--data", data, ".npz or folder of .npy: for each model input an array with a leading axis of steps")
+      ->required();
+  command
+      .add_option("--steps", steps,
+                  "training steps, those before a checkpoint included (default: as many as the data has)")
+      ->check(CLI::PositiveNumber);
+  addKeptTo(command);
   command
       .add_option("--threads", threads, "of each rank, for its kernels (default: 1); the numbers do not depend on it")
       ->check(CLI::Range(1, 1024));

@@ -2,6 +2,7 @@
 // Options that several commands of `kerf` share, and what they become.
 #pragma once
 
+#include "Job.h"
 #include "kerf/Compiler/Compiler.h"
 #include "kerf/Runtime/Run.h"
 #include <CLI/CLI.hpp>
@@ -22,7 +23,8 @@ struct ModelFlags {
   bool noRecognition = false;
 
   /// `dtypes`: those that the command knows, from f32 and f64 on. Those of 16 bits and less are no type of the import.
-  void addTo(CLI::App &command, std::vector<std::string> dtypes = {"f32", "f64"});
+  /// Returns MODEL, which is required; a plan may name it where a command takes one.
+  CLI::Option *addTo(CLI::App &command, std::vector<std::string> dtypes = {"f32", "f64"});
   StepOptions toStepOptions() const;
 };
 
@@ -44,6 +46,7 @@ struct PlanFlags {
   std::string cluster, constraints, mode = "auto", from;
   int64_t ranks = 0, memory = 0, top = 3;
   double budgetSeconds = 0;
+  std::optional<Job> job = {}; // of --plan
 
   void addTo(CLI::App &command);
   Result<Cluster> toCluster() const;
@@ -61,18 +64,28 @@ struct RunFlags {
   int64_t threads = 1;
 
   void addTo(CLI::App &command);
+  /// The options that plans and packages keep for later runs: learning rate, its schedule and the seed.
+  void addKeptTo(CLI::App &command);
 };
 
 /// Prints the error as the one message of a failed command and gives the exit status.
 int fail(const Error &error);
 
-/// A subcommand, and the flags of a `Command` that it fills and runs; `status` becomes the exit status.
+/// A subcommand, and the flags of a `Command` that it fills and runs; `status` becomes the exit status. A Command with
+/// a GivenPlan `given` takes the options that were not typed from the job of its --plan.
 template <typename Command>
 std::pair<CLI::App *, std::shared_ptr<Command>> addCommand(CLI::App &app, const char *name, const char *text,
                                                            int &status) {
   auto command = std::make_shared<Command>();
   CLI::App *sub = app.add_subcommand(name, text);
-  sub->callback([command, &status] { status = command->run(); });
+  sub->callback([command, sub, &status] {
+    if constexpr (requires { command->given; })
+      if (Status taken = takePlan(*sub, command->given); !taken) {
+        status = fail(taken.error());
+        return;
+      }
+    status = command->run();
+  });
   return {sub, command};
 }
 
@@ -99,9 +112,10 @@ struct ImportedStep {
 Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &precision, bool gradientNorms,
                                 const std::string &planFile = "", bool hybrid = false);
 
-/// Searches, or loads `planFile` when it is complete; the plan and its device program.
-Result<Planned> planAndCompile(const TrainingStep &step, const std::string &model, const std::string &planFile,
-                               const PlanFlags &flags, bool rankGiven);
+/// Searches, or loads `planFile` when it is complete; the plan, which keeps the job that `command` asks for, and its
+/// device program.
+Result<Planned> planAndCompile(const CLI::App &command, const TrainingStep &step, const std::string &model,
+                               const std::string &planFile, const PlanFlags &flags);
 
 /// What a program says of where it comes from: `model`, `model_hash`, `plan` of its info.
 void describeProgram(package::Program &program, const std::string &model, const TrainingStep &step, const Plan &plan);

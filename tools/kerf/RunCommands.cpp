@@ -215,6 +215,7 @@ struct RunCommand {
   std::string folder, weights, report;
   int64_t ranks = 0;
   bool json = false;
+  CLI::App *app = nullptr;
 
   int run() {
     auto resumed = openResumed(flags);
@@ -223,6 +224,16 @@ struct RunCommand {
     auto loaded = runtime::loadPackage(folder);
     if (!loaded)
       return fail(loaded.error());
+    if (loaded->program.info.contains("plan") && loaded->program.info["plan"].is_object()) {
+      Plan plan;
+      plan.others = loaded->program.info["plan"];
+      auto job = jobOf(plan, folder);
+      if (!job)
+        return fail(job.error());
+      if (*job)
+        if (Status status = takeOptions(*app, **job, folder, JobPart::Run); !status)
+          return fail(status.error());
+    }
     if (auto native = runtime::loadNative(loaded->program); native && !(*native)->unused.empty())
       fmt::print(stderr, "note: the package's code is not used, pointwise ops run one by one: {}\n", (*native)->unused);
     std::error_code code;
@@ -278,8 +289,11 @@ struct TrainCommand {
   RunFlags flags;
   std::string planFile, report, savePlan;
   bool json = false, noNative = false;
+  GivenPlan given;
+  const CLI::App *app = nullptr;
 
   int run() {
+    where.job = given.job;
     auto resumed = openResumed(flags);
     if (!resumed)
       return fail(resumed.error());
@@ -297,7 +311,7 @@ struct TrainCommand {
     if (runtime::launchedByMpi() && !where.ranks)
       if (const char *size = std::getenv("OMPI_COMM_WORLD_SIZE"))
         where.ranks = std::atoll(size);
-    auto planned = planAndCompile(step, model.model, planFile, where, !where.cluster.empty());
+    auto planned = planAndCompile(*app, step, model.model, planFile, where);
     if (!planned)
       return fail(planned.error());
     if (!savePlan.empty())
@@ -337,6 +351,7 @@ void addRun(CLI::App &app, int &status) {
                                                "Run a package. Ranks are threads, or processes under mpirun and srun.\n"
                                                "Example: kerf run package --data batches.npz --steps 20",
                                                status);
+  command->app = sub;
   sub->add_option("DIR", command->folder, "folder that `kerf compile` wrote")->required();
   sub->add_option("--ranks", command->ranks, "must be the ranks that the package was compiled for");
   sub->add_option("--weights", command->weights, "weights by name instead of the package's: .safetensors, .npz");
@@ -351,10 +366,11 @@ void addTrain(CLI::App &app, int &status) {
       "Import, plan, compile and run in one.\n"
       "Example: kerf train model.onnx --data batches.npz --steps 20 --ranks 4 --optimizer adamw --lr 1e-3",
       status);
-  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"});
+  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"})->required(false);
   command->precision.addTo(*sub);
   command->where.addTo(*sub);
   command->flags.addTo(*sub);
+  command->app = sub;
   sub->add_option("--plan", command->planFile, "plan.json instead of a search; a partial one is completed");
   sub->add_option("--save-plan", command->savePlan, "write the plan: plan.json");
   sub->add_option("--report", command->report, "write the report: F.txt or F.json");

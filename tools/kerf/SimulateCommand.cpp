@@ -22,16 +22,11 @@ struct SimulateCommand {
   std::string cluster, plan, trace, report;
   int64_t ranks = 0;
   bool json = false;
+  GivenPlan given;
 
   int run() {
-    Plan given;
-    if (!plan.empty()) {
-      auto parsed = readPlan(plan);
-      if (!parsed)
-        return fail(parsed.error());
-      given = std::move(*parsed);
-    }
-    auto machine = cluster.empty() ? thisMachine(ranks ? ranks : given.mesh().ranks()) : readCluster(cluster);
+    const Plan asked = given.plan.value_or(Plan());
+    auto machine = machinesOf(cluster, given.job, ranks, asked.mesh().ranks());
     if (!machine)
       return fail(machine.error());
     SimulateOptions options;
@@ -42,7 +37,7 @@ struct SimulateCommand {
     options.trace = trace.empty() && report.empty() ? Trace::No : Trace::Yes;
     auto context = createContext();
     auto simulated =
-        simulatePlan(*context, model.model, given, plan.empty() ? "the empty plan" : plan, *machine, options);
+        simulatePlan(*context, model.model, asked, plan.empty() ? "the empty plan" : plan, *machine, options);
     if (!simulated)
       return fail(simulated.error());
     for (const std::string &warning : simulated->warnings)
@@ -75,7 +70,7 @@ void addSimulate(CLI::App &app, int &status) {
       "Example: kerf simulate config.json --cluster clusters/selene.json --plan plan.json --dtype bf16 "
       "--optimizer adamw --sequence 2048",
       status);
-  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"});
+  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"})->required(false);
   sub->add_option("--cluster", command->cluster,
                   "cluster.json (ready ones stand in clusters/); default: CPU ranks of this machine");
   sub->add_option("--plan", command->plan, "plan.json, complete or partial; default: the data axis over all ranks");

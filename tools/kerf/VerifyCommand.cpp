@@ -112,6 +112,7 @@ struct VerifyCommand {
   ModelFlags model;
   std::string planFile, cluster;
   bool json = false;
+  GivenPlan given;
 
   bool configured() const { return model.model.ends_with(".json"); }
 
@@ -140,7 +141,7 @@ struct VerifyCommand {
       if (!memory)
         return memory.error();
       full["stage_bytes"].push_back(memory->totalBytes());
-      if (!cluster.empty() && memory->totalBytes() > machine.device.memoryBytes)
+      if ((!cluster.empty() || (given.job && given.job->cluster)) && memory->totalBytes() > machine.device.memoryBytes)
         full["too_much"].push_back(stage);
     }
     full["limit_bytes"] = machine.device.memoryBytes;
@@ -188,9 +189,7 @@ struct VerifyCommand {
   }
 
   Result<Json> verify() {
-    auto plan = readPlan(planFile);
-    if (!plan)
-      return plan.error();
+    std::optional<Plan> plan = given.plan;
     plan->clusterHash.clear(); // the machines need not be here
     StepOptions options = model.toStepOptions();
     auto cuts = stageCuts(*plan, planFile);
@@ -202,7 +201,7 @@ struct VerifyCommand {
     if (!whole)
       return whole.error();
     int64_t ranks = plan->mesh().ranks();
-    auto machine = cluster.empty() ? thisMachine(ranks) : readCluster(cluster);
+    auto machine = machinesOf(cluster, given.job, 0, ranks);
     if (!machine)
       return machine.error();
     TrainingJob job;
@@ -322,7 +321,7 @@ void addVerify(CLI::App &app, int &status) {
       "Check that a plan gives the numbers of one rank: its programs at full size, and a run of a small one here.\n"
       "Example: kerf verify config.json --plan plan.json --global-batch 512 --sequence 2048",
       status);
-  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"});
+  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"})->required(false);
   sub->add_option("--plan", command->planFile, "plan.json, complete or partial")->required();
   sub->add_option("--cluster", command->cluster, "cluster.json: its memory is the limit of every stage");
   sub->add_flag("--json", command->json, "what was checked, as JSON");

@@ -18,10 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of the answer, not of the question: they are no part of a plan's job.
-constexpr const char *kNotOfTheJob[] = {"output", "report", "json",        "pareto",  "top",    "from",
-                                        "help",   "search", "constraints", "cluster", "budget", "dump-problem"};
-
 std::atomic<bool> interrupted = false;
 
 /// The first Ctrl-C asks for the best so far, the second one ends the program.
@@ -30,25 +26,6 @@ void listenForInterrupt() {
     interrupted = true;
     std::signal(SIGINT, SIG_DFL);
   });
-}
-
-/// The options of the job as they were given, those with a default left out.
-std::vector<std::string> jobArguments(const CLI::App &command) {
-  std::vector<std::string> arguments;
-  for (const CLI::Option *option : command.get_options()) {
-    std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
-    if (option->count() == 0 ||
-        std::find(std::begin(kNotOfTheJob), std::end(kNotOfTheJob), name) != std::end(kNotOfTheJob))
-      continue;
-    bool flag = option->get_expected_min() == 0;
-    for (const std::string &value : flag ? std::vector<std::string>{""} : option->results()) {
-      if (!name.empty())
-        arguments.push_back("--" + name);
-      if (!flag)
-        arguments.push_back(value);
-    }
-  }
-  return arguments;
 }
 
 /// Axes that the mode rules out.
@@ -106,15 +83,16 @@ void tell(const std::string &what) { fmt::print(stderr, "searching: {}\n", what)
 
 int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFlags &plan, const Cluster &cluster,
                  const WholePlanFlags &flags) {
-  for (const std::string &argument : jobArguments(command)) { // the plan will hold them
-    std::string text = Json(argument).dump(-1, ' ', false, Json::error_handler_t::replace);
-    if (Json::parse(text).get<std::string>() != argument)
-      return fail({"an argument is not UTF-8, which a plan.json cannot hold; rename the file"});
-  }
+  auto whole = plan.cluster.empty() ? Result<Cluster>(cluster) : readCluster(plan.cluster);
+  if (!whole)
+    return fail(whole.error());
   auto context = createContext();
   auto job = makeJob(*context, model, plan, cluster, std::nullopt);
   if (!job)
     return fail(job.error());
+  auto described = describeJob(command, *whole, cluster.ranks(), job->search.constraints);
+  if (!described)
+    return fail(described.error());
   job->search.top = static_cast<int>(plan.top + 1);
   job->search.progress = [](double best, double bound) {
     fmt::print(stderr, "best {:.4g} s, bound {:.4g} s\n", best, bound);
@@ -132,12 +110,7 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFla
 
   Plan best = found->plans.front().plan;
   best.clusterHash = sha256(toJson(cluster));
-  auto whole = plan.cluster.empty() ? Result<Cluster>(cluster) : readCluster(plan.cluster);
-  if (!whole)
-    return fail(whole.error());
-  best.others["job"] = {{"arguments", jobArguments(command)},
-                        {"cluster", Json::parse(toJson(*whole))},
-                        {"constraints", Json::parse(toJson(job->search.constraints))}};
+  best.others["job"] = std::move(*described);
   std::string text = toJson(best), told = toText(*found, model.model, cluster);
   if (job->search.from) {
     told += fmt::format("changed from {}\n", plan.from);
@@ -176,7 +149,7 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFla
   return 0;
 }
 
-bool isWhole(const Plan &plan) { return plan.others.contains("job"); }
+bool isWhole(const Plan &plan) { return plan.others.contains("job") && !plan.others.contains("report"); }
 
 namespace {
 
@@ -244,42 +217,34 @@ Status change(const std::string &whatIf, Cluster &cluster, ModelFlags &model, Pl
 /// The job that a plan keeps, ready to be asked again, with what is asked to be changed.
 Result<WholeJob> savedJob(mlir::MLIRContext &context, const std::string &file, const Plan &plan,
                           const std::vector<std::string> &whatIf = {}) {
-  const Json &saved = plan.others.at("job");
-  auto broken = [&](const std::string &what) {
-    return Error{fmt::format("{}: \"job\" {}; it is what `kerf plan -o` writes", file, what)};
-  };
-  if (!saved.is_object() || !saved.contains("arguments") || !saved["arguments"].is_array() ||
-      !saved.contains("cluster") || !saved.contains("constraints"))
-    return broken("is not an object with \"arguments\", \"cluster\" and \"constraints\"");
-  CLI::App command;
+  auto saved = jobOf(plan, file);
+  if (!saved)
+    return saved.error();
+  if (!*saved || !(*saved)->cluster || (*saved)->model.empty())
+    return Error{fmt::format("{}: its \"job\" does not say for which \"model\" and \"cluster\" it is; `kerf plan -o` "
+                             "writes plans that do",
+                             file)};
+  const Job &job = **saved;
+  if (Status status = checkModelExists(job, file); !status)
+    return status.error();
+  CLI::App command("", "explain");
   ModelFlags model;
   PlanFlags flags;
   model.addTo(command, {"f32", "f64", "bf16", "f16", "f8"});
   flags.addTo(command);
-  std::vector<std::string> arguments;
-  for (const Json &argument : saved["arguments"]) {
-    if (!argument.is_string())
-      return broken(fmt::format("has the argument {}", argument.dump()));
-    arguments.insert(arguments.begin(), argument.get<std::string>()); // CLI11 takes them from the back
-  }
-  try {
-    command.parse(std::move(arguments));
-  } catch (const CLI::ParseError &error) {
-    return broken(fmt::format("has arguments that are not known: {}", error.what()));
-  }
-  auto cluster = parseCluster(saved["cluster"].dump(), file + ", \"cluster\"");
-  if (!cluster)
-    return cluster.error();
-  auto constraints = parsePlan(saved["constraints"].dump(), file + ", \"constraints\"");
-  if (!constraints)
-    return constraints.error();
+  if (Status status = takeOptions(command, job, file, JobPart::All); !status)
+    return status.error();
+  model.model = job.model;
+  flags.ranks = job.ranks;
+  Cluster cluster = *job.cluster;
+  Plan constraints = job.constraints.value_or(Plan());
   for (const std::string &one : whatIf)
-    if (Status status = change(one, *cluster, model, flags, *constraints); !status)
+    if (Status status = change(one, cluster, model, flags, constraints); !status)
       return status.error();
-  auto used = firstRanks(*cluster, flags.mode == "stand-alone" ? 1 : flags.ranks ? flags.ranks : cluster->ranks());
+  auto used = firstRanks(cluster, flags.mode == "stand-alone" ? 1 : flags.ranks ? flags.ranks : cluster.ranks());
   if (!used)
     return used.error();
-  return makeJob(context, model, flags, *used, *constraints);
+  return makeJob(context, model, flags, *used, constraints);
 }
 
 int answerWhatIf(const std::string &file, const Plan &plan, WholeJob job, const std::vector<std::string> &whatIf,
