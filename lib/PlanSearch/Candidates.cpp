@@ -13,8 +13,6 @@ bool isSearched(const ScheduleOptions &schedule) {
   return schedule.kind == ScheduleKind::ZeroBubble && schedule.variant != ZeroBubbleVariant::H1;
 }
 
-bool Candidates::decidesOtherwise() const { return options.other && options.other->key == "recompute"; }
-
 Result<std::optional<Candidate>> Candidates::make(Plan plan, const Recomputation &recomputation) {
   bool decided = plan.decidesRecompute();
   auto completed = completePlan(std::move(plan), options.constraintsFile, cluster, job);
@@ -191,14 +189,14 @@ std::optional<Recomputation> Candidates::fitting(Candidate &one, Way way) {
 std::vector<Recomputation> Candidates::recomputations(Candidate &one) {
   const ScheduleOptions &schedule = one.step.schedule;
   bool searched = isSearched(schedule);
-  bool pinned = options.constraints.decidesRecompute(), other = decidesOtherwise();
+  bool pinned = options.constraints.decidesRecompute();
   std::vector<Recomputation> list;
   if (pinned) {
-    if (!other && (searched || fits(one)))
+    if (searched || fits(one))
       list.emplace_back();
     return list;
   }
-  if (!searched && !other) {
+  if (!searched) {
     for (Way way : kWays) {
       auto found = fitting(one, way);
       if (found)
@@ -215,6 +213,17 @@ std::vector<Recomputation> Candidates::recomputations(Candidate &one) {
     for (int64_t step = way == Way::Full ? 1 : 0; step < lastStep(way, most) + (way == Way::Full ? 0 : 1); ++step)
       list.push_back({way, {step}});
   return list;
+}
+
+std::optional<Recomputation> Candidates::uniform(Candidate &one, Recompute mode) {
+  std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
+  int64_t most = *std::max_element(layers.begin(), layers.end());
+  if (most == 0)
+    return std::nullopt;
+  Recomputation all{Way::SelectiveFirst, {mode == Recompute::None ? 0 : mode == Recompute::Selective ? most : 2 * most}};
+  recomputeStep(one, all);
+  bool can = isSearched(one.step.schedule) ? mayFit(one) : fits(one);
+  return can ? std::optional(all) : std::nullopt;
 }
 
 bool Candidates::mayFit(const Candidate &one) const {

@@ -38,10 +38,10 @@ public:
   void recomputeStep(Candidate &one, const Recomputation &recomputation);
   /// What may be the best for the candidate, one at least of it; nothing where none fits.
   std::vector<Recomputation> recomputations(Candidate &one);
+  /// All layers alike: "none", "selective" or "full". Nothing where the candidate has no layers, or would not fit.
+  std::optional<Recomputation> uniform(Candidate &one, Recompute mode);
   /// With a single microbatch, which any schedule holds at least.
   bool mayFit(const Candidate &one) const;
-  /// Another recomputation than that of a given plan is asked for.
-  bool decidesOtherwise() const;
 
   /// Why the first plan that cannot be cannot, where none could.
   std::optional<Error> refusal() const { return anyMade ? std::nullopt : firstRefusal; }

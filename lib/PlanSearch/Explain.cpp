@@ -12,7 +12,7 @@ namespace kerf {
 
 namespace {
 
-constexpr int64_t kShareOfBudget = 8; // of each search
+constexpr int64_t kJointBudgets = 2; // of one search, for all decisions together
 constexpr double kPercent = 1.01;
 constexpr double kFactors[] = {0.25, 0.5, 2, 4}; // of a quantity, between which a decision may turn round
 constexpr double kFlipPrecision = 1.01;
@@ -47,11 +47,12 @@ public:
   Result<Explanation> run();
 
 private:
-  std::optional<FoundPlan> search(const Cluster &on, const PlanSearchOptions &with, Alternative *answer = nullptr);
+  Status answerAlternatives(Explanation &explanation);
+  Status searchWithPins(Alternative &alternative);
   std::optional<double> seconds(const Plan &plan, const Changed &where);
   std::vector<Flip> flipsOf(const Plan &alternative);
   std::optional<double> flip(const Plan &alternative, const std::string &quantity);
-  std::optional<FoundPlan> withMemory(double factor);
+  OtherMemory withMemory(double factor);
   bool isOpen(const std::string &key) const;
   bool interrupted() const { return options.stop && options.stop(); }
 
@@ -62,22 +63,6 @@ private:
   const FoundPlan &best;
   const std::function<void(const std::string &)> &begun;
 };
-
-std::optional<FoundPlan> Explaining::search(const Cluster &on, const PlanSearchOptions &with, Alternative *answer) {
-  PlanSearchOptions quick = with;
-  quick.top = 1;
-  quick.workBudget = options.workBudget / kShareOfBudget;
-  quick.leastMemory = false;
-  auto found = searchPlans(on, job, layouts, quick);
-  if (!found) {
-    if (answer)
-      answer->none = found.error().message;
-    return std::nullopt;
-  }
-  if (answer)
-    answer->proven = found->lowerBoundSeconds >= found->plans.front().simulation.stepSeconds;
-  return std::move(found->plans.front());
-}
 
 std::optional<double> Explaining::seconds(const Plan &plan, const Changed &where) {
   if (!where.possible)
@@ -124,16 +109,29 @@ std::vector<Flip> Explaining::flipsOf(const Plan &alternative) {
   return flips;
 }
 
-std::optional<FoundPlan> Explaining::withMemory(double factor) {
+/// The search that `kerf plan` does on devices of so much memory.
+OtherMemory Explaining::withMemory(double factor) {
   if (begun)
-    begun("memory");
+    begun(fmt::format("{:.0f} % of the memory", 100 * factor));
   Cluster resized = cluster;
   scaleQuantity(resized, "device.memory", factor);
   PlanSearchOptions with = options;
   if (with.memoryLimitBytes)
     with.memoryLimitBytes = static_cast<int64_t>(static_cast<double>(*with.memoryLimitBytes) * factor);
   with.from = best.plan;
-  return search(resized, with);
+  with.top = 1;
+  with.leastMemory = false;
+  with.progress = {};
+  OtherMemory answer;
+  answer.memoryBytes = resized.device.memoryBytes;
+  if (with.memoryLimitBytes)
+    answer.memoryBytes = std::min(answer.memoryBytes, *with.memoryLimitBytes);
+  auto found = searchPlans(resized, job, layouts, with);
+  if (!found)
+    return answer;
+  answer.lowerBoundSeconds = found->lowerBoundSeconds;
+  answer.plan = std::move(found->plans.front());
+  return answer;
 }
 
 /// The constraints leave the decision to the search.
@@ -142,21 +140,81 @@ bool Explaining::isOpen(const std::string &key) const {
   std::vector<std::string> pins = plansearch::pinsOf(given);
   bool pinned = std::any_of(pins.begin(), pins.end(),
                             [&](const std::string &pin) { return pin == key || pin.starts_with(key + "."); });
-  if (key == "mesh.context" || key == "mesh.expert")
-    return !pinned && (key == "mesh.context" ? options.contextSizes : options.expertSizes).size() > 1;
+  auto size = [&](const char *axis) { return best.plan.meshSizes.at(axis); };
+  if (key == "mesh.context" || key == "mesh.expert" || key == "mesh.model")
+    return !pinned && (key == "mesh.context"  ? options.contextSizes
+                       : key == "mesh.expert" ? options.expertSizes
+                                              : options.modelSizes)
+                              .size() > 1;
   if (key == "context_style")
-    return !pinned && best.plan.meshSizes.at("context") > 1;
-  if (key == "sequence_parallel" || key == "layout") // a pin of one decides the other
-    return !pinned && best.plan.meshSizes.at("model") > 1 && given.layout != "solved" && given.sequenceParallel.empty();
+    return !pinned && size("context") > 1;
+  if (key == "sequence_parallel") // a pin of one decides the other
+    return !pinned && size("model") > 1 && given.layout != "solved" && given.sequenceParallel.empty();
+  if (key == "layout")
+    return !pinned && size("model") > 1 && given.sequenceParallel.empty();
   if (key == "schedule" || key == "stages")
-    return !pinned && best.plan.meshSizes.at("stage") > 1;
+    return !pinned && size("stage") > 1;
   if (key == "order")
     return !pinned && best.plan.mesh().axes.size() > 1;
   return !pinned;
 }
 
+/// The search that `kerf plan` does with these pins, which may know more than the one for all decisions.
+Status Explaining::searchWithPins(Alternative &alternative) {
+  if (begun)
+    begun(fmt::format("{} {}", alternative.key, decisionText(alternative.plan->plan, alternative.key)));
+  PlanSearchOptions with = options;
+  with.constraints = plansearch::overlaid(options.constraints, alternative.pins);
+  with.from.reset();
+  with.top = 1;
+  with.leastMemory = false;
+  with.progress = {};
+  auto found = searchPlans(cluster, job, layouts, with);
+  if (!found) // nothing within the budget; what is known stays
+    return ok();
+  if (found->plans.front().simulation.stepSeconds < alternative.plan->simulation.stepSeconds)
+    alternative.plan = std::move(found->plans.front());
+  return ok();
+}
+
+/// What remains open after one search for all decisions is asked again by its pins.
+Status Explaining::answerAlternatives(Explanation &explanation) {
+  std::vector<std::string> keys;
+  for (const char *key : kDecisions)
+    if (isOpen(key))
+      keys.emplace_back(key);
+  PlanSearchOptions with = options;
+  with.from.reset();
+  with.workBudget *= kJointBudgets;
+  with.progress = {};
+  if (begun)
+    begun(fmt::format("{}", fmt::join(keys, ", ")));
+  auto answers = searchOtherwise(cluster, job, layouts, with, best.plan, keys);
+  if (!answers)
+    return answers.error();
+  for (OtherwisePlan &answer : *answers) {
+    Alternative alternative{std::move(answer), "", {}};
+    if (interrupted() && !alternative.plan)
+      continue;
+    if (alternative.plan && !alternative.proven() && !interrupted())
+      if (Status status = searchWithPins(alternative); !status)
+        return status;
+    if (!alternative.plan)
+      alternative.none = std::isinf(alternative.lowerBoundSeconds)
+                             ? "no such plan fits, or there is none of this mesh"
+                             : "none was found within the budget";
+    if (alternative.key == "order" && !alternative.plan)
+      alternative.none = "every other order lies on the same links, or does not fit";
+    if (alternative.plan && !interrupted())
+      alternative.flips = flipsOf(alternative.plan->plan);
+    explanation.alternatives.push_back(std::move(alternative));
+  }
+  return ok();
+}
+
 Result<Explanation> Explaining::run() {
   Explanation explanation;
+  explanation.constraints = options.constraints;
   const Simulation &simulation = best.simulation;
   for (size_t s = 0; s < simulation.memory.size(); ++s) {
     const StageMemory &fullest = simulation.memory[explanation.fullestStage];
@@ -177,27 +235,8 @@ Result<Explanation> Explaining::run() {
   explanation.lessMemory = withMemory(1 - kMemoryStep);
   if (interrupted())
     return Error{"interrupted before the first decision was explained"};
-  for (const char *key : kDecisions) {
-    if (!isOpen(key))
-      continue;
-    if (begun)
-      begun(key);
-    Alternative alternative;
-    alternative.key = key;
-    PlanSearchOptions with = options;
-    with.other = {key, best.plan};
-    alternative.plan = search(cluster, with, &alternative);
-    if (interrupted())
-      break;
-    // Of stages that recompute differently only those alike are tried.
-    if (alternative.key == "recompute" && best.plan.meshSizes.at("stage") > 1)
-      alternative.proven = false;
-    if (alternative.key == "order" && !alternative.plan)
-      alternative.none = "every other order lies on the same links, or does not fit";
-    if (alternative.plan)
-      alternative.flips = flipsOf(alternative.plan->plan);
-    explanation.alternatives.push_back(std::move(alternative));
-  }
+  if (Status status = answerAlternatives(explanation); !status)
+    return status.error();
   return explanation;
 }
 
@@ -298,6 +337,15 @@ Result<Explanation> explainPlan(const Cluster &cluster, const TrainingJob &job, 
                                 const PlanSearchOptions &options, const FoundPlan &plan,
                                 const std::function<void(const std::string &)> &begun) {
   return Explaining(cluster, job, layouts, options, plan, begun).run();
+}
+
+Plan withPins(const Plan &constraints, const Plan &pins) { return plansearch::overlaid(constraints, pins); }
+
+nlohmann::ordered_json constraintsJson(const Plan &pins) {
+  auto json = nlohmann::ordered_json::parse(toJson(pins));
+  if (json.contains("mesh") && json.at("mesh").empty())
+    json.erase("mesh");
+  return json;
 }
 
 /// Outermost first, without those of one rank, which may lie anywhere.

@@ -2,6 +2,7 @@
 // Best first: the choice of the least bound is decided further, until no bound is below the best plan simulated.
 #include "kerf/PlanSearch/PlanSearch.h"
 #include "Candidates.h"
+#include "Otherwise.h"
 #include "Pins.h"
 #include <algorithm>
 #include <chrono>
@@ -46,6 +47,16 @@ double mostBytes(const Simulation &simulation) {
   return most;
 }
 
+void predict(FoundPlan &one, double lowerBoundSeconds) {
+  Prediction predicted;
+  predicted.stepSeconds = one.simulation.stepSeconds;
+  predicted.lowerBoundSeconds = lowerBoundSeconds;
+  for (const StageMemory &stage : one.simulation.memory)
+    predicted.peakBytes.push_back(static_cast<int64_t>(stage.peakBytes));
+  predicted.fits = one.simulation.fits;
+  one.plan.predicted = predicted;
+}
+
 class Searching {
 public:
   enum class Until { Best, AnyFits };
@@ -54,28 +65,59 @@ public:
       : all(cluster), job(job), layouts(layouts), options(options), memoryLimit(memoryLimit), until(until) {}
 
   Result<FoundPlans> run();
+  /// Answers all of these questions in one tree.
+  Result<std::vector<OtherwisePlan>> runOtherwise(const Otherwise &asked);
   /// Nothing was left to try.
   bool exhausted() const { return queue.empty(); }
   /// The search failed because of what it was asked for, not because of the model.
   bool contradicted() const { return contradiction; }
 
 private:
+  /// The best plans found for one question, the best first.
+  struct Answer {
+    std::vector<FoundPlan> plans;
+    double lowerBound = kInfinity; // of what was left open
+  };
+
+  Result<std::vector<Choice>> begin();
+  Status explore();
+  Status expand(const Open &top);
+  void boundAnswers();
+  bool narrow(Choice &choice) const;
   Status open(std::vector<Choice> choices, double atLeast);
   Result<std::optional<Candidate>> candidate(const Choice &choice) {
     return candidates->make(space->plan(choice),
                             choice.recompute < 0 ? Recomputation() : recomputationOf[choice.recompute]);
   }
   Result<std::vector<Open>> ready(const Choice &choice, double atLeast);
-  Result<std::vector<Choice>> byBound(const std::vector<Choice> &choices);
+  Result<std::vector<Choice>> byBound(std::vector<Choice> choices);
   Status dive(const Choice &layout);
   Status sow(std::vector<Choice> meshes);
-  Status judge(const Choice &choice) { return judge(candidate(choice)); }
-  Status judge(Result<std::optional<Candidate>> made);
+  Status judge(const Choice &choice) { return judge(candidate(choice), choice.questions); }
+  Status judge(Result<std::optional<Candidate>> made, Questions questions);
   bool mustStop() const;
   std::string limitText() const;
-  void keep(FoundPlan result);
-  double threshold() const {
-    return static_cast<int>(found.plans.size()) < options.top ? kInfinity : found.plans.back().simulation.stepSeconds;
+  void keep(std::vector<FoundPlan> &plans, FoundPlan result);
+  /// Seconds that a plan has to stay below to be of use for one of the questions.
+  double threshold(Questions questions) const {
+    double most = 0;
+    for (size_t q = 0; q < answers.size(); ++q)
+      if (questions >> q & 1)
+        most = std::max(most, threshold(answers[q]));
+    return most;
+  }
+  double threshold(const Answer &answer) const {
+    return static_cast<int>(answer.plans.size()) < options.top ? kInfinity : answer.plans.back().simulation.stepSeconds;
+  }
+  /// The questions for which plans of at least `bound` seconds are still of use.
+  Questions useful(Questions questions, double bound) const {
+    for (size_t q = 0; q < answers.size(); ++q)
+      if (questions >> q & 1 && bound >= threshold(answers[q]))
+        questions &= static_cast<Questions>(~(1U << q));
+    return questions;
+  }
+  bool anyFound() const {
+    return std::any_of(answers.begin(), answers.end(), [](const Answer &one) { return !one.plans.empty(); });
   }
 
   const Cluster &all;
@@ -88,25 +130,38 @@ private:
   MemoryLimit memoryLimit;
   Until until;
   bool contradiction = false;
-  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  const Otherwise *otherwise = nullptr; // what is asked; none: the best plan
+  std::vector<Answer> answers = std::vector<Answer>(1);
+  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   int64_t work = 0; // done, as PlanSearchOptions::workBudget counts it
   int64_t numbers = 0;
   int64_t kept = 0; // plans that were among the best when they were found
+  int64_t layoutsOpened = 0, nextDive = 1;
   std::priority_queue<Open> queue;
   std::vector<Recomputation> recomputationOf; // that choices name by number
   std::map<Recomputation, int> numberOf;
   FoundPlans found;
 };
 
+/// Leaves the questions that plans below the choice can answer. False: none is left.
+bool Searching::narrow(Choice &choice) const {
+  if (otherwise)
+    choice.questions = otherwise->answered(choice, *space);
+  return choice.questions != 0;
+}
+
 Status Searching::open(std::vector<Choice> choices, double atLeast) {
   for (Choice &choice : choices) {
-    auto bound = bounds->of(choice, threshold());
+    if (!narrow(choice))
+      continue;
+    auto bound = bounds->of(choice, threshold(choice.questions));
     if (!bound)
       return bound.error();
     ++found.statistics.choices;
     ++work;
     double better = std::max(*bound, atLeast);
-    if (better < threshold())
+    choice.questions = useful(choice.questions, better);
+    if (choice.questions)
       queue.push({better, numbers++, std::move(choice)});
   }
   return ok();
@@ -122,44 +177,49 @@ Result<std::vector<Open>> Searching::ready(const Choice &choice, double atLeast)
     return list;
   work += kWorkOfCandidate;
   Candidate &one = **made;
-  bool searched = isSearched(one.step.schedule), other = candidates->decidesOtherwise();
-  for (const Recomputation &recomputation : candidates->recomputations(one)) {
+  Questions alike = otherwise ? choice.questions & otherwise->recompute() : 0,
+            rest = static_cast<Questions>(choice.questions & ~alike);
+  auto add = [&](const Recomputation &recomputation, Questions questions) {
     Choice decided = choice;
     decided.level = Choice::Level::Ready;
+    decided.questions = questions;
     if (!options.constraints.decidesRecompute()) {
-      if (other) {
-        if (Status status = candidates->recompute(one, recomputation); !status)
-          return status.error();
-      } else { // the plan is not asked
-        candidates->recomputeStep(one, recomputation);
-      }
+      candidates->recomputeStep(one, recomputation); // the plan is not asked
       auto [known, isNew] = numberOf.try_emplace(recomputation, static_cast<int>(recomputationOf.size()));
       if (isNew)
         recomputationOf.push_back(recomputation);
       decided.recompute = known->second;
     }
-    const Plan &made = one.completed.plan;
-    if (other && made.recompute == options.other->than.recompute &&
-        made.recomputeLayers == options.other->than.recomputeLayers)
-      continue;
-    if ((searched || other) && !candidates->mayFit(one))
-      continue;
+    if (isSearched(one.step.schedule) && !candidates->mayFit(one))
+      return;
     double bound = std::max(atLeast, leastStepSeconds(one.work, one.step, *one.pipeline));
-    if (bound < threshold())
+    decided.questions = useful(questions, bound);
+    if (decided.questions)
       list.push_back({bound, numbers++, decided});
-  }
+  };
+  if (rest)
+    for (const Recomputation &recomputation : candidates->recomputations(one))
+      add(recomputation, rest);
+  if (alike)
+    for (auto [mode, word] : {std::pair(Recompute::None, "none"), std::pair(Recompute::Selective, "selective"),
+                              std::pair(Recompute::Full, "full")})
+      if (otherwise->recomputeWord() != word)
+        if (auto recomputation = candidates->uniform(one, mode))
+          add(*recomputation, alike);
   return list;
 }
 
 /// The choices below the threshold, the least bound first.
-Result<std::vector<Choice>> Searching::byBound(const std::vector<Choice> &choices) {
+Result<std::vector<Choice>> Searching::byBound(std::vector<Choice> choices) {
   std::vector<std::pair<double, size_t>> order;
   for (size_t i = 0; i < choices.size(); ++i) {
+    if (!narrow(choices[i]))
+      continue;
     auto bound = bounds->of(choices[i]);
     if (!bound)
       return bound.error();
     ++work;
-    if (*bound < threshold())
+    if (*bound < threshold(choices[i].questions))
       order.emplace_back(*bound, i);
   }
   std::sort(order.begin(), order.end());
@@ -219,13 +279,16 @@ Status Searching::sow(std::vector<Choice> meshes) {
     if (static_cast<double>(mesh.frame.ranks()) < kMostRanks * static_cast<double>(most) ||
         work > options.workBudget / kSowingShare || mustStop())
       break;
-    auto bound = bounds->of(mesh);
+    Choice one = mesh;
+    if (!narrow(one))
+      continue;
+    auto bound = bounds->of(one);
     if (!bound)
       return bound.error();
-    if (*bound >= threshold())
+    if (*bound >= threshold(one.questions))
       continue;
     // The first has the smallest microbatch, and is sequence parallel where that can be.
-    if (std::vector<Choice> layouts = space->layouts(mesh); !layouts.empty())
+    if (std::vector<Choice> layouts = space->layouts(one); !layouts.empty() && narrow(layouts.front()))
       if (Status status = dive(layouts.front()); !status)
         return status;
   }
@@ -236,7 +299,7 @@ bool Searching::mustStop() const {
   if (options.stop && options.stop())
     return true;
   return options.seconds &&
-         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > *options.seconds;
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count() > *options.seconds;
 }
 
 std::string Searching::limitText() const {
@@ -245,7 +308,7 @@ std::string Searching::limitText() const {
   return fmt::format("{:.0f} bytes a device", all.mixed() ? memoryLimit.bytes : memoryLimit.of(all.device));
 }
 
-Status Searching::judge(Result<std::optional<Candidate>> made) {
+Status Searching::judge(Result<std::optional<Candidate>> made, Questions questions) {
   if (!made)
     return made.error();
   if (!*made)
@@ -259,18 +322,21 @@ Status Searching::judge(Result<std::optional<Candidate>> made) {
   simulation->fits = true;
   for (int64_t s = 0; s < one.step.schedule.stages; ++s)
     simulation->fits &= simulation->memory[s].deviceBytes <= memoryLimit.of(one.pipeline->device(s));
-  if (simulation->fits && simulation->stepSeconds < threshold())
-    keep({std::move(one.completed.plan), std::move(*simulation)});
+  if (!simulation->fits)
+    return ok();
+  questions = useful(questions, simulation->stepSeconds);
+  for (size_t q = 0; q < answers.size(); ++q)
+    if (questions >> q & 1)
+      keep(answers[q].plans, {one.completed.plan, *simulation});
   return ok();
 }
 
 /// Among the best, one of a kind: plans of the same mesh, order and schedule differ in details only.
-void Searching::keep(FoundPlan result) {
+void Searching::keep(std::vector<FoundPlan> &plans, FoundPlan result) {
   auto kind = [](const Plan &plan) {
     return std::tuple(plan.meshSizes, plan.mesh(), plan.schedule.name, plan.schedule.chunks, plan.schedule.variant);
   };
   ++kept;
-  auto &plans = found.plans;
   auto same = std::find_if(plans.begin(), plans.end(),
                            [&](const FoundPlan &other) { return kind(other.plan) == kind(result.plan); });
   if (same != plans.end()) {
@@ -286,13 +352,13 @@ void Searching::keep(FoundPlan result) {
     plans.pop_back();
 }
 
-Result<FoundPlans> Searching::run() {
+/// Bounds the meshes, simulates first plans, and returns what is left to ask.
+Result<std::vector<Choice>> Searching::begin() {
   const Plan &given = options.constraints;
   for (const auto &[axis, ways] : given.meshSizes)
     if (ways > 1 && planAxis(axis) < 0)
       return Error{fmt::format("{}: mesh.{} is {}; searched are {}, set it to 1", options.constraintsFile, axis, ways,
                                fmt::join(kPlanAxes, ", "))};
-  auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   Result<Bounds> made = Bounds::make(all, job, layouts, options, memoryLimit);
   if (!made)
     return made.error();
@@ -300,72 +366,98 @@ Result<FoundPlans> Searching::run() {
   space = &bounds->space();
   candidates.emplace(all, job, options, *bounds, memoryLimit);
   auto meshes = space->meshes();
-  if (!meshes) {
+  if (!meshes)
     contradiction = true;
-    return meshes.error();
+  if (meshes && otherwise)
+    for (Choice &mesh : *meshes)
+      mesh.questions = otherwise->all();
+  return meshes;
+}
+
+/// Decides one choice further.
+Status Searching::expand(const Open &top) {
+  switch (top.choice.level) {
+  case Choice::Level::Mesh:
+    return open(space->layouts(top.choice), top.bound);
+  case Choice::Level::Layout: {
+    if (++layoutsOpened == nextDive) {
+      nextDive *= 2;
+      if (Status status = dive(top.choice); !status)
+        return status;
+    }
+    auto model = bounds->workOf(bounds->keyOf(top.choice));
+    return model ? open(bounds->orders(top.choice, **model), top.bound) : Status(model.error());
   }
+  case Choice::Level::Order:
+    return open(space->executions(top.choice), top.bound);
+  case Choice::Level::Execution:
+    return open(space->cuts(top.choice), top.bound);
+  case Choice::Level::Cut: {
+    auto plans = ready(top.choice, top.bound);
+    if (!plans)
+      return plans.error();
+    for (Open &plan : *plans)
+      queue.push(std::move(plan));
+    return ok();
+  }
+  case Choice::Level::Ready:
+    return judge(top.choice);
+  }
+  return ok();
+}
+
+/// Until no open choice can give a better answer, or the budget ends. Open choices are left in the queue.
+Status Searching::explore() {
+  auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(); };
+  const Questions every = otherwise ? otherwise->all() : 1;
+  double told = 1;
+  while (!queue.empty()) {
+    Open top = queue.top();
+    found.lowerBoundSeconds = top.bound;
+    if (top.bound >= threshold(every) || work >= options.workBudget || (until == Until::AnyFits && anyFound()))
+      break;
+    if (double now = elapsed(); options.progress && now > told) {
+      told = now + 1;
+      double best = answers.front().plans.empty() ? 0 : answers.front().plans.front().simulation.stepSeconds;
+      options.progress(best, best > 0 ? std::min(best, top.bound) : top.bound);
+    }
+    if (mustStop())
+      break;
+    queue.pop();
+    top.choice.questions = useful(top.choice.questions, top.bound);
+    if (top.choice.questions)
+      if (Status status = expand(top); !status)
+        return status;
+  }
+  return ok();
+}
+
+/// What no plan of each question beats, of the choices that are left open.
+void Searching::boundAnswers() {
+  for (; !queue.empty(); queue.pop())
+    for (size_t q = 0; q < answers.size(); ++q)
+      if (queue.top().choice.questions >> q & 1)
+        answers[q].lowerBound = std::min(answers[q].lowerBound, queue.top().bound);
+}
+
+Result<FoundPlans> Searching::run() {
+  auto meshes = begin();
+  if (!meshes)
+    return meshes.error();
   if (options.from) {
-    Plan plan = overlaid(decisionsOf(*options.from), given);
+    Plan plan = overlaid(decisionsOf(*options.from), options.constraints);
     plan.globalBatch = space->globalBatch();
-    (void)judge(
-        candidates->make(std::move(plan), Recomputation())); // what cannot be carried out any more is left aside
+    (void)judge(candidates->make(std::move(plan), Recomputation()),
+                1); // what cannot be carried out any more is left aside
     candidates->forgetRefusal();
   }
   if (Status status = open(*meshes, 0); !status)
     return status.error();
   if (Status status = sow(std::move(*meshes)); !status)
     return status.error();
-
-  double told = 1;
-  int64_t layoutsOpened = 0, nextDive = 1;
-  while (!queue.empty()) {
-    Open top = queue.top();
-    found.lowerBoundSeconds = top.bound;
-    if (top.bound >= threshold() || work >= options.workBudget || (until == Until::AnyFits && !found.plans.empty()))
-      break;
-    if (double now = elapsed(); options.progress && now > told) {
-      told = now + 1;
-      double best = found.plans.empty() ? 0 : found.plans.front().simulation.stepSeconds;
-      options.progress(best, best > 0 ? std::min(best, top.bound) : top.bound);
-    }
-    if (mustStop())
-      break;
-    queue.pop();
-    Status status = ok();
-    switch (top.choice.level) {
-    case Choice::Level::Mesh:
-      status = open(space->layouts(top.choice), top.bound);
-      break;
-    case Choice::Level::Layout:
-      if (++layoutsOpened == nextDive) {
-        nextDive *= 2;
-        status = dive(top.choice);
-      }
-      if (auto model = bounds->workOf(bounds->keyOf(top.choice)); !model)
-        status = model.error();
-      else if (status)
-        status = open(bounds->orders(top.choice, **model), top.bound);
-      break;
-    case Choice::Level::Order:
-      status = open(space->executions(top.choice), top.bound);
-      break;
-    case Choice::Level::Execution:
-      status = open(space->cuts(top.choice), top.bound);
-      break;
-    case Choice::Level::Cut:
-      if (auto plans = ready(top.choice, top.bound))
-        for (Open &plan : *plans)
-          queue.push(std::move(plan));
-      else
-        status = plans.error();
-      break;
-    case Choice::Level::Ready:
-      status = judge(top.choice);
-      break;
-    }
-    if (!status)
-      return status.error();
-  }
+  if (Status status = explore(); !status)
+    return status.error();
+  found.plans = std::move(answers.front().plans);
   contradiction = found.plans.empty() && exhausted();
   if (auto refusal = candidates->refusal(); found.plans.empty() && refusal) // the constraints contradict each other
     return *refusal;
@@ -380,19 +472,57 @@ Result<FoundPlans> Searching::run() {
   double best = found.plans.front().simulation.stepSeconds;
   found.lowerBoundSeconds = queue.empty() ? best : std::min(best, found.lowerBoundSeconds);
   found.statistics.layouts = bounds->layoutsMade();
-  for (FoundPlan &one : found.plans) {
-    Prediction predicted;
-    predicted.stepSeconds = one.simulation.stepSeconds;
-    predicted.lowerBoundSeconds = found.lowerBoundSeconds;
-    for (const StageMemory &stage : one.simulation.memory)
-      predicted.peakBytes.push_back(static_cast<int64_t>(stage.peakBytes));
-    predicted.fits = one.simulation.fits;
-    one.plan.predicted = predicted;
-  }
+  for (FoundPlan &one : found.plans)
+    predict(one, found.lowerBoundSeconds);
   return std::move(found);
 }
 
+Result<std::vector<OtherwisePlan>> Searching::runOtherwise(const Otherwise &asked) {
+  otherwise = &asked;
+  answers.assign(asked.keys().size(), {});
+  auto meshes = begin();
+  if (!meshes)
+    return meshes.error();
+  if (Status status = open(*meshes, 0); !status)
+    return status.error();
+  if (Status status = sow(std::move(*meshes)); !status)
+    return status.error();
+  if (Status status = explore(); !status)
+    return status.error();
+  boundAnswers();
+  std::vector<OtherwisePlan> list;
+  for (size_t q = 0; q < answers.size(); ++q) {
+    OtherwisePlan &one = list.emplace_back();
+    one.key = asked.keys()[q];
+    one.lowerBoundSeconds = answers[q].lowerBound;
+    if (answers[q].plans.empty())
+      continue;
+    FoundPlan &best = answers[q].plans.front();
+    one.lowerBoundSeconds = std::min(one.lowerBoundSeconds, best.simulation.stepSeconds);
+    predict(best, one.lowerBoundSeconds);
+    one.plan = std::move(best);
+  }
+  return list;
+}
+
 } // namespace
+
+Result<std::vector<OtherwisePlan>> searchOtherwise(const Cluster &cluster, const TrainingJob &job,
+                                                   const LayoutSource &layouts, const PlanSearchOptions &options,
+                                                   const Plan &than, const std::vector<std::string> &keys) {
+  if (keys.empty())
+    return std::vector<OtherwisePlan>();
+  MemoryLimit limit{options.memoryLimitBytes ? static_cast<double>(*options.memoryLimitBytes) : kInfinity};
+  PlanSearchOptions one = options;
+  one.top = 1;
+  auto list = Searching(cluster, job, layouts, one, limit).runOtherwise(Otherwise(than, keys));
+  if (!list)
+    return list.error();
+  for (OtherwisePlan &answer : *list)
+    if (answer.plan)
+      answer.pins = pinsOfAlternative(answer.key, answer.plan->plan, than);
+  return list;
+}
 
 Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                                const PlanSearchOptions &options) {

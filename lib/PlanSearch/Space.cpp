@@ -76,42 +76,6 @@ std::vector<int64_t> Space::sizes(const char *axis, const std::vector<int64_t> &
   return pinned == given.meshSizes.end() ? all : std::vector<int64_t>{pinned->second};
 }
 
-/// The axes that both plans have lie in the same order.
-static bool sameOrder(const Plan &one, const Plan &other) {
-  auto shared = [](const Plan &plan, const Plan &with) {
-    std::vector<std::string> names;
-    for (const MeshAxis &axis : plan.mesh().axes)
-      if (auto its = with.meshSizes.find(axis.name); its != with.meshSizes.end() && its->second > 1)
-        names.push_back(axis.name);
-    return names;
-  };
-  return shared(one, other) == shared(other, one);
-}
-
-/// The search is asked for plans that decide this otherwise.
-bool Space::leftOut(const char *key, const Choice &choice) const {
-  if (!options.other || options.other->key != key)
-    return false;
-  Plan made = plan(choice);
-  const Plan &than = options.other->than;
-  std::string_view decision = key;
-  if (decision.starts_with("mesh.")) {
-    std::string axis(decision.substr(5));
-    auto its = than.meshSizes.find(axis);
-    return made.meshSizes.at(axis) == (its == than.meshSizes.end() ? 1 : its->second);
-  }
-  return decision == "order"                      ? sameOrder(made, than)
-         : decision == "microbatch"               ? made.microbatch == than.microbatch
-         : decision == "schedule"                 ? made.schedule == than.schedule
-         : decision == "stages"                   ? made.stages == than.stages
-         : decision == "optimizer_sharding"       ? made.optimizerSharding == than.optimizerSharding
-         : decision == "optimizer_sharding_ranks" ? made.optimizerShardingRanks == than.optimizerShardingRanks
-         : decision == "sequence_parallel"        ? made.sequenceParallel == than.sequenceParallel
-         : decision == "layout"                   ? made.layout == than.layout
-         : decision == "context_style"            ? made.contextStyle == than.contextStyle
-                                                  : false;
-}
-
 Result<std::vector<Choice>> Space::meshes() const {
   if (batch <= 0)
     return Error{"the global batch is not known; give --global-batch or \"global_batch\" in the constraints"};
@@ -131,12 +95,7 @@ Result<std::vector<Choice>> Space::meshes() const {
               needsWholeGroups = true;
               continue;
             }
-            Choice choice;
-            choice.frame = frame;
-            if (leftOut("mesh.stage", choice) || leftOut("mesh.data", choice) || leftOut("mesh.context", choice) ||
-                leftOut("mesh.expert", choice) || leftOut("mesh.model", choice))
-              continue;
-            list.push_back(choice);
+            list.emplace_back().frame = frame;
           }
   if (list.empty() && needsWholeGroups)
     return Error{fmt::format("{}: microbatch is {}, and no mesh that is left has data groups of so many samples (of a "
@@ -180,9 +139,7 @@ std::vector<Choice> Space::layouts(const Choice &mesh) const {
         choice.sequenceParallel = how.sequenceParallel;
         choice.solved = how.solved;
         choice.ulysses = style;
-        if (!leftOut("microbatch", choice) && !leftOut("sequence_parallel", choice) && !leftOut("layout", choice) &&
-            !leftOut("context_style", choice))
-          list.push_back(choice);
+        list.push_back(choice);
       }
   }
   return list;
@@ -250,9 +207,7 @@ std::vector<Choice> Space::executions(const Choice &order) const {
       Choice choice = pipeline;
       choice.optimizerSharding = level;
       choice.shardingRanks = ranks;
-      if (!leftOut("order", choice) && !leftOut("schedule", choice) && !leftOut("optimizer_sharding", choice) &&
-          !leftOut("optimizer_sharding_ranks", choice))
-        list.push_back(choice);
+      list.push_back(choice);
     }
   return list;
 }
@@ -298,7 +253,7 @@ std::vector<Choice> Space::cuts(const Choice &execution) const {
   int64_t parts = execution.frame.stage * execution.chunks;
   if (parts == 1 || !given.stages.empty()) {
     choice.first = choice.last = layerCount;
-    return leftOut("stages", choice) ? std::vector<Choice>() : std::vector<Choice>{choice};
+    return {choice};
   }
   if (!groupsOf(choice.frame).empty())
     return mixedCuts(choice);
@@ -307,7 +262,7 @@ std::vector<Choice> Space::cuts(const Choice &execution) const {
   for (choice.first = 1; choice.first <= most; ++choice.first)
     for (choice.last = 1; choice.last <= most; ++choice.last) {
       int64_t between = layerCount - choice.first - choice.last;
-      if ((parts == 2 ? between == 0 : between >= parts - 2) && !leftOut("stages", choice))
+      if (parts == 2 ? between == 0 : between >= parts - 2)
         list.push_back(choice);
     }
   return list;
@@ -341,7 +296,7 @@ std::vector<Choice> Space::mixedCuts(const Choice &execution) const {
     for (choice.first = firstLeast; choice.first <= firstMost; ++choice.first)
       for (choice.last = lastLeast; choice.last <= lastMost; ++choice.last)
         if (choice.ofGroup[0] - choice.first >= parts[0] - 1 &&
-            choice.ofGroup[count - 1] - choice.last >= parts[count - 1] - 1 && !leftOut("stages", choice))
+            choice.ofGroup[count - 1] - choice.last >= parts[count - 1] - 1)
           list.push_back(choice);
   };
   auto deal = [&](auto &self, size_t g, int64_t left) -> void {

@@ -39,6 +39,8 @@ struct Choice {
   std::array<int32_t, kMostPlannedGroups> ofGroup = {}; // on a mixed cluster: layers on the stages of each group
   // Ready: known to fit where the schedule's order is known
   int recompute = -1; // number in the search's list of recomputations
+  /// Of a search that asks several questions at once (Otherwise.h): those that plans below this choice can answer.
+  uint16_t questions = 1;
 };
 
 /// The groups of a mixed cluster, or the cluster.
@@ -79,7 +81,6 @@ private:
   bool liesInGroups(const Frame &frame) const;
   std::vector<std::pair<int, int64_t>> shardings(const Choice &order) const;
   std::vector<Choice> mixedCuts(const Choice &execution) const;
-  bool leftOut(const char *key, const Choice &choice) const;
 
   const PlanSearchOptions &options;
   const Plan &given;

@@ -16,6 +16,7 @@ namespace {
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr double kSecondsOfHour = 3600;
 constexpr double kTold = 1e-4;   // of the step: less is not told
+constexpr double kLess = 1 - 1e-9; // of a step: rounding is no difference
 constexpr size_t kMostParts = 2; // of a breakdown, and flips, that a line names
 
 double stepOf(const FoundPlan &plan) { return plan.simulation.stepSeconds; }
@@ -38,15 +39,24 @@ std::string slowerText(const FoundPlan &one, const FoundPlan &than) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::string memoryText(const char *change, const std::optional<FoundPlan> &found, const FoundPlan &best,
-                       double changedBytes) {
-  if (!found)
+/// "+4.68 %", and what is known of it where it is not proven: " (the best found; nothing below +1.20 % exists)".
+std::string answerText(const FoundPlan &answer, bool proven, double lowerBoundSeconds, const FoundPlan &best) {
+  std::string text = percentText(stepOf(answer), stepOf(best));
+  return proven ? text
+                : fmt::format("{} (the best found; nothing below {} exists)", text,
+                              percentText(lowerBoundSeconds, stepOf(best)));
+}
+
+std::string memoryText(const char *change, const OtherMemory &answer, const FoundPlan &best, double changedBytes) {
+  if (!answer.plan)
     return fmt::format("               {}: nothing found that fits\n", change);
-  double seconds = stepOf(*found) - stepOf(best);
-  if (differences(best.plan, found->plan).empty() || seconds == 0)
+  const FoundPlan &found = *answer.plan;
+  double seconds = stepOf(found) - stepOf(best);
+  if (answer.proven() && (differences(best.plan, found.plan).empty() || seconds == 0))
     return fmt::format("               {}: the same step\n", change);
-  return fmt::format("               {}: {} ({:.3g} s a GiB): {}\n", change, percentText(stepOf(*found), stepOf(best)),
-                     std::abs(seconds) / (changedBytes / kGiB), planText(found->plan));
+  return fmt::format("               {}: {}, {:.3g} s a GiB: {}\n", change,
+                     answerText(found, answer.proven(), answer.lowerBoundSeconds, best),
+                     std::abs(seconds) / (changedBytes / kGiB), planText(found.plan));
 }
 
 std::string flipsText(const std::vector<Flip> &flips) {
@@ -78,17 +88,19 @@ std::string toText(const Explanation &explanation, const FoundPlan &plan) {
       continue;
     }
     const FoundPlan &other = *alternative.plan;
-    text += fmt::format("    {} {:<10} {}\n", alternative.proven ? " " : "~", percentText(stepOf(other), stepOf(plan)),
+    text += fmt::format("    {:<10} {}\n",
+                        answerText(other, alternative.proven(), alternative.lowerBoundSeconds, plan),
                         planText(other.plan));
-    text += fmt::format("                 instead {}\n", decisionText(other.plan, alternative.key));
+    text += fmt::format("                 instead {}; as constraints: {}\n", decisionText(other.plan, alternative.key),
+                        constraintsJson(alternative.pins).dump());
     if (std::string slower = slowerText(other, plan); !slower.empty())
       text += fmt::format("                 it loses in {}\n", slower);
     if (!alternative.flips.empty())
       text += fmt::format("                 it wins with {}\n", flipsText(alternative.flips));
   }
   if (std::any_of(explanation.alternatives.begin(), explanation.alternatives.end(),
-                  [](const Alternative &one) { return one.plan && !one.proven; }))
-    text += "~: the best found; that none is faster was not proven within the budget\n";
+                  [&](const Alternative &one) { return one.plan && stepOf(*one.plan) < stepOf(plan) * kLess; }))
+    text += "some of these are faster than the plan: it was not proven the best; plan again with a larger --budget\n";
   return text;
 }
 
@@ -98,13 +110,22 @@ Json toJson(const Explanation &explanation, const FoundPlan &plan) {
     return Json{{"step_seconds", stepOf(one)}, {"device_bytes", mostBytes(one)}, {"plan", planText(one.plan)}};
   };
   auto maybe = [&](const std::optional<FoundPlan> &one) { return one ? planJson(*one) : Json(); };
+  auto memoryJson = [&](const OtherMemory &one) {
+    Json json = maybe(one.plan);
+    if (one.plan) {
+      json["memory_bytes"] = one.memoryBytes;
+      json["proven"] = one.proven();
+      json["lower_bound_seconds"] = one.lowerBoundSeconds;
+    }
+    return json;
+  };
   Json root = planJson(plan), sensitivities = Json::object(), alternatives = Json::array();
   root["memory"] = {{"stage", explanation.fullestStage},
                     {"moment", fullest.moment},
                     {"device_bytes", fullest.deviceBytes},
                     {"limit_bytes", fullest.limitBytes},
-                    {"with_10_percent_more", maybe(explanation.moreMemory)},
-                    {"with_10_percent_less", maybe(explanation.lessMemory)}};
+                    {"with_10_percent_more", memoryJson(explanation.moreMemory)},
+                    {"with_10_percent_less", memoryJson(explanation.lessMemory)}};
   for (const Sensitivity &one : explanation.sensitivities)
     sensitivities[one.quantity] = one.secondsPerPercent;
   root["seconds_for_1_percent_more"] = sensitivities;
@@ -116,7 +137,9 @@ Json toJson(const Explanation &explanation, const FoundPlan &plan) {
       one["none"] = alternative.none;
     if (alternative.plan) {
       one["other_value"] = decisionText(alternative.plan->plan, alternative.key);
-      one["proven"] = alternative.proven;
+      one["constraints"] = constraintsJson(withPins(explanation.constraints, alternative.pins));
+      one["proven"] = alternative.proven();
+      one["lower_bound_seconds"] = alternative.lowerBoundSeconds;
       one["loses_in"] = Json::object();
       for (const auto &[part, seconds] : differences(alternative.plan->simulation.breakdown, plan.simulation.breakdown))
         one["loses_in"][part] = seconds;

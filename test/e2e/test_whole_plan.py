@@ -127,17 +127,23 @@ class WholePlan(KerfTest):
             best = json.load(file)["predicted"]["step_seconds"]
         self.assertEqual(answer["step_seconds"], best)
         decisions = {one["decision"]: one for one in answer["alternatives"]}
-        self.assertIn("microbatch", decisions)
+        for key in ("microbatch", "recompute", "optimizer_sharding", "mesh.data"):
+            self.assertIn(key, decisions)
+        # Each alternative is what planning with its constraints gives.
         for one in decisions.values():
-            if one["alternative"]:
-                self.assertGreaterEqual(one["alternative"]["step_seconds"], best)
-                self.assertNotEqual(one["value"], one["other_value"])
-        # The alternative of a decision is the best plan with one of its other values pinned.
-        other = int(decisions["microbatch"]["other_value"])
-        pinned = self.plan("--ranks", 8, "--constraints", self.write("pins.json", {"kerf": 1, "microbatch": other}))
-        self.assertEqual(pinned["predicted"]["step_seconds"], decisions["microbatch"]["alternative"]["step_seconds"])
+            if not one["alternative"]:
+                continue
+            seconds = one["alternative"]["step_seconds"]
+            self.assertGreaterEqual(seconds, best)
+            self.assertNotEqual(one["value"], one["other_value"])
+            self.assertTrue(one["proven"])
+            pinned = self.plan("--ranks", 8, "--constraints", self.write("pins.json", one["constraints"]))
+            self.assertAlmostEqual(pinned["predicted"]["step_seconds"], seconds, delta=1e-9 * seconds, msg=one["decision"])
+        less = answer["memory"]["with_10_percent_less"]
+        pinned = self.plan("--ranks", 8, "--memory", less["memory_bytes"])
+        self.assertAlmostEqual(pinned["predicted"]["step_seconds"], less["step_seconds"], delta=1e-9 * less["step_seconds"])
         text = self.succeed("explain", path).stdout
-        for words in ("memory", "10 % more", "for 1 % more of", "device.flops", "decides otherwise", "instead"):
+        for words in ("memory", "10 % more", "for 1 % more of", "device.flops", "decides otherwise", "instead", "as constraints: {"):
             self.assertIn(words, text)
 
     def test_two_plans_differ_in(self):

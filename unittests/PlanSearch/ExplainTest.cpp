@@ -31,11 +31,11 @@ TEST(Explain, AlternativesAreNoFasterAndWinWhereItSays) {
     const FoundPlan &best = found->plans.front();
     auto explanation = explainPlan(job.cluster, job.job, job.source(), job.options, best);
     ASSERT_TRUE(explanation) << explanation.error().message;
-    if (explanation->moreMemory) {
-      EXPECT_LE(explanation->moreMemory->simulation.stepSeconds, best.simulation.stepSeconds);
+    if (explanation->moreMemory.plan) {
+      EXPECT_LE(explanation->moreMemory.plan->simulation.stepSeconds, best.simulation.stepSeconds);
     }
-    if (explanation->lessMemory) {
-      EXPECT_GE(explanation->lessMemory->simulation.stepSeconds, best.simulation.stepSeconds);
+    if (explanation->lessMemory.plan) {
+      EXPECT_GE(explanation->lessMemory.plan->simulation.stepSeconds, best.simulation.stepSeconds);
     }
     for (const Alternative &alternative : explanation->alternatives) {
       SCOPED_TRACE(alternative.key);

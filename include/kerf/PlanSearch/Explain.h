@@ -25,19 +25,25 @@ struct Flip {
   double factor = 1;
 };
 
-struct Alternative {
-  std::string key;               // one of kDecisions
-  std::optional<FoundPlan> plan; // the best found that decides otherwise
-  std::string none;              // why there is no such plan
-  bool proven = false;           // that none is faster
-  std::vector<Flip> flips;       // the nearest to 1 first
+/// The best plan found that decides something otherwise, and where it becomes the better one.
+struct Alternative : OtherwisePlan {
+  std::string none;        // why there is no such plan
+  std::vector<Flip> flips; // the nearest to 1 first
+};
+
+/// The best plan on devices of more or less memory.
+struct OtherMemory {
+  std::optional<FoundPlan> plan; // none: nothing found that fits
+  int64_t memoryBytes = 0;       // of a device; of a mixed cluster 0, or the limit that was given
+  double lowerBoundSeconds = 0;
+  bool proven() const { return plan && lowerBoundSeconds >= plan->simulation.stepSeconds; }
 };
 
 struct Explanation {
+  Plan constraints;                       // of the search, that every alternative keeps
   std::vector<Sensitivity> sensitivities; // the strongest first
   size_t fullestStage = 0;                // the one with the least memory to spare
-  /// What the best plan would take with 10 % more memory on every device, and with 10 % less; none: nothing found.
-  std::optional<FoundPlan> moreMemory, lessMemory;
+  OtherMemory moreMemory, lessMemory; // with 10 % more on every device, and with 10 % less
   /// In the order of kDecisions, without those that cannot be otherwise; only the first ones where the search was
   /// stopped.
   std::vector<Alternative> alternatives;
@@ -45,11 +51,16 @@ struct Explanation {
 
 inline constexpr double kMemoryStep = 0.1; // share of every device's memory that is added, and taken away
 
-/// `plan` is one that searchPlans found with these arguments. Each question is a search of its own over a fraction of
-/// the budget; `begun` is told which.
+/// `plan` is one that searchPlans found with these arguments. All decisions are asked about in one search; what it
+/// leaves unproven is searched again with the pins of the answer, as searchPlans would. `begun` is told each search.
 Result<Explanation> explainPlan(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                                 const PlanSearchOptions &options, const FoundPlan &plan,
                                 const std::function<void(const std::string &)> &begun = {});
+
+/// The constraints with `pins` too, as `kerf plan --constraints` takes them.
+Plan withPins(const Plan &constraints, const Plan &pins);
+/// Pins as a constraints file: {"kerf": 1, ...}.
+nlohmann::ordered_json constraintsJson(const Plan &pins);
 
 /// What two plans decide differently: the key of plan.json, and both values as text ("-": not decided).
 struct PlanDifference {

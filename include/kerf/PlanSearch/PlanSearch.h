@@ -29,12 +29,6 @@ struct PlanSearchOptions {
   std::vector<int64_t> contextSizes = {1};
   /// A plan to begin with, if it can still be carried out: whatever is found is at least as good.
   std::optional<Plan> from;
-  /// Plans that decide `key` as `than` does are left out: one of kDecisions.
-  struct Other {
-    std::string key;
-    Plan than;
-  };
-  std::optional<Other> other;
   /// Choices bounded; a plan that is made and simulated counts as 100 and its schedule's tasks. The default is ten to
   /// twenty seconds.
   int64_t workBudget = 4'000'000;
@@ -49,7 +43,7 @@ struct PlanSearchOptions {
 /// What a whole plan decides, by the key of plan.json.
 inline constexpr const char *kDecisions[] = {
     "mesh.stage", "mesh.data", "mesh.context", "mesh.expert",        "mesh.model",        "order",        "microbatch",
-    "schedule",   "stages",    "recompute",    "optimizer_sharding", "sequence_parallel", "context_style"};
+    "schedule",   "stages",    "recompute",    "optimizer_sharding", "layout",     "sequence_parallel", "context_style"};
 
 struct FoundPlan {
   Plan plan; // complete, with its prediction
@@ -68,6 +62,22 @@ struct FoundPlans {
   double lowerBoundSeconds = 0; // no plan of the space takes less
   PlanSearchStatistics statistics;
 };
+
+/// The best plan found that decides `key` otherwise than a given plan does.
+struct OtherwisePlan {
+  std::string key; // one of kDecisions
+  std::optional<FoundPlan> plan;
+  /// What `plan` decides, as pins: the best plan with them is `plan`, and every plan with them decides otherwise.
+  Plan pins;
+  double lowerBoundSeconds = 0; // no plan that decides otherwise takes less; infinite: there is none
+  bool proven() const { return !plan || lowerBoundSeconds >= plan->simulation.stepSeconds; }
+};
+
+/// For each of `keys` the best plan that decides it otherwise than `than`: all in one search, so that what they share
+/// is bounded and simulated once.
+Result<std::vector<OtherwisePlan>> searchOtherwise(const Cluster &cluster, const TrainingJob &job,
+                                                   const LayoutSource &layouts, const PlanSearchOptions &options,
+                                                   const Plan &than, const std::vector<std::string> &keys);
 
 /// Infeasible: ExitStatus::Infeasible with the least memory that some plan needs.
 Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
