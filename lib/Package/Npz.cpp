@@ -2,13 +2,17 @@
 // NumPy's .npy and .npz: a zip archive of .npy files, stored or deflated, with or without the 64-bit extension. Stored
 // members are views into the mapped file.
 #include "Readers.h"
+#include "kerf/Package/StoredArray.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <unistd.h>
 #include <zlib.h>
 
 namespace kerf {
@@ -84,7 +88,15 @@ std::optional<Shape> parseTuple(std::string_view text) {
   return shape;
 }
 
-Result<Tensor> readNpy(Bytes bytes, std::shared_ptr<const void> owner) {
+/// What a .npy file's header says, and where the elements begin.
+struct NpyHeader {
+  DType dtype = DType::F32;
+  Shape shape;
+  size_t start = 0;
+};
+
+/// `bytes`: the file, or at least its header; `fileBytes`: of the whole file.
+Result<NpyHeader> readHeader(Bytes bytes, uint64_t fileBytes) {
   constexpr std::string_view kMagic = "\x93NUMPY";
   if (bytes.size() < 10 || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
     return Error{"not a .npy array (it does not begin with \\x93NUMPY)"};
@@ -119,21 +131,28 @@ Result<Tensor> readNpy(Bytes bytes, std::shared_ptr<const void> owner) {
   if (!order->starts_with("False"))
     return Error{fmt::format("fortran_order is {}, neither True nor False", *order)};
 
-  Tensor tensor{row->dtype, {}, bytes.data() + start + headerBytes, std::move(owner)};
   auto shape = parseTuple(*tuple);
   auto elements = shape ? checkedElements(*shape) : std::nullopt;
   if (!elements)
     return Error{fmt::format("shape {} is not a tuple of sizes", *tuple)};
-  tensor.shape = std::move(*shape);
-  uint64_t available = bytes.size() - start - headerBytes;
-  if (uint64_t(*elements) > available / uint64_t(bytesOf(tensor.dtype)))
-    return Error{fmt::format("truncated: shape {} of {} needs {} bytes, but {} follow", shapeText(tensor.shape),
-                             toString(tensor.dtype), *elements * bytesOf(tensor.dtype), available)};
-  return tensor;
+  uint64_t available = fileBytes - start - headerBytes;
+  if (uint64_t(*elements) > available / uint64_t(bytesOf(row->dtype)))
+    return Error{fmt::format("truncated: shape {} of {} needs {} bytes, but {} follow", shapeText(*shape),
+                             toString(row->dtype), *elements * bytesOf(row->dtype), available)};
+  return NpyHeader{row->dtype, std::move(*shape), start + headerBytes};
+}
+
+Result<Tensor> readNpy(Bytes bytes, std::shared_ptr<const void> owner) {
+  auto header = readHeader(bytes, bytes.size());
+  if (!header)
+    return header.error();
+  return Tensor{header->dtype, std::move(header->shape), bytes.data() + header->start, std::move(owner)};
 }
 
 //===-- zip
 //-----------------------------------------------------------------------------------------------------------===//
+
+constexpr uint16_t kStored = 0, kDeflated = 8; // Member::method
 
 struct Member {
   std::string name;
@@ -239,7 +258,8 @@ Result<Content> inflateMember(Bytes packed, const Member &member) {
   return Content{{tensor.data, size_t(member.bytes)}, tensor.owner};
 }
 
-Result<Content> contentOf(Bytes zip, const Member &member, const std::shared_ptr<const void> &file) {
+/// The member's bytes in the archive, as they are packed.
+Result<Bytes> packedOf(Bytes zip, const Member &member) {
   if (member.flags & 1)
     return Error{"encrypted"};
   if (zip.size() < kLocalBytes || member.headerOffset > zip.size() - kLocalBytes ||
@@ -250,16 +270,24 @@ Result<Content> contentOf(Bytes zip, const Member &member, const std::shared_ptr
   if (begin > zip.size() || member.packedBytes > zip.size() - begin)
     return Error{
         fmt::format("its {} bytes leave the archive of {}: truncated or damaged", member.packedBytes, zip.size())};
-  Bytes packed = zip.subspan(begin, member.packedBytes);
-  Content content{packed, file};
-  if (member.method == 8) {
-    auto inflated = inflateMember(packed, member);
+  if (member.method != kStored && member.method != kDeflated)
+    return Error{fmt::format("zip compression method {} is not supported: use numpy.savez or numpy.savez_compressed",
+                             member.method)};
+  if (member.method == kStored && member.packedBytes != member.bytes)
+    return Error{fmt::format("damaged: it is stored in {} bytes and has {}", member.packedBytes, member.bytes)};
+  return zip.subspan(begin, member.packedBytes);
+}
+
+Result<Content> contentOf(Bytes zip, const Member &member, const std::shared_ptr<const void> &file) {
+  auto packed = packedOf(zip, member);
+  if (!packed)
+    return packed.error();
+  Content content{*packed, file};
+  if (member.method == kDeflated) {
+    auto inflated = inflateMember(*packed, member);
     if (!inflated)
       return inflated.error();
     content = std::move(*inflated);
-  } else if (member.method != 0) {
-    return Error{fmt::format("zip compression method {} is not supported: use numpy.savez or numpy.savez_compressed",
-                             member.method)};
   }
   uint32_t crc = uint32_t(crc32_z(0, reinterpret_cast<const Bytef *>(content.bytes.data()), content.bytes.size()));
   if (crc != member.crc)
@@ -268,7 +296,126 @@ Result<Content> contentOf(Bytes zip, const Member &member, const std::shared_ptr
 }
 
 constexpr std::string_view kSuffix = ".npy";
+
+/// The first bytes of what a deflated member unpacks to.
+std::vector<std::byte> beginningOf(Bytes packed, uint64_t bytes) {
+  std::vector<std::byte> out(bytes);
+  z_stream stream{};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
+    return {};
+  stream.next_in = const_cast<Bytef *>(reinterpret_cast<const Bytef *>(packed.data()));
+  stream.avail_in = uInt(std::min<uint64_t>(packed.size(), UINT32_MAX));
+  stream.next_out = reinterpret_cast<Bytef *>(out.data());
+  stream.avail_out = uInt(bytes);
+  inflate(&stream, Z_SYNC_FLUSH);
+  out.resize(bytes - stream.avail_out);
+  inflateEnd(&stream);
+  return out;
+}
+
+Result<StoredArray> locate(Bytes zip, const Member &member) {
+  constexpr uint64_t kHeaderBytes = 12 + 65535; // of any .npy file of version 1, and of sane ones of others
+  auto packed = packedOf(zip, member);
+  if (!packed)
+    return packed.error();
+  std::vector<std::byte> unpacked;
+  if (member.method == kDeflated)
+    unpacked = beginningOf(*packed, std::min(member.bytes, kHeaderBytes));
+  auto header = readHeader(member.method == kDeflated ? Bytes(unpacked) : *packed, member.bytes);
+  if (!header)
+    return header.error();
+  return StoredArray{header->dtype, std::move(header->shape),
+                     uint64_t(packed->data() - zip.data()) + header->start, member.method == kDeflated};
+}
+
+/// The name without ".npy".
+Result<std::string> arrayName(const std::string &path, const Member &member) {
+  if (!member.name.ends_with(kSuffix))
+    return Error{fmt::format("'{}' holds '{}', which is not a .npy array", path, member.name)};
+  return member.name.substr(0, member.name.size() - kSuffix.size());
+}
 } // namespace
+
+Result<std::map<std::string, StoredArray>> listArrays(const std::string &path) {
+  auto file = mapFile(path);
+  if (!file)
+    return file.error();
+  Bytes bytes((*file)->data, (*file)->bytes);
+  std::map<std::string, StoredArray> arrays;
+  if (path.ends_with(kSuffix)) {
+    auto header = readHeader(bytes, bytes.size());
+    if (!header)
+      return Error{fmt::format("array '{}': {}", path, header.error().message)};
+    arrays[""] = {header->dtype, std::move(header->shape), header->start, false};
+    return arrays;
+  }
+  auto members = readDirectory(bytes);
+  if (!members)
+    return Error{fmt::format("cannot read '{}': {}", path, members.error().message)};
+  for (const Member &member : *members) {
+    auto name = arrayName(path, member);
+    if (!name)
+      return name.error();
+    auto array = locate(bytes, member);
+    if (!array)
+      return Error{fmt::format("array '{}' of '{}': {}", *name, path, array.error().message)};
+    arrays.insert_or_assign(*name, std::move(*array));
+  }
+  return arrays;
+}
+
+Status verifyArrays(const std::string &path) {
+  constexpr uint64_t kPieceBytes = 1 << 20;
+  if (!path.ends_with(".npz"))
+    return ok();
+  auto file = mapFile(path);
+  if (!file)
+    return file.error();
+  Bytes zip((*file)->data, (*file)->bytes);
+  auto members = readDirectory(zip);
+  if (!members)
+    return Error{fmt::format("cannot read '{}': {}", path, members.error().message)};
+  std::vector<std::byte> piece(kPieceBytes);
+  for (const Member &member : *members) {
+    if (member.method != kStored)
+      continue; // checked when it is unpacked
+    auto packed = packedOf(zip, member);
+    if (!packed)
+      return Error{fmt::format("array '{}' of '{}': {}", member.name, path, packed.error().message)};
+    uint64_t begin = uint64_t(packed->data() - zip.data());
+    uLong crc = crc32_z(0, nullptr, 0);
+    for (uint64_t at = 0; at < packed->size(); at += kPieceBytes) {
+      uint64_t bytes = std::min(kPieceBytes, packed->size() - at);
+      if (Status status = readBytes(path, begin + at, bytes, piece.data()); !status)
+        return status;
+      crc = crc32_z(crc, reinterpret_cast<const Bytef *>(piece.data()), bytes);
+    }
+    if (uint32_t(crc) != member.crc)
+      return Error{fmt::format("array '{}' of '{}': damaged: its checksum is {:08x}, the archive says {:08x}",
+                               member.name, path, uint32_t(crc), member.crc)};
+  }
+  return ok();
+}
+
+Status readBytes(const std::string &path, uint64_t offset, uint64_t bytes, std::byte *out) {
+  auto failed = [&](const char *why) { return Error{fmt::format("cannot read '{}': {}", path, why)}; };
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return failed(std::strerror(errno));
+  while (bytes > 0) {
+    ssize_t count = pread(fd, out, size_t(bytes), off_t(offset));
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0) {
+      Error error = failed(count < 0 ? std::strerror(errno) : "it ends too early: it was changed while it was read");
+      close(fd);
+      return error;
+    }
+    out += count, offset += uint64_t(count), bytes -= uint64_t(count);
+  }
+  close(fd);
+  return ok();
+}
 
 Result<TensorMap> readNpz(const std::string &path) {
   auto file = mapFile(path);
@@ -280,17 +427,16 @@ Result<TensorMap> readNpz(const std::string &path) {
     return Error{fmt::format("cannot read '{}': {}", path, members.error().message)};
   TensorMap tensors;
   for (const Member &member : *members) {
-    std::string name = member.name;
-    if (!name.ends_with(kSuffix))
-      return Error{fmt::format("'{}' holds '{}', which is not a .npy array", path, name)};
-    name.resize(name.size() - kSuffix.size());
+    auto name = arrayName(path, member);
+    if (!name)
+      return name.error();
     auto content = contentOf(zip, member, *file);
     if (!content)
-      return Error{fmt::format("array '{}' of '{}': {}", name, path, content.error().message)};
+      return Error{fmt::format("array '{}' of '{}': {}", *name, path, content.error().message)};
     auto tensor = readNpy(content->bytes, content->owner);
     if (!tensor)
-      return Error{fmt::format("array '{}' of '{}': {}", name, path, tensor.error().message)};
-    tensors.insert_or_assign(name, std::move(*tensor));
+      return Error{fmt::format("array '{}' of '{}': {}", *name, path, tensor.error().message)};
+    tensors.insert_or_assign(*name, std::move(*tensor));
   }
   return tensors;
 }

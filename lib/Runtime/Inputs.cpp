@@ -61,7 +61,8 @@ Status findWeights(const package::Program &program, const TensorMap &weights, co
     } else if (found != weights.end()) {
       if (Status status = checkWeight(arg, found->second); !status)
         return status;
-      source = {ArgSource::Kind::Tensor, found->second};
+      source.kind = ArgSource::Kind::Tensor;
+      source.tensor = found->second;
       anyParameter = anyParameter || arg.kind == ArgKind::Parameter;
       used.insert(arg.name);
     } else if (arg.kind == ArgKind::Parameter) {
@@ -82,62 +83,49 @@ Status findWeights(const package::Program &program, const TensorMap &weights, co
       inputs.unused.push_back(name);
   return ok();
 }
-
-Result<Tensor> findData(const Arg &arg, const std::vector<std::string> &inputNames, const TensorMap &data) {
-  auto found = data.find(arg.name);
-  if (found == data.end())
-    return Error{fmt::format("data: the model's input '{}' is missing; it takes {}, the data has {}", arg.name,
-                             listed(inputNames), listed(namesOf(data)))};
-  const Tensor &tensor = found->second;
-  bool matches = tensor.shape.size() == arg.exportedShape.size() + 1 &&
-                 std::equal(arg.exportedShape.begin(), arg.exportedShape.end(), tensor.shape.begin() + 1);
-  if (!matches)
-    return Error{fmt::format("data: '{}' has shape {}, the model takes {} for each step: [steps{}{}]", arg.name,
-                             text(tensor.shape), text(arg.exportedShape), arg.exportedShape.empty() ? "" : ", ",
-                             fmt::join(arg.exportedShape, ", "))};
-  if (tensor.shape[0] < 1)
-    return Error{fmt::format("data: '{}' has no steps: its shape is {}", arg.name, text(tensor.shape))};
-  auto converted = convertTensor(tensor, arg.dtype);
-  if (!converted)
-    return Error{fmt::format("data: '{}' is {}, the model takes {}: {}", arg.name, toString(tensor.dtype),
-                             toString(arg.dtype), converted.error().message)};
-  return converted;
-}
 } // namespace
 
-Result<Inputs> findInputs(const package::Program &program, const TensorMap &weights, const TensorMap &data,
-                          const Checkpoint *resume) {
+std::vector<BatchInput> batchInputs(const package::Program &program) {
+  std::vector<BatchInput> inputs;
+  for (const Arg &arg : program.args)
+    if (arg.kind == ArgKind::Input)
+      inputs.push_back({arg.name, arg.dtype, arg.exportedShape});
+  return inputs;
+}
+
+Result<Inputs> findInputs(const package::Program &program, const TensorMap &weights, const DataSet &data,
+                          const DataOrder &order, const Checkpoint *resume) {
   Inputs inputs;
   if (Status status = resume ? checkCheckpoint(*resume, program) : ok(); !status)
     return status.error();
   inputs.sources.resize(program.args.size());
   if (Status status = findWeights(program, weights, resume, inputs); !status)
     return status.error();
-  std::vector<std::string> inputNames;
-  for (const Arg &arg : program.args)
-    if (arg.kind == ArgKind::Input)
-      inputNames.push_back(arg.name);
-  const Arg *first = nullptr;
+  inputs.batch = batchInputs(program);
+  auto batches = batchesOf(data, inputs.batch, order);
+  if (!batches)
+    return batches.error();
+  inputs.dataSteps = *batches;
+  size_t input = 0;
   for (size_t i = 0; i < program.args.size(); ++i) {
-    const Arg &arg = program.args[i];
     ArgSource &source = inputs.sources[i];
-    if (arg.kind == ArgKind::LearningRate)
+    switch (program.args[i].kind) {
+    case ArgKind::LearningRate:
       source.kind = ArgSource::Kind::LearningRate;
-    if (arg.kind == ArgKind::Step)
+      break;
+    case ArgKind::Step:
       source.kind = ArgSource::Kind::Step;
-    if (arg.kind == ArgKind::Seed)
+      break;
+    case ArgKind::Seed:
       source.kind = ArgSource::Kind::Seed;
-    if (arg.kind != ArgKind::Input)
-      continue;
-    auto tensor = findData(arg, inputNames, data);
-    if (!tensor)
-      return tensor.error();
-    if (first && tensor->shape[0] != inputs.dataSteps)
-      return Error{fmt::format("data: '{}' has {} steps, '{}' has {}", first->name, inputs.dataSteps, arg.name,
-                               tensor->shape[0])};
-    first = &arg;
-    inputs.dataSteps = tensor->shape[0];
-    source = {ArgSource::Kind::Data, std::move(*tensor)};
+      break;
+    case ArgKind::Input:
+      source.kind = ArgSource::Kind::Data;
+      source.input = input++;
+      break;
+    default: // weights
+      break;
+    }
   }
   for (size_t r = 0; r < program.results.size(); ++r)
     if (program.results[r].name == "loss")

@@ -2,6 +2,7 @@
 // What each argument of the step is given: found and checked once, before ranks start.
 #pragma once
 
+#include "BatchReader.h"
 #include "kerf/Runtime/Checkpoint.h"
 
 namespace kerf::runtime {
@@ -9,18 +10,23 @@ namespace kerf::runtime {
 /// Where an argument's content comes from.
 struct ArgSource {
   enum class Kind { Tensor, Zeros, Initialize, Resume, Data, LearningRate, Step, Seed } kind = Kind::Zeros;
-  Tensor tensor; // Tensor: whole, as the file has it. Data: all steps, in the program's element type
+  Tensor tensor;    // Tensor: whole, as the file has it
+  size_t input = 0; // Data: index into Inputs::batch
 };
 
 struct Inputs {
   std::vector<ArgSource> sources; // of each argument
-  int64_t dataSteps = 1;
+  std::vector<BatchInput> batch;  // what the program takes of each batch
+  int64_t dataSteps = 1;          // batches in one pass through the data
   int lossResult = -1;
   std::vector<std::string> initialized, unused;
 };
 
 /// With `resume`, what stays between steps comes from there.
-Result<Inputs> findInputs(const package::Program &program, const TensorMap &weights, const TensorMap &data,
-                          const Checkpoint *resume);
+Result<Inputs> findInputs(const package::Program &program, const TensorMap &weights, const DataSet &data,
+                          const DataOrder &order, const Checkpoint *resume);
+
+/// What the program takes of each batch, in the order of its inputs.
+std::vector<BatchInput> batchInputs(const package::Program &program);
 
 } // namespace kerf::runtime

@@ -50,14 +50,13 @@ constexpr int64_t kStageTag = 3;
 struct Feed {
   const ArgSource *source = nullptr;
   BoxCopy cut;
-  int64_t stepBytes = 0;
   std::vector<std::byte> host;
   TensorView target;
 };
 
 RankRun::RankRun(const package::Program &program, const Inputs &inputs, const RunOptions &options,
-                 Communicator &communicator)
-    : program(program), inputs(inputs), options(options), communicator(communicator),
+                 Communicator &communicator, RankBatches batches)
+    : program(program), inputs(inputs), options(options), communicator(communicator), batches(batches),
       stage(package::stageOf(program, communicator.rank())) {}
 RankRun::RankRun(RankRun &&) = default;
 RankRun::~RankRun() = default;
@@ -163,35 +162,43 @@ Status RankRun::fill(const ArgumentPiece &piece) {
     break;
   case ArgSource::Kind::Zeros:
     break;
-  case ArgSource::Kind::Data: {
-    int64_t stepBytes = elementsOf(arg.shape) * bytesOf(arg.dtype);
-    feeds.push_back({&source, cutShard(arg.shape, shard, bytesOf(arg.dtype)), stepBytes, std::move(host), target});
+  case ArgSource::Kind::Data:
+    feeds.push_back({&source, cutShard(arg.shape, shard, bytesOf(arg.dtype)), std::move(host), target});
     return ok();
-  }
   case ArgSource::Kind::LearningRate:
   case ArgSource::Kind::Step:
-    feeds.push_back({&source, {}, 0, std::move(host), target});
+    feeds.push_back({&source, {}, std::move(host), target});
     return ok();
   }
   device->copyIn(static_cast<std::byte *>(target.data), host.data(), target.bytes());
   return ok();
 }
 
-void RankRun::feed(int64_t step, double learningRate) {
+/// Gives the step its batch, number and learning rate.
+Status RankRun::feed(BatchReader &reader, int64_t step, double learningRate) {
+  auto batch = reader.next(batches.user);
+  if (!batch)
+    return batch.error();
   for (Feed &feed : feeds) {
     if (feed.source->kind == ArgSource::Kind::Data)
-      feed.cut.run(feed.source->tensor.data + (step % inputs.dataSteps) * feed.stepBytes, feed.host.data());
+      feed.cut.run((**batch)[feed.source->input], feed.host.data());
     else
       writeScalar(feed.target.dtype, feed.source->kind == ArgSource::Kind::Step ? double(step) : learningRate,
                   feed.host.data());
     device->copyIn(static_cast<std::byte *>(feed.target.data), feed.host.data(), feed.target.bytes());
   }
+  reader.release(batches.user);
+  return ok();
 }
 
 Status RankRun::runStep(int64_t step, RunReport &report) {
   Clock::time_point start = Clock::now();
   double learningRate = options.learningRate(step);
-  feed(step, learningRate);
+  if (Status status = feed(batches.training, step, learningRate); !status) {
+    Error error{fmt::format("step {}: {}", step, status.error().message), status.error().status};
+    communicator.abort(error);
+    return error;
+  }
   if (Status status = executor->step(); !status)
     return Error{fmt::format("step {}: {}", step, status.error().message), status.error().status};
   double loss = 0;

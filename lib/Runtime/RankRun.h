@@ -8,12 +8,19 @@
 
 namespace kerf::runtime {
 
-/// An input's next batch: cut from the array of all steps into host memory, then moved to the device.
+/// An argument that every step gets anew: cut from the batch (or made) in host memory, then moved to the device.
 struct Feed;
+
+/// Where a rank gets its batches from, and as which of the reader's users.
+struct RankBatches {
+  BatchReader &training;
+  int64_t user = 0;
+};
 
 class RankRun {
 public:
-  RankRun(const package::Program &program, const Inputs &inputs, const RunOptions &options, Communicator &communicator);
+  RankRun(const package::Program &program, const Inputs &inputs, const RunOptions &options, Communicator &communicator,
+          RankBatches batches);
   RankRun(RankRun &&);
   ~RankRun();
 
@@ -24,7 +31,7 @@ private:
   Status openCheckpoints();
   Status checkpoint(int64_t nextStep);
   Status fill(const ArgumentPiece &piece);
-  void feed(int64_t step, double learningRate);
+  Status feed(BatchReader &reader, int64_t step, double learningRate);
   Status runStep(int64_t step, RunReport &report);
   Status shareLoss(double &loss);
   Status gatherMemory(RunReport &report);
@@ -39,6 +46,7 @@ private:
   const Inputs &inputs;
   const RunOptions &options;
   Communicator &communicator;
+  RankBatches batches;
   int64_t stage;
   std::unique_ptr<Device> device;
   std::unique_ptr<Executor> executor;

@@ -28,11 +28,22 @@ Result<RunReport> guarded(RankRun &rank, Communicator &communicator) {
   }
 }
 
-Result<RunReport> runThreads(const package::Program &program, const Inputs &inputs, const RunOptions &options) {
+/// Reads the batches of all steps of the run, for `users` ranks in this process.
+std::unique_ptr<BatchReader> trainingBatches(const Inputs &inputs, const DataSet &data, const RunOptions &options,
+                                             int64_t users) {
+  int64_t first = options.firstBatch.value_or(options.firstStep);
+  return std::make_unique<BatchReader>(
+      data, inputs.batch, options.order, inputs.dataSteps, options.steps,
+      [first](int64_t request) { return first + request; }, users);
+}
+
+Result<RunReport> runThreads(const package::Program &program, const Inputs &inputs, const DataSet &data,
+                             const RunOptions &options) {
+  auto batches = trainingBatches(inputs, data, options, package::ranksOf(program));
   auto communicators = createThreadCommunicators(package::ranksOf(program), options.link);
   std::vector<RankRun> ranks; // outlive the threads: one rank's messages are copied from another's memory
   for (auto &communicator : communicators)
-    ranks.emplace_back(program, inputs, options, *communicator);
+    ranks.emplace_back(program, inputs, options, *communicator, RankBatches{*batches, communicator->rank()});
   std::vector<std::thread> workers;
   std::vector<std::optional<Error>> failures(ranks.size());
   for (size_t r = 1; r < ranks.size(); ++r)
@@ -62,18 +73,27 @@ Status checkWritable(const std::string &path) {
 }
 } // namespace
 
-Status checkInputs(const package::Program &program, const TensorMap &weights, const TensorMap &data,
-                   const Checkpoint *resume) {
-  auto inputs = findInputs(program, weights, data, resume);
+Status checkInputs(const package::Program &program, const TensorMap &weights, const DataSet &data,
+                   const DataOrder &order, const Checkpoint *resume) {
+  auto inputs = findInputs(program, weights, data, order, resume);
   if (!inputs)
     return inputs.error();
   return ok();
 }
 
+Result<int64_t> batchesOf(const package::Program &program, const DataSet &data, const DataOrder &order) {
+  return batchesOf(data, batchInputs(program), order);
+}
+
 Result<RunReport> run(const package::Program &program, const TensorMap &weights, const TensorMap &data,
                       const RunOptions &options) {
+  return run(program, weights, dataOf(data), options);
+}
+
+Result<RunReport> run(const package::Program &program, const TensorMap &weights, const DataSet &data,
+                      const RunOptions &options) {
   int64_t ranks = package::ranksOf(program);
-  auto inputs = findInputs(program, weights, data, options.resume);
+  auto inputs = findInputs(program, weights, data, options.order, options.resume);
   Status ready = inputs ? checkWritable(options.savePath) : Status(inputs.error());
   if (ready)
     ready = checkWritable(options.tracePath);
@@ -88,11 +108,12 @@ Result<RunReport> run(const package::Program &program, const TensorMap &weights,
   if (!options.communicator) {
     if (!ready)
       return ready.error();
-    return runThreads(program, *inputs, options);
+    return runThreads(program, *inputs, data, options);
   }
   if (Status status = agree(*options.communicator, ready); !status)
     return status.error();
-  RankRun rank(program, *inputs, options, *options.communicator);
+  auto batches = trainingBatches(*inputs, data, options, 1);
+  RankRun rank(program, *inputs, options, *options.communicator, {*batches, 0});
   return guarded(rank, *options.communicator);
 }
 

@@ -230,7 +230,7 @@ void RunFlags::addKeptTo(CLI::App &command) {
   command
       .add_option("--lr-schedule", schedule, "constant (default), linear (to 0) or cosine (to 0), after the warm-up")
       ->check(CLI::IsMember({"constant", "linear", "cosine"}));
-  command.add_option("--warmup", warmup, "steps in which the learning rate rises to --lr")
+  command.add_option("--warmup", warmup, "steps in which the learning rate rises from 0 to --lr: step s of W has lr * s / W")
       ->check(CLI::NonNegativeNumber);
   command.add_option("--total", total, "steps at which the schedule ends (default: --steps)")
       ->check(CLI::PositiveNumber);
@@ -242,8 +242,13 @@ void RunFlags::addKeptTo(CLI::App &command) {
 
 void RunFlags::addTo(CLI::App &command) {
   command
-      .add_option("--data", data, ".npz or folder of .npy: for each model input an array with a leading axis of steps")
+      .add_option("--data", data,
+                  ".npz, folder of .npy, or folder of .npz or .npy shards: for each model input an array with a leading "
+                  "axis of steps (docs/training.md)")
       ->required();
+  command.add_flag("--samples", samples, "the arrays of --data have a leading axis of samples; batches are made of them");
+  command.add_flag("--shuffle", shuffle,
+                   "take the batches (with --samples: the samples) in an order made from --seed, another in each pass");
   command
       .add_option("--steps", steps,
                   "training steps, those before a checkpoint included (default: as many as the data has)")

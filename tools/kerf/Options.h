@@ -62,6 +62,7 @@ struct RunFlags {
   std::optional<uint64_t> seed;
   std::optional<runtime::EmulatedLink> link;
   int64_t threads = 1;
+  bool shuffle = false, samples = false;
 
   void addTo(CLI::App &command);
   /// The options that plans and packages keep for later runs: learning rate, its schedule and the seed.

@@ -45,17 +45,6 @@ Status writeGradientNorms(const runtime::RunReport &report, const std::string &p
   return writeFile(path, norms.dump(2) + "\n");
 }
 
-/// Steps that the data holds: the leading axis of an input's array, or of any where inputs are missing.
-Result<int64_t> stepsOf(const package::Program &program, const TensorMap &data, const std::string &path) {
-  for (const package::Arg &arg : program.args)
-    if (auto found = data.find(arg.name);
-        arg.kind == package::ArgKind::Input && found != data.end() && !found->second.shape.empty())
-      return found->second.shape[0];
-  if (data.empty() || data.begin()->second.shape.empty())
-    return Error{fmt::format("{}: no array with a leading axis of steps in it", path)};
-  return data.begin()->second.shape[0];
-}
-
 void addMeasured(const runtime::RunReport &run, Report &report) {
   double sum = 0;
   size_t first = run.steps.size() > 1 ? 1 : 0; // the first step also warms up
@@ -113,6 +102,9 @@ nlohmann::ordered_json summaryJson(const runtime::RunReport &run, const Report *
   summary["losses"] = nlohmann::ordered_json::array();
   for (const runtime::StepResult &step : run.steps)
     summary["losses"].push_back(step.loss);
+  summary["learning_rates"] = nlohmann::ordered_json::array();
+  for (const runtime::StepResult &step : run.steps)
+    summary["learning_rates"].push_back(step.learningRate);
   summary["step_seconds"] = nlohmann::ordered_json::array();
   for (const runtime::StepResult &step : run.steps)
     summary["step_seconds"].push_back(step.seconds);
@@ -128,6 +120,8 @@ runtime::RunOptions toRunOptions(const RunFlags &flags, const RunSettings &setti
   options.firstStep = settings.firstStep;
   options.steps = settings.endStep - settings.firstStep;
   options.seed = settings.seed;
+  options.order = settings.order;
+  options.firstBatch = settings.firstBatch;
   options.threads = flags.threads;
   options.savePath = flags.save;
   options.tracePath = flags.trace;
@@ -144,10 +138,10 @@ runtime::RunOptions toRunOptions(const RunFlags &flags, const RunSettings &setti
 
 Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags,
                                       const runtime::Checkpoint *resumed, bool quiet) {
-  auto data = readTensors(flags.data);
+  auto data = runtime::openData(flags.data);
   if (!data)
     return data.error();
-  auto dataSteps = stepsOf(program, *data, flags.data);
+  auto dataSteps = runtime::batchesOf(program, *data, dataOrder(flags, resumed));
   if (!dataSteps)
     return dataSteps.error();
   auto settings = toSettings(flags, *dataSteps, resumed);
@@ -165,7 +159,7 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
   }
   bool isFirst = !communicator || communicator->rank() == 0;
   // An old log stays where this run can't even start.
-  if (Status status = runtime::checkInputs(program, weights, *data, resumed); !status)
+  if (Status status = runtime::checkInputs(program, weights, *data, options.order, resumed); !status)
     return status.error();
   std::ofstream log;
   if (!flags.log.empty() && isFirst) {

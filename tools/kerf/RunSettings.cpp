@@ -36,16 +36,27 @@ Json meshJson(const Mesh &mesh) {
 }
 } // namespace
 
-double RunSettings::learningRate(int64_t step) const {
+/// As Hugging Face's get_*_schedule_with_warmup, but that a schedule stays at 0 after its end.
+double RunSettings::scheduleFactor(int64_t step) const {
   if (step < warmup)
-    return lr * static_cast<double>(step + 1) / static_cast<double>(warmup);
-  double left = 1 - static_cast<double>(step - warmup) / static_cast<double>(std::max<int64_t>(1, total - warmup));
-  left = std::max(0.0, left);
+    return static_cast<double>(step) / static_cast<double>(warmup);
+  double done = static_cast<double>(step - warmup) / static_cast<double>(std::max<int64_t>(1, total - warmup));
+  done = std::min(1.0, done);
   if (schedule == "linear")
-    return lr * left;
+    return 1 - done;
   if (schedule == "cosine")
-    return lr * 0.5 * (1 + std::cos(std::numbers::pi * (1 - left)));
-  return lr;
+    return 0.5 * (1 + std::cos(std::numbers::pi * done));
+  return 1;
+}
+
+runtime::DataOrder dataOrder(const RunFlags &flags, const runtime::Checkpoint *resumed) {
+  Json made = resumed ? member(resumed->index.info, "data") : Json();
+  auto isSet = [&](const char *key) {
+    Json value = member(made, key);
+    return value.is_boolean() && value.get<bool>();
+  };
+  return {flags.samples || isSet("samples"), flags.shuffle || isSet("shuffle"),
+          flags.seed.value_or(resumed ? resumed->index.seed : 0)};
 }
 
 Result<RunSettings> toSettings(const RunFlags &flags, int64_t dataSteps, const runtime::Checkpoint *resumed) {
@@ -67,6 +78,8 @@ Result<RunSettings> toSettings(const RunFlags &flags, int64_t dataSteps, const r
   settings.warmup = flags.warmup.value_or(settings.warmup);
   settings.total = flags.total.value_or(settings.total);
   settings.seed = flags.seed.value_or(settings.seed);
+  settings.order = dataOrder(flags, resumed);
+  settings.firstBatch = settings.firstStep;
   if (settings.endStep < settings.firstStep)
     return Error{fmt::format("--steps counts from the beginning of training: it is {}, and '{}' is at step {}; give "
                              "--steps more than that",
@@ -93,6 +106,7 @@ Json checkpointInfo(const package::Program &program, const RunSettings &settings
   info["mesh"] = meshJson(program.mesh);
   info["schedule"] = {
       {"name", settings.schedule}, {"lr", settings.lr}, {"warmup", settings.warmup}, {"total", settings.total}};
+  info["data"] = {{"samples", settings.order.samples}, {"shuffle", settings.order.shuffle}};
   return info;
 }
 

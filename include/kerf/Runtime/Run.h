@@ -5,6 +5,7 @@
 
 #include "kerf/Package/TensorFile.h"
 #include "kerf/Runtime/Checkpoint.h"
+#include "kerf/Runtime/DataSet.h"
 #include "kerf/Runtime/Executor.h"
 #include <functional>
 
@@ -19,6 +20,10 @@ struct RunOptions {
   int64_t firstStep = 0, steps = 1;
   /// By the number of the step, counted from 0.
   std::function<double(int64_t)> learningRate = [](int64_t) { return 0.0; };
+  /// How batches are made of the data, in which order.
+  DataOrder order;
+  /// The batch of the first step, counted through all passes; without, that of a run that began at step 0.
+  std::optional<int64_t> firstBatch;
   /// On rank 0, after each step.
   std::function<void(const StepResult &)> onStep;
   /// This process is one rank of it. Without, all ranks are threads of this process.
@@ -55,11 +60,16 @@ struct RunReport {
 };
 
 /// `weights`: parameters, buffers, constants and, to go on with, states, under their names. `data`: for each input an
-/// array with one leading axis of steps, which starts again after its last. What is wrong with either is found before
-/// the first step, labels and indices out of range in the step that meets them. The same report is returned on every
-/// rank but for what says rank 0.
+/// array with one leading axis of steps or samples, which starts again after its last. Names, shapes and types of
+/// either are checked before the first step, numbers out of range in the step that meets them. The same report is
+/// returned on every rank but for what says rank 0.
+Result<RunReport> run(const package::Program &program, const TensorMap &weights, const DataSet &data,
+                      const RunOptions &options);
 Result<RunReport> run(const package::Program &program, const TensorMap &weights, const TensorMap &data,
                       const RunOptions &options);
+
+/// The batches of one pass through the data. Fails where the data does not fit the program.
+Result<int64_t> batchesOf(const package::Program &program, const DataSet &data, const DataOrder &order);
 
 /// program.json and, if there, weights.safetensors of a package's folder.
 struct LoadedPackage {
@@ -70,7 +80,7 @@ Result<LoadedPackage> loadPackage(const std::string &folder);
 
 /// Checks and converts, in the calling thread: what `run` does with `weights` and `data` before ranks start. For
 /// callers that want the message early.
-Status checkInputs(const package::Program &program, const TensorMap &weights, const TensorMap &data,
-                   const Checkpoint *resume = nullptr);
+Status checkInputs(const package::Program &program, const TensorMap &weights, const DataSet &data,
+                   const DataOrder &order, const Checkpoint *resume = nullptr);
 
 } // namespace kerf::runtime
