@@ -176,8 +176,10 @@ Status publishCheckpoint(const std::string &folder, const CheckpointIndex &index
     return status;
   std::string newLatest = under(folder, fmt::format(".{}{}", kLatestFile, kUnfinishedSuffix));
   fs::remove(newLatest, code);
-  if (Status status = writeNewFile(newLatest, name + "\n"); !status)
+  if (Status status = writeNewFile(newLatest, name + "\n"); !status) {
+    fs::remove(newLatest, code);
     return status;
+  }
   if (Status status = rename(newLatest, under(folder, kLatestFile)); !status)
     return status;
   std::vector<int64_t> steps = savedSteps(folder);
@@ -188,8 +190,8 @@ Status publishCheckpoint(const std::string &folder, const CheckpointIndex &index
   return ok();
 }
 
-Status prepareFolder(const CheckpointOptions &options, const package::Program &program, int64_t firstStep,
-                     int64_t endStep) {
+Result<FolderLock> prepareFolder(const CheckpointOptions &options, const package::Program &program, int64_t firstStep,
+                                 int64_t endStep) {
   if (options.every < 1 || options.keep < 1)
     return Error{fmt::format("checkpoints: one every {} steps, of which {} stay; both have to be at least 1",
                              options.every, options.keep)};
@@ -201,7 +203,10 @@ Status prepareFolder(const CheckpointOptions &options, const package::Program &p
   fs::create_directories(folder, code);
   if (code)
     return cannot("make the checkpoint folder", folder, code.value());
-  discardUnfinished(folder);
+  auto lock = FolderLock::take(folder);
+  if (!lock)
+    return lock;
+  discardUnfinished(folder); // of runs that have ended: no other run writes here now
   auto latest = latestStep(folder);
   if (!latest)
     return latest.error();
@@ -212,7 +217,7 @@ Status prepareFolder(const CheckpointOptions &options, const package::Program &p
                              "--resume, or give --checkpoint another folder",
                              folder, newest, firstStep)};
   if (Status status = beginCheckpoint(folder, firstStep); !status) // can it be written, whoever we are?
-    return status;
+    return status.error();
   discardUnfinished(folder);
 
   int64_t due = endStep / options.every - firstStep / options.every + (endStep % options.every != 0);
@@ -220,7 +225,7 @@ Status prepareFolder(const CheckpointOptions &options, const package::Program &p
   int64_t more = std::min(due, missing + 1); // an old one goes after the new one is whole
   fs::space_info space = fs::space(folder, code);
   if (code || endStep <= firstStep || double(more) * double(planned->bytes()) <= double(space.available))
-    return ok();
+    return lock;
   constexpr double kMegabyte = 1e6;
   return Error{fmt::format("checkpoints need {} x {:.1f} MB more in '{}', where {:.1f} MB are free: make room, keep "
                            "fewer (--keep), or give --checkpoint another folder",

@@ -2,6 +2,7 @@
 // Between checkpoints on disk and the shards of a rank: what a run needs of Checkpoint.h and of the disk.
 #pragma once
 
+#include "FolderLock.h"
 #include "Shards.h"
 #include "kerf/Runtime/Checkpoint.h"
 
@@ -26,10 +27,18 @@ private:
   std::map<int, TensorMap> files;
 };
 
-/// Once, before ranks start: the folder is made and can be written, holds no later checkpoint, has room for those of
-/// steps `firstStep` to `endStep`. Removes what an interrupted save left.
-Status prepareFolder(const CheckpointOptions &options, const package::Program &program, int64_t firstStep,
-                     int64_t endStep);
+/// Makes the folder and locks it for the time that the result lives, once, before ranks start. Fails where another run
+/// has it, where it cannot be written, holds a later checkpoint, or has no room for those of steps `firstStep` to
+/// `endStep`. Removes what an interrupted save left.
+Result<FolderLock> prepareFolder(const CheckpointOptions &options, const package::Program &program, int64_t firstStep,
+                                 int64_t endStep);
+
+/// Where a training is between two steps; as in CheckpointIndex.
+struct TrainingPosition {
+  int64_t nextStep = 0;
+  uint64_t seed = 0;
+  int64_t dataSteps = 1, skippedSteps = 0;
+};
 
 /// Writes one rank's part. Every rank makes one and calls the same in the same order.
 class CheckpointWriter {
@@ -40,11 +49,10 @@ public:
 
   bool isDue(int64_t nextStep) const { return nextStep % options->every == 0 || nextStep == endStep; }
 
-  /// Writes the checkpoint before step `index.nextStep` beside the others, then makes it `latest`, then removes old
+  /// Writes the checkpoint before step `at.nextStep` beside the others, then makes it `latest`, then removes old
   /// ones. `read` copies the rank's local tensor of an argument into host memory. One shard at a time is in memory.
   /// Fails on all ranks or on none. Tag 2, as gatherShards: every rank calls both in one order.
-  Status save(int64_t nextStep, uint64_t seed, int64_t dataSteps,
-              const std::function<void(size_t arg, std::byte *local)> &read);
+  Status save(const TrainingPosition &at, const std::function<void(size_t arg, std::byte *local)> &read);
 
 private:
   CheckpointWriter(const package::Program &program, const CheckpointOptions &options, Communicator &communicator,

@@ -230,6 +230,8 @@ std::string writeIndex(const CheckpointIndex &index) {
                {"seed", index.seed},          {"data_steps", index.dataSteps},
                {"files", Json::array()},      {"tensors", Json::object()},
                {"info", index.info}};
+  if (index.skippedSteps > 0)
+    json["skipped_steps"] = index.skippedSteps;
   for (const SavedFile &file : index.files)
     json["files"].push_back({{"name", fileName(file)}, {"rank", file.rank}, {"bytes", file.bytes}});
   Json::object_t &tensors = json["tensors"].get_ref<Json::object_t &>();
@@ -275,6 +277,8 @@ Result<CheckpointIndex> readIndex(std::string_view text) {
   index.seed = members.number("seed");
   index.dataSteps = members.size("data_steps");
   index.info = members.at("info");
+  if (json.contains("skipped_steps"))
+    index.skippedSteps = members.size("skipped_steps");
   const Json &files = members.at("files"), &tensors = members.at("tensors");
   if (index.dataSteps < 1)
     members.fail("has no data steps");

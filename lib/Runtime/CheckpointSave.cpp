@@ -176,26 +176,27 @@ Status CheckpointWriter::gatherChecksums() {
   return ok();
 }
 
-Status CheckpointWriter::save(int64_t nextStep, uint64_t seed, int64_t dataSteps,
+Status CheckpointWriter::save(const TrainingPosition &at,
                               const std::function<void(size_t arg, std::byte *local)> &read) {
   bool isFirst = communicator->rank() == 0;
   const std::string &folder = options->folder;
-  Status saved = agree(*communicator, isFirst ? beginCheckpoint(folder, nextStep) : ok());
+  Status saved = agree(*communicator, isFirst ? beginCheckpoint(folder, at.nextStep) : ok());
   if (saved)
-    saved = agree(*communicator, writeShards(unfinishedPath(folder, nextStep), read));
+    saved = agree(*communicator, writeShards(unfinishedPath(folder, at.nextStep), read));
   if (saved)
     saved = gatherChecksums();
   if (saved) {
-    planned.nextStep = nextStep;
-    planned.seed = seed;
-    planned.dataSteps = dataSteps;
+    planned.nextStep = at.nextStep;
+    planned.seed = at.seed;
+    planned.dataSteps = at.dataSteps;
+    planned.skippedSteps = at.skippedSteps;
     planned.info = options->info;
     saved = agree(*communicator, isFirst ? publishCheckpoint(folder, planned, options->keep) : ok());
   }
   if (!saved && isFirst)
     discardUnfinished(folder);
   return saved ? saved
-               : Status(Error{fmt::format("checkpoint before step {}: {}", nextStep, saved.error().message),
+               : Status(Error{fmt::format("checkpoint before step {}: {}", at.nextStep, saved.error().message),
                               saved.error().status});
 }
 

@@ -3,11 +3,13 @@
 #include "Flatten.h"
 #include "Kernels/Common.h"
 #include "Shards.h"
+#include "StepControl.h"
 #include "Trace.h"
 #include "kerf/Package/Half.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -66,25 +68,88 @@ Result<RunReport> RankRun::run() {
   device = createCpuDevice(options.threads);
   Status loaded = load();
   if (Status status = agree(communicator, loaded); !status)
-    return status.error();
-  RunReport report{{}, {}, executor->memory(), {}, {}, secondsSince(start), inputs.initialized, inputs.unused};
+    return told(status.error());
+  RunReport report{{}, 0, 0, {}, executor->memory(), {}, {}, secondsSince(start), inputs.initialized, inputs.unused};
   if (Status status = gatherMemory(report); !status)
     return status.error();
   report.steps.reserve(size_t(std::clamp<int64_t>(options.steps, 0, kReservedSteps)));
-  for (int64_t step = options.firstStep; step < options.firstStep + options.steps; ++step) {
-    if (Status status = runStep(step, report); !status)
+  bool isFirstHere = communicator.rank() == 0 || options.communicator; // of its process
+  if (isFirstHere && options.onStart)
+    options.onStart();
+  int64_t step = options.firstStep;
+  for (; step < options.firstStep + options.steps && !report.stoppedBy; ++step) {
+    if (options.onNan == OnNan::Skip)
+      guard->keep();
+    StepResult result;
+    result.step = step;
+    if (Status status = runStep(result); !status)
       return status.error();
-    if (Status status = checkpoint(step + 1); !status)
+    if (Status status = endStep(result, report); !status)
       return status.error();
+    if (Status status = checkpoint(step + 1, report.stoppedBy != 0); !status)
+      return told(status.error());
   }
+  report.skippedSteps = skippedSteps;
   report.times = executor->times();
+  if (!options.savePath.empty())
+    if (Status status = save(step); !status)
+      return told(status.error());
   if (!options.tracePath.empty())
     if (Status status = writeTrace(); !status)
-      return status.error();
-  if (!options.savePath.empty())
-    if (Status status = save(); !status)
-      return status.error();
+      return told(status.error());
   return report;
+}
+
+/// Rank 0 tells an error that all ranks have.
+Error RankRun::told(Error error) const {
+  if (communicator.rank() != 0)
+    error.message.clear();
+  return error;
+}
+
+std::string RankRun::lastCheckpointText() const {
+  if (options.checkpoint.folder.empty())
+    return options.resume ? fmt::format("the checkpoint that it began with is '{}'", options.resume->folder)
+                          : "no checkpoint was asked for (--checkpoint)";
+  if (!lastCheckpoint)
+    return "no checkpoint was written";
+  return fmt::format("the last checkpoint is '{}/{}'", options.checkpoint.folder, checkpointName(*lastCheckpoint));
+}
+
+Error RankRun::nonfiniteLoss(const StepResult &step) const {
+  return {fmt::format("step {}: the loss is {}; nothing of this step was kept, and {}. Look for infinite or missing "
+                      "numbers in the data, lower --lr or give --clip-norm; --on-nan skip leaves such steps out, "
+                      "--on-nan continue goes on",
+                      step.step, step.loss, lastCheckpointText())};
+}
+
+/// All ranks learn whether the step counts and whether it was the last one, then rank 0 tells of it.
+Status RankRun::endStep(StepResult &step, RunReport &report) {
+  uint64_t flags = options.stopSignal ? flagOfSignal(options.stopSignal()) : 0;
+  bool isNonfinite = !std::isfinite(step.loss);
+  if (isNonfinite || (options.onNan == OnNan::Skip && !guard->firstNonfinite().empty()))
+    flags |= kNonfiniteFlag;
+  auto combined = combineFlags(communicator, flags, kStageTag);
+  if (!combined)
+    return Error{fmt::format("step {}: {}", step.step, combined.error().message), combined.error().status};
+  report.stoppedBy = signalOfFlags(*combined);
+  if (*combined & kNonfiniteFlag && options.onNan == OnNan::Skip) {
+    guard->putBack();
+    step.skipped = true;
+    ++skippedSteps;
+  }
+  report.steps.push_back(step);
+  if (step.step == options.firstStep)
+    if (Status status = gatherResults(report); !status)
+      return status;
+  if (communicator.rank() == 0 && options.onStep)
+    if (Status status = options.onStep(step); !status) {
+      communicator.abort(status.error());
+      return status;
+    }
+  if (*combined & kNonfiniteFlag && options.onNan == OnNan::Stop)
+    return told(nonfiniteLoss(step));
+  return ok();
 }
 
 Status RankRun::load() {
@@ -99,6 +164,8 @@ Status RankRun::load() {
       return Error{fmt::format("'{}': {}", program.args[piece.arg].name, status.error().message),
                    status.error().status};
   reader.reset(); // as long as its files are mapped, removing them frees no room
+  if (options.onNan != OnNan::Continue)
+    guard.emplace(program, communicator.rank(), *device, executor->arguments());
   return ok();
 }
 
@@ -107,6 +174,7 @@ Status RankRun::openCheckpoints() {
     if (Status status = verifyFiles(*options.resume, communicator.rank(), communicator.size()); !status)
       return status;
     reader.emplace(*options.resume);
+    skippedSteps = options.resume->index.skippedSteps;
   }
   if (options.checkpoint.folder.empty())
     return ok();
@@ -117,15 +185,35 @@ Status RankRun::openCheckpoints() {
   return ok();
 }
 
-Status RankRun::checkpoint(int64_t nextStep) {
-  if (!writer || !writer->isDue(nextStep))
+/// Numbers that are not finite would be trained on for ever: they are written nowhere.
+Status RankRun::checkFinite(int64_t nextStep) {
+  if (options.onNan != OnNan::Stop)
     return ok();
+  std::string name = guard->firstNonfinite();
+  if (name.empty())
+    return agree(communicator, ok());
+  return agree(communicator,
+               Error{fmt::format("step {}: the loss is finite, but '{}' holds an infinite number or a NaN after it, "
+                                 "which is written nowhere; {}. Lower --lr or give --clip-norm; --on-nan skip leaves "
+                                 "such steps out, --on-nan continue writes them",
+                                 nextStep - 1, name, lastCheckpointText())});
+}
+
+/// `isLast`: the run ends before it is at its last step.
+Status RankRun::checkpoint(int64_t nextStep, bool isLast) {
+  if (!writer || !(isLast || writer->isDue(nextStep)))
+    return ok();
+  if (Status status = checkFinite(nextStep); !status)
+    return status;
   Clock::time_point start = Clock::now();
   std::vector<ArgumentPiece> pieces = executor->arguments();
-  Status saved = writer->save(nextStep, options.seed, inputs.dataSteps, [&](size_t arg, std::byte *local) {
+  TrainingPosition at{nextStep, options.seed, inputs.dataSteps, skippedSteps};
+  Status saved = writer->save(at, [&](size_t arg, std::byte *local) {
     auto piece = std::find_if(pieces.begin(), pieces.end(), [&](const ArgumentPiece &each) { return each.arg == arg; });
     device->copyOut(local, static_cast<const std::byte *>(piece->tensor.data), piece->tensor.bytes());
   });
+  if (saved)
+    lastCheckpoint = nextStep;
   if (saved && communicator.rank() == 0 && options.checkpoint.onSaved)
     options.checkpoint.onSaved(nextStep, secondsSince(start));
   return saved;
@@ -183,7 +271,9 @@ Status RankRun::feed(BatchReader &reader, int64_t step, double learningRate) {
     if (feed.source->kind == ArgSource::Kind::Data)
       feed.cut.run((**batch)[feed.source->input], feed.host.data());
     else
-      writeScalar(feed.target.dtype, feed.source->kind == ArgSource::Kind::Step ? double(step) : learningRate,
+      // A skipped step leaves no trace: it is no step of AdamW and draws no random numbers.
+      writeScalar(feed.target.dtype,
+                  feed.source->kind == ArgSource::Kind::Step ? double(step - skippedSteps) : learningRate,
                   feed.host.data());
     device->copyIn(static_cast<std::byte *>(feed.target.data), feed.host.data(), feed.target.bytes());
   }
@@ -191,25 +281,21 @@ Status RankRun::feed(BatchReader &reader, int64_t step, double learningRate) {
   return ok();
 }
 
-Status RankRun::runStep(int64_t step, RunReport &report) {
+Status RankRun::runStep(StepResult &result) {
   Clock::time_point start = Clock::now();
-  double learningRate = options.learningRate(step);
-  if (Status status = feed(batches.training, step, learningRate); !status) {
-    Error error{fmt::format("step {}: {}", step, status.error().message), status.error().status};
-    communicator.abort(error);
-    return error;
+  auto failed = [&](const Error &error) {
+    return Error{fmt::format("step {}: {}", result.step, error.message), error.status};
+  };
+  result.learningRate = options.learningRate(result.step);
+  if (Status status = feed(batches.training, result.step, result.learningRate); !status) {
+    communicator.abort(failed(status.error()));
+    return failed(status.error());
   }
   if (Status status = executor->step(); !status)
-    return Error{fmt::format("step {}: {}", step, status.error().message), status.error().status};
-  double loss = 0;
-  if (Status status = shareLoss(loss); !status)
-    return Error{fmt::format("step {}: {}", step, status.error().message), status.error().status};
-  report.steps.push_back({step, loss, learningRate, secondsSince(start)});
-  if (step == options.firstStep)
-    if (Status status = gatherResults(report); !status)
-      return status;
-  if (communicator.rank() == 0 && options.onStep)
-    options.onStep(report.steps.back());
+    return failed(status.error());
+  if (Status status = shareLoss(result.loss); !status)
+    return failed(status.error());
+  result.seconds = secondsSince(start);
   return ok();
 }
 
@@ -313,7 +399,10 @@ Status RankRun::writeTrace() {
   return agree(communicator, communicator.rank() == 0 ? writeFile(options.tracePath, *text) : ok());
 }
 
-Status RankRun::save() {
+/// The weights as they are before step `nextStep`.
+Status RankRun::save(int64_t nextStep) {
+  if (Status status = checkFinite(nextStep); !status)
+    return status;
   TensorMap tensors;
   std::vector<ArgumentPiece> pieces = executor->arguments();
   for (size_t i = 0; i < program.args.size(); ++i) {

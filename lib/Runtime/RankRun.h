@@ -4,6 +4,7 @@
 
 #include "CheckpointFiles.h"
 #include "Inputs.h"
+#include "StepGuard.h"
 #include "kerf/Runtime/Run.h"
 
 namespace kerf::runtime {
@@ -29,10 +30,15 @@ public:
 private:
   Status load();
   Status openCheckpoints();
-  Status checkpoint(int64_t nextStep);
+  Status checkpoint(int64_t nextStep, bool isLast);
+  Status checkFinite(int64_t nextStep);
+  Status endStep(StepResult &step, RunReport &report);
+  Error nonfiniteLoss(const StepResult &step) const;
+  std::string lastCheckpointText() const;
+  Error told(Error error) const;
   Status fill(const ArgumentPiece &piece);
   Status feed(BatchReader &reader, int64_t step, double learningRate);
-  Status runStep(int64_t step, RunReport &report);
+  Status runStep(StepResult &result);
   Status shareLoss(double &loss);
   Status gatherMemory(RunReport &report);
   Result<std::optional<Tensor>> gather(const std::optional<TensorView> &local, DType dtype, const Shape &shape,
@@ -40,7 +46,7 @@ private:
   Status gatherResults(RunReport &report);
   Result<std::optional<Tensor>> gatherArgument(size_t index, const std::vector<ArgumentPiece> &pieces);
   Status writeTrace();
-  Status save();
+  Status save(int64_t nextStep);
 
   const package::Program &program;
   const Inputs &inputs;
@@ -53,6 +59,9 @@ private:
   std::vector<Feed> feeds;
   std::optional<ShardReader> reader; // while arguments are filled
   std::optional<CheckpointWriter> writer;
+  std::optional<StepGuard> guard;
+  int64_t skippedSteps = 0;               // of the whole training
+  std::optional<int64_t> lastCheckpoint; // the step before which the last one was written
 };
 
 } // namespace kerf::runtime

@@ -71,6 +71,20 @@ Status checkWritable(const std::string &path) {
     return Error{fmt::format("cannot write '{}': {}", path, std::strerror(errno))};
   return ok();
 }
+
+/// Takes the checkpoint folder for this run.
+Status lockFolder(const RunOptions &options, const package::Program &program, std::optional<FolderLock> &lock) {
+  const CheckpointOptions &checkpoint = options.checkpoint;
+  auto taken = prepareFolder(checkpoint, program, options.firstStep, options.firstStep + options.steps);
+  if (!taken)
+    return taken.error();
+  lock.emplace(std::move(*taken));
+  if (lock->recovered() && checkpoint.onNote)
+    checkpoint.onNote(fmt::format("the run of process {} that had '{}' since {} has ended without giving it back; its "
+                                  "lock is taken over",
+                                  lock->recovered()->pid, checkpoint.folder, lock->recovered()->start));
+  return ok();
+}
 } // namespace
 
 Status checkInputs(const package::Program &program, const TensorMap &weights, const DataSet &data,
@@ -103,15 +117,16 @@ Result<RunReport> run(const package::Program &program, const TensorMap &weights,
   if (ready && options.communicator && options.link)
     ready = Error{"an emulated link is between ranks that are threads of one process, not between processes"};
   bool isFirst = !options.communicator || options.communicator->rank() == 0;
+  std::optional<FolderLock> lock; // until the run has ended
   if (ready && isFirst && !options.checkpoint.folder.empty())
-    ready = prepareFolder(options.checkpoint, program, options.firstStep, options.firstStep + options.steps);
+    ready = lockFolder(options, program, lock);
   if (!options.communicator) {
     if (!ready)
       return ready.error();
     return runThreads(program, *inputs, data, options);
   }
   if (Status status = agree(*options.communicator, ready); !status)
-    return status.error();
+    return Error{isFirst ? status.error().message : "", status.error().status};
   auto batches = trainingBatches(*inputs, data, options, 1);
   RankRun rank(program, *inputs, options, *options.communicator, {*batches, 0});
   return guarded(rank, *options.communicator);

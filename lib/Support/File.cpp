@@ -14,6 +14,8 @@
 namespace kerf {
 
 namespace {
+constexpr int kAttempts = 1000; // to find a name that no process on another host has taken, or left behind
+
 Error systemError(const char *verb, const std::string &path) {
   return {fmt::format("cannot {} '{}': {}", verb, path, std::strerror(errno))};
 }
@@ -74,8 +76,15 @@ Status writeFile(const std::string &path, std::string_view bytes) {
   const std::string file = code ? path : target.string();
   struct stat info;
   const bool replaces = stat(file.c_str(), &info) != 0 || S_ISREG(info.st_mode);
-  const std::string written = replaces ? fmt::format("{}.{}.tmp", file, getpid()) : file;
-  int fd = open(written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  std::string written = file;
+  int fd = -1;
+  for (int attempt = 0; attempt < kAttempts && fd < 0; ++attempt) {
+    if (replaces) // no other process writes a file of this name: O_EXCL
+      written = fmt::format("{}.{}.{}.tmp", file, getpid(), attempt);
+    fd = open(written.c_str(), O_WRONLY | O_CREAT | (replaces ? O_EXCL : O_TRUNC) | O_CLOEXEC, 0644);
+    if (fd < 0 && (errno != EEXIST || !replaces))
+      break;
+  }
   if (fd < 0)
     return systemError("write", path);
   const bool isWritten = writeAll(fd, bytes);

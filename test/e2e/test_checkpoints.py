@@ -161,8 +161,10 @@ class Mistakes(KerfTest):
     def test_another_model_or_optimizer(self):
         gpt2 = ["train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz")]
         self.refuse_resume(["another model", "transformer"], run=gpt2)
-        self.refuse_resume(["optimizer", "momentum/"], run=[*self.plain, "--optimizer", "adamw"])
-        self.refuse_resume(["optimizer", "momentum/"], run=self.plain)
+        self.refuse_resume(["--optimizer is adamw", "made with sgd"], run=[*self.plain, "--optimizer", "adamw"])
+        self.refuse_resume(["--momentum is 0,", "made with 0.9"], run=[*self.plain, "--momentum", 0])
+        self.succeed("compile", file_of("mlp"), "-o", self.path("package"))
+        self.refuse_resume(["--momentum 0,", "made with 0.9"], run=["run", self.path("package"), "--data", file_of("mlp", "batches.npz")])
 
     def test_another_shape(self):
         def config(width):

@@ -10,8 +10,12 @@
 
 namespace kerf::tool {
 
+void say(const std::string &text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
 int fail(const Error &error) {
-  fmt::print(stderr, "error: {}\n", error.message);
+  if (error.message.empty()) // another process tells it
+    return static_cast<int>(error.status);
+  say(fmt::format("error: {}\n", error.message));
   return static_cast<int>(error.status);
 }
 
@@ -267,6 +271,12 @@ void RunFlags::addTo(CLI::App &command) {
   command.add_option("--resume", resume,
                      "go on from the last checkpoint in this folder, whatever plan it was made with; schedule and seed "
                      "are its own unless given");
+  command
+      .add_option("--on-nan", onNan,
+                  "after a step whose loss is infinite or NaN: stop, and keep the last checkpoint; skip, which takes the "
+                  "step back; continue")
+      ->check(CLI::IsMember({"stop", "skip", "continue"}))
+      ->capture_default_str();
   command.add_option("--log", log, "write one JSON object a step: losses.jsonl");
   command.add_option("--trace", trace, "write the last step's timeline for chrome://tracing or Perfetto: T.json");
   command.add_option_function<std::string>(

@@ -63,23 +63,33 @@ struct RunFlags {
   std::optional<runtime::EmulatedLink> link;
   int64_t threads = 1;
   bool shuffle = false, samples = false;
+  std::string onNan = "stop";
 
   void addTo(CLI::App &command);
   /// The options that plans and packages keep for later runs: learning rate, its schedule and the seed.
   void addKeptTo(CLI::App &command);
 };
 
+/// Prints lines on standard error. Where that is full or closed, they are lost and the command goes on.
+void say(const std::string &text);
+
 /// Prints the error as the one message of a failed command and gives the exit status.
 int fail(const Error &error);
 
 /// A subcommand, and the flags of a `Command` that it fills and runs; `status` becomes the exit status. A Command with
-/// a GivenPlan `given` takes the options that were not typed from the job of its --plan.
+/// a GivenPlan `given` takes the options that were not typed from the job of its --plan, after its `beforePlan`, where
+/// it has one.
 template <typename Command>
 std::pair<CLI::App *, std::shared_ptr<Command>> addCommand(CLI::App &app, const char *name, const char *text,
                                                            int &status) {
   auto command = std::make_shared<Command>();
   CLI::App *sub = app.add_subcommand(name, text);
   sub->callback([command, sub, &status] {
+    if constexpr (requires { command->beforePlan(); })
+      if (Status before = command->beforePlan(); !before) {
+        status = fail(before.error());
+        return;
+      }
     if constexpr (requires { command->given; })
       if (Status taken = takePlan(*sub, command->given); !taken) {
         status = fail(taken.error());
@@ -121,8 +131,14 @@ Result<Planned> planAndCompile(const CLI::App &command, const TrainingStep &step
 /// What a program says of where it comes from: `model`, `model_hash`, `plan` of its info.
 void describeProgram(package::Program &program, const std::string &model, const TrainingStep &step, const Plan &plan);
 
+/// The checkpoint that a run goes on from, or null, and lines for people on options that are not the checkpoint's.
+struct Resumed {
+  const runtime::Checkpoint *checkpoint = nullptr;
+  std::string note;
+};
+
 /// Runs a program and writes what the flags ask for.
 Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags,
-                                      const runtime::Checkpoint *resumed, bool quiet);
+                                      const Resumed &from, bool quiet);
 
 } // namespace kerf::tool

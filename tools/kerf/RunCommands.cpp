@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf run and kerf train: a program on ranks that are threads, or processes under mpirun and srun.
+#include "LogFile.h"
 #include "Options.h"
 #include "Reports.h"
+#include "ResumedOptions.h"
 #include "RunSettings.h"
+#include "StepLines.h"
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Runtime/Native.h"
+#include "kerf/Support/Signals.h"
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
-#include <fstream>
 
 namespace kerf::tool {
 
@@ -128,16 +132,38 @@ runtime::RunOptions toRunOptions(const RunFlags &flags, const RunSettings &setti
   options.link = flags.link;
   options.learningRate = [settings](int64_t step) { return settings.learningRate(step); };
   options.resume = resumed;
+  options.onNan = onNanFrom(flags.onNan);
+  options.onStart = [] { listenForSignals({SIGINT, SIGTERM}); };
+  options.stopSignal = receivedSignal;
   options.checkpoint.folder = flags.checkpoint;
   options.checkpoint.every = flags.every.value_or(options.checkpoint.every);
   options.checkpoint.keep = flags.keep.value_or(options.checkpoint.keep);
   return options;
 }
 
+Status openLog(const std::string &path, std::optional<LogFile> &log) {
+  auto opened = LogFile::open(path);
+  if (!opened)
+    return opened.error();
+  log.emplace(std::move(*opened));
+  return ok();
+}
+
+/// Makes one message of an error that all processes have. Rank 0 prints it before any of them ends, for mpirun kills
+/// the others when one ends with an error.
+Error toldOnce(const Error &error, const runtime::Communicator *communicator) {
+  if (!communicator)
+    return error;
+  if (communicator->rank() == 0)
+    fail(error);
+  return Error{"", error.status};
+}
+
 } // namespace
 
 Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags,
-                                      const runtime::Checkpoint *resumed, bool quiet) {
+                                      const Resumed &from, bool quiet) {
+  const runtime::Checkpoint *resumed = from.checkpoint;
   auto data = runtime::openData(flags.data);
   if (!data)
     return data.error();
@@ -159,46 +185,50 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
   }
   bool isFirst = !communicator || communicator->rank() == 0;
   // An old log stays where this run can't even start.
-  if (Status status = runtime::checkInputs(program, weights, *data, options.order, resumed); !status)
-    return status.error();
-  std::ofstream log;
-  if (!flags.log.empty() && isFirst) {
-    log.open(flags.log, std::ios::app);
-    if (!log)
-      return Error{fmt::format("cannot write '{}': {}", flags.log, std::strerror(errno))};
-  }
+  Status ready = runtime::checkInputs(program, weights, *data, options.order, resumed);
+  std::optional<LogFile> log;
+  if (ready && !flags.log.empty() && isFirst)
+    ready = openLog(flags.log, log);
+  if (communicator)
+    ready = runtime::agree(*communicator, ready);
+  if (!ready)
+    return toldOnce(ready.error(), communicator.get());
   if (isFirst && resumed)
-    fmt::print(stderr, "{}", resumeText(*resumed, program, *settings, *dataSteps));
-  options.onStep = [&](const runtime::StepResult &step) {
-    if (log.is_open()) {
-      if (step.step == settings->firstStep) {
-        std::string kept = earlierLines(flags.log, resumed ? settings->firstStep : 0);
-        log.close();
-        log.open(flags.log, std::ios::trunc);
-        log << kept;
-      }
-      log << nlohmann::ordered_json{{"step", step.step}, {"loss", step.loss}, {"seconds", step.seconds}}.dump()
-          << std::endl;
-    }
+    say(resumeText(*resumed, program, *settings, *dataSteps) + from.note);
+  options.onStep = [&](const runtime::StepResult &step) -> Status {
     if (!quiet)
-      fmt::print(stderr, "step {:>5}  loss {:.6f}  {:.1f} ms\n", step.step, step.loss, step.seconds * 1e3);
+      say(progressLine(step));
+    if (!log)
+      return ok();
+    if (step.step == settings->firstStep)
+      if (Status status = log->keepSteps(resumed ? settings->firstStep : 0); !status)
+        return status;
+    return log->append(logLine(step));
   };
+  options.checkpoint.onNote = [](const std::string &text) { say(fmt::format("note: {}\n", text)); };
   options.checkpoint.onSaved = [&](int64_t nextStep, double seconds) {
     if (!quiet)
-      fmt::print(stderr, "checkpoint '{}'  {:.1f} ms\n",
-                 (std::filesystem::path(flags.checkpoint) / runtime::checkpointName(nextStep)).string(), seconds * 1e3);
+      say(fmt::format(
+          "checkpoint '{}'  {:.1f} ms\n",
+          (std::filesystem::path(flags.checkpoint) / runtime::checkpointName(nextStep)).string(), seconds * 1e3));
   };
   auto report = runtime::run(program, weights, *data, options);
   if (!report)
-    return report;
+    return toldOnce(report.error(), communicator.get());
   if (!isFirst)
     report->steps.clear(); // one process speaks for all
   if (isFirst && !report->initialized.empty())
-    fmt::print(stderr, "note: {} parameters had no weights and were initialized from seed {} (docs/runtime.md)\n",
-               report->initialized.size(), settings->seed);
+    say(fmt::format("note: {} parameters had no weights and were initialized from seed {} (docs/runtime.md)\n",
+                    report->initialized.size(), settings->seed));
+  if (isFirst && report->skippedSteps > 0)
+    say(fmt::format("note: {} of {} steps were skipped: their loss, or what they would have made of the parameters, "
+                    "was not finite\n",
+                    report->skippedSteps, settings->firstStep + static_cast<int64_t>(report->steps.size())));
   if (isFirst && !flags.gradientNorms.empty())
     if (Status status = writeGradientNorms(*report, flags.gradientNorms); !status)
       return status.error();
+  if (isFirst && report->stoppedBy)
+    say(stoppedText(*report, flags));
   return report;
 }
 
@@ -229,7 +259,7 @@ struct RunCommand {
           return fail(status.error());
     }
     if (auto native = runtime::loadNative(loaded->program); native && !(*native)->unused.empty())
-      fmt::print(stderr, "note: the package's code is not used, pointwise ops run one by one: {}\n", (*native)->unused);
+      say(fmt::format("note: the package's code is not used, pointwise ops run one by one: {}\n", (*native)->unused));
     std::error_code code;
     const std::filesystem::path file = std::filesystem::path(folder) / package::kWeightsFile;
     if (weights.empty() && !flags.seed && !*resumed && !std::filesystem::exists(file, code))
@@ -247,7 +277,10 @@ struct RunCommand {
       for (auto &[name, tensor] : *given)
         loaded->weights[name] = tensor;
     }
-    auto done = runProgram(loaded->program, loaded->weights, flags, *resumed ? &**resumed : nullptr, json);
+    auto note = *resumed ? compareResumedOptions(loaded->program, flags, **resumed) : Result<std::string>("");
+    if (!note)
+      return fail(note.error());
+    auto done = runProgram(loaded->program, loaded->weights, flags, {*resumed ? &**resumed : nullptr, *note}, json);
     if (!done)
       return fail(done.error());
     if (done->steps.empty())
@@ -263,7 +296,7 @@ struct RunCommand {
         return fail(status.error());
     if (json)
       fmt::print("{}\n", summaryJson(*done, saved ? &*saved : nullptr).dump(2));
-    return 0;
+    return exitStatus(*done);
   }
 };
 
@@ -284,20 +317,32 @@ struct TrainCommand {
   std::string planFile, report, savePlan;
   bool json = false, noNative = false;
   GivenPlan given;
-  const CLI::App *app = nullptr;
+  CLI::App *app = nullptr;
+  std::optional<runtime::Checkpoint> resumed;
+  std::string resumedNote;
+
+  /// A checkpoint's options come before those of a plan's job.
+  Status beforePlan() {
+    auto opened = openResumed(flags);
+    if (!opened)
+      return opened.error();
+    resumed = std::move(*opened);
+    auto note = resumed ? takeResumedOptions(*app, flags, *resumed) : Result<std::string>("");
+    if (!note)
+      return note.error();
+    resumedNote = *note;
+    return ok();
+  }
 
   int run() {
     where.job = given.job;
-    auto resumed = openResumed(flags);
-    if (!resumed)
-      return fail(resumed.error());
     auto imported = importStep(model, precision, !flags.gradientNorms.empty(), planFile, where.mode == "hybrid");
     if (!imported)
       return fail(imported.error());
     const TrainingStep &step = imported->step;
     // A lost file is not to be trained over with random weights; a model that is a structure only is, when the user
     // says so.
-    if (!step.missingFiles.empty() && model.weights.empty() && !flags.seed && !*resumed)
+    if (!step.missingFiles.empty() && model.weights.empty() && !flags.seed && !resumed)
       return fail({fmt::format("{}: its weights lie in '{}', which does not exist; put the file there, give --weights, "
                                "or give --seed to start from "
                                "initial values made up from it",
@@ -315,7 +360,8 @@ struct TrainCommand {
       if (Status status = addNativeCode(planned->compiled, isas); !status)
         return fail(status.error());
     describeProgram(planned->compiled.program, model.model, step, planned->plan);
-    auto done = runProgram(planned->compiled.program, step.weights, flags, *resumed ? &**resumed : nullptr, json);
+    auto done = runProgram(planned->compiled.program, step.weights, flags,
+                           {resumed ? &*resumed : nullptr, resumedNote}, json);
     if (!done) {
       Error error = done.error();
       bool configured = std::filesystem::path(model.model).extension() == ".json";
@@ -334,7 +380,7 @@ struct TrainCommand {
       fmt::print("{}\n", summaryJson(*done, &full).dump(2));
     else
       fmt::print("{}", toText(full));
-    return 0;
+    return exitStatus(*done);
   }
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RunSettings.h"
-#include "kerf/Support/File.h"
 
 #include <algorithm>
 #include <cmath>
@@ -132,20 +131,6 @@ std::string resumeText(const runtime::Checkpoint &resumed, const package::Progra
   if (settings.firstStep == settings.endStep)
     text += "note: nothing is left to train; --steps counts from the beginning of training\n";
   return text;
-}
-
-std::string earlierLines(const std::string &log, int64_t firstStep) {
-  auto text = readFile(log);
-  std::string kept;
-  for (size_t at = 0; text && at < text->size();) {
-    size_t end = std::min(text->find('\n', at), text->size());
-    std::string line = text->substr(at, end - at);
-    Json entry = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (numberOf<int64_t>(member(entry, "step"), firstStep) < firstStep)
-      kept += line + "\n";
-    at = end + 1;
-  }
-  return kept;
 }
 
 } // namespace kerf::tool

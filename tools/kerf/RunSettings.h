@@ -34,7 +34,4 @@ nlohmann::ordered_json checkpointInfo(const package::Program &program, const Run
 std::string resumeText(const runtime::Checkpoint &resumed, const package::Program &program, const RunSettings &settings,
                        int64_t dataSteps);
 
-/// The lines of a log that are of steps before `firstStep`.
-std::string earlierLines(const std::string &log, int64_t firstStep);
-
 } // namespace kerf::tool

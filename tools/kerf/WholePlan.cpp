@@ -5,7 +5,7 @@
 #include "kerf/Compiler/Simulate.h"
 #include "kerf/Report/ExplainText.h"
 #include "kerf/Report/StepText.h"
-#include <atomic>
+#include "kerf/Support/Signals.h"
 #include <charconv>
 #include <cmath>
 #include <csignal>
@@ -17,16 +17,6 @@ namespace kerf::tool {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::atomic<bool> interrupted = false;
-
-/// The first Ctrl-C asks for the best so far, the second one ends the program.
-void listenForInterrupt() {
-  std::signal(SIGINT, [](int) {
-    interrupted = true;
-    std::signal(SIGINT, SIG_DFL);
-  });
-}
 
 /// Axes that the mode rules out.
 Status applyMode(const PlanFlags &flags, Plan &constraints) {
@@ -66,8 +56,8 @@ Result<WholeJob> makeJob(mlir::MLIRContext &context, const ModelFlags &model, co
       return from.error();
     options.search.from = std::move(*from);
   }
-  listenForInterrupt();
-  options.search.stop = [] { return interrupted.load(); };
+  listenForSignals({SIGINT}); // the first Ctrl-C asks for the best so far, the second one ends the program
+  options.search.stop = [] { return receivedSignal() != 0; };
   Cluster limited = cluster;
   if (given->memoryLimitBytes) {
     limited.device.memoryBytes = std::min(limited.device.memoryBytes, *given->memoryLimitBytes);
@@ -102,7 +92,7 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFla
     return fail(found.error());
   for (const std::string &warning : job->warnings())
     fmt::print(stderr, "warning: {}\n", warning);
-  if (interrupted)
+  if (receivedSignal())
     fmt::print(stderr, "interrupted: the best so far\n");
   std::vector<ParetoPlan> pareto;
   if (flags.pareto)

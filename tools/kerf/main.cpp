@@ -3,6 +3,7 @@
 #include "Options.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <fmt/core.h>
@@ -15,6 +16,7 @@ int main(int argc, char **argv) {
   app.name("kerf");
   app.set_version_flag("--version", KERF_VERSION);
   app.require_subcommand(1);
+  std::signal(SIGXFSZ, SIG_IGN); // a file that grows too large is an error of the write, as a full disk is
   int status = 0;
   kerf::tool::addTrain(app, status);
   kerf::tool::addImport(app, status);

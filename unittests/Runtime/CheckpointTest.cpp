@@ -99,7 +99,7 @@ Status saveAll(const package::Program &program, const CheckpointOptions &options
   for (size_t rank = 0; rank < communicators.size(); ++rank)
     threads.emplace_back([&, rank] {
       auto writer = CheckpointWriter::create(program, options, *communicators[rank], nextStep);
-      statuses[rank] = writer ? writer->save(nextStep, 5, 20,
+      statuses[rank] = writer ? writer->save({nextStep, 5, 20},
                                              [&](size_t arg, std::byte *local) {
                                                auto values = localOf(program, program.args[arg], int64_t(rank));
                                                std::memcpy(local, values.data(), values.size() * sizeof(int32_t));
@@ -517,7 +517,7 @@ TEST_F(Checkpoints, AStartThatCannotBeIsToldBeforeTheFirstStep) {
   options.checkpoint = into(folder, 3);
   ASSERT_TRUE(run(program, {}, data, options));
   int steps = 0;
-  options.onStep = [&](const StepResult &) { ++steps; };
+  options.onStep = [&](const StepResult &) { return ++steps, ok(); };
   expect(message(run(program, {}, data, options)), {"up to step 6", "begins at step 0"});
   auto checkpoint = openCheckpoint(folder);
   ASSERT_TRUE(checkpoint);

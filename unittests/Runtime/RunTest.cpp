@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <atomic>
+#include <csignal>
 #include <gtest/gtest.h>
 
 namespace kerf::runtime::test {
@@ -80,7 +82,7 @@ TEST(Run, TrainsAsPlainLoopsDo) {
     run6.savePath = folder.path + "/out.safetensors";
     run6.saveStates = true;
     std::vector<double> seen;
-    run6.onStep = [&](const StepResult &result) { seen.push_back(result.loss); };
+    run6.onStep = [&](const StepResult &result) { return seen.push_back(result.loss), ok(); };
     // The file holds the weight flat and in f32; the program sees it as a matrix of f64.
     auto program = classifier(ranks, 3, kWidth, kClasses, DType::F64);
     program.args[3].exportedShape = {kClasses * kWidth};
@@ -160,10 +162,29 @@ TEST(Run, ARankThatFailsEndsAll) {
 
 TEST(Run, AThrowingCallbackEndsAll) {
   RunOptions throwing = options(4);
-  throwing.onStep = [](const StepResult &) { throw std::runtime_error("the log is full"); };
+  throwing.onStep = [](const StepResult &) -> Status { throw std::runtime_error("the log is full"); };
   auto report = run(classifier(3, 4, 5, 7, DType::F32), {}, classifierData(3, 4, 5, 7, 4), throwing);
   ASSERT_FALSE(bool(report));
   EXPECT_NE(report.error().message.find("the log is full"), std::string::npos);
+}
+
+TEST(Run, ACallbackThatFailsEndsAll) {
+  RunOptions failing = options(4);
+  failing.onStep = [](const StepResult &step) { return step.step < 2 ? ok() : Status(Error{"the disk is full"}); };
+  auto report = run(classifier(3, 4, 5, 7, DType::F32), {}, classifierData(3, 4, 5, 7, 4), failing);
+  ASSERT_FALSE(bool(report));
+  EXPECT_EQ(report.error().message, "the disk is full");
+}
+
+TEST(Run, ASignalEndsItAfterItsStep) {
+  RunOptions stopped = options(6);
+  std::atomic<int64_t> steps = 0;
+  stopped.onStep = [&](const StepResult &) { return ++steps, ok(); };
+  stopped.stopSignal = [&] { return steps >= 2 ? SIGTERM : 0; };
+  auto report = run(classifier(3, 4, 5, 7, DType::F32), {}, classifierData(3, 4, 5, 7, 6), stopped);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->stoppedBy, SIGTERM);
+  EXPECT_EQ(report->steps.size(), 3u);
 }
 
 TEST(Run, BadInputsAreMessagesWithBothSides) {

@@ -39,6 +39,7 @@ struct CheckpointIndex {
   int64_t nextStep = 0; // the first that is not in it
   uint64_t seed = 0;    // all that random numbers depend on
   int64_t dataSteps = 1;
+  int64_t skippedSteps = 0; // of those before `nextStep`, steps that changed nothing (OnNan::Skip)
   std::vector<SavedFile> files;
   std::map<std::string, SavedTensor> tensors;
   nlohmann::ordered_json info = nlohmann::ordered_json::object(); // of who wrote it: the model, the plan, the options
@@ -79,6 +80,7 @@ struct CheckpointOptions {
   int64_t keep = 2;    // newest that stay
   nlohmann::ordered_json info = nlohmann::ordered_json::object(); // CheckpointIndex::info
   std::function<void(int64_t nextStep, double seconds)> onSaved;  // on rank 0
+  std::function<void(const std::string &text)> onNote;            // on rank 0: what a user should know of the folder
 };
 
 } // namespace kerf::runtime

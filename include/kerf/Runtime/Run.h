@@ -14,6 +14,14 @@ namespace kerf::runtime {
 struct StepResult {
   int64_t step = 0;
   double loss = 0, learningRate = 0, seconds = 0;
+  bool skipped = false; // by OnNan::Skip
+};
+
+/// What a run does after a step with a loss that is infinite or NaN.
+enum class OnNan {
+  Stop,    // fails, and writes no checkpoint and no weights of numbers that are not finite
+  Skip,    // takes the step back, also where the loss is finite and what the step has updated is not
+  Continue // nothing
 };
 
 struct RunOptions {
@@ -24,8 +32,13 @@ struct RunOptions {
   DataOrder order;
   /// The batch of the first step, counted through all passes; without, that of a run that began at step 0.
   std::optional<int64_t> firstBatch;
-  /// On rank 0, after each step.
-  std::function<void(const StepResult &)> onStep;
+  /// In each process, by its first rank, before the first step.
+  std::function<void()> onStart;
+  /// On rank 0, after each step. An error ends the run.
+  std::function<Status(const StepResult &)> onStep;
+  /// By each rank after each step. Returns a signal (SIGINT or SIGTERM) that asks the run to end after this step, or 0.
+  std::function<int()> stopSignal;
+  OnNan onNan = OnNan::Stop;
   /// This process is one rank of it. Without, all ranks are threads of this process.
   Communicator *communicator = nullptr;
   /// Of each rank, for its kernels; no result depends on it.
@@ -49,6 +62,10 @@ struct RunOptions {
 
 struct RunReport {
   std::vector<StepResult> steps;
+  /// The signal that ended the run, or 0.
+  int stoppedBy = 0;
+  /// Steps of the whole training so far that were skipped.
+  int64_t skippedSteps = 0;
   /// The first step's results that replace no argument ("loss", "gradient_norm_squared/NAME"), whole. On rank 0.
   TensorMap firstResults;
   MemoryReport memory;                   // of this rank
@@ -62,7 +79,8 @@ struct RunReport {
 /// `weights`: parameters, buffers, constants and, to go on with, states, under their names. `data`: for each input an
 /// array with one leading axis of steps or samples, which starts again after its last. Names, shapes and types of
 /// either are checked before the first step, numbers out of range in the step that meets them. The same report is
-/// returned on every rank but for what says rank 0.
+/// returned on every rank but for what says rank 0. An error that all ranks know has its message on rank 0; the others'
+/// is empty.
 Result<RunReport> run(const package::Program &program, const TensorMap &weights, const DataSet &data,
                       const RunOptions &options);
 Result<RunReport> run(const package::Program &program, const TensorMap &weights, const TensorMap &data,

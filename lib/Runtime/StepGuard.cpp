@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "StepGuard.h"
+#include "Shards.h"
+
+namespace kerf::runtime {
+
+namespace {
+/// An exponent of ones is that of infinities and of NaN.
+template <typename Bits> bool haveNoExponent(const void *data, int64_t elements, Bits exponent) {
+  const Bits *bits = static_cast<const Bits *>(data);
+  int64_t nonfinite = 0; // no early end: the compiler makes a loop over vectors of it
+  for (int64_t i = 0; i < elements; ++i)
+    nonfinite += (bits[i] & exponent) == exponent;
+  return nonfinite == 0;
+}
+} // namespace
+
+bool allFinite(const void *data, DType dtype, int64_t elements) {
+  switch (dtype) {
+  case DType::F64:
+    return haveNoExponent<uint64_t>(data, elements, 0x7ff0000000000000);
+  case DType::F32:
+    return haveNoExponent<uint32_t>(data, elements, 0x7f800000);
+  case DType::BF16:
+    return haveNoExponent<uint16_t>(data, elements, 0x7f80);
+  case DType::F16:
+    return haveNoExponent<uint16_t>(data, elements, 0x7c00);
+  default:
+    return true;
+  }
+}
+
+StepGuard::StepGuard(const package::Program &program, int64_t rank, Device &device,
+                     const std::vector<ArgumentPiece> &pieces)
+    : device(device) {
+  for (const ArgumentPiece &piece : pieces) {
+    const package::Arg &arg = program.args[piece.arg];
+    if (arg.updatedBy < 0)
+      continue;
+    Shard shard = shardOf(program.mesh, arg.shape, arg.sharding, package::virtualRank(program, rank, piece.microbatch));
+    watched.push_back(
+        {&arg, piece.tensor, packBox(shard.local, Shape(shard.local.size(), 0), shard.count, bytesOf(arg.dtype)), {}});
+  }
+}
+
+void StepGuard::keep() {
+  for (Watched &each : watched) {
+    each.kept.resize(size_t(each.tensor.bytes()));
+    device.copyOut(each.kept.data(), static_cast<const std::byte *>(each.tensor.data), each.tensor.bytes());
+  }
+}
+
+void StepGuard::putBack() {
+  for (Watched &each : watched)
+    device.copyIn(static_cast<std::byte *>(each.tensor.data), each.kept.data(), each.tensor.bytes());
+}
+
+std::string StepGuard::firstNonfinite() {
+  std::vector<std::byte> local, packed; // a tensor in host memory: with its padding, without
+  for (const Watched &each : watched) {
+    local.resize(size_t(each.tensor.bytes())), packed.resize(size_t(each.withoutPadding.bytes()));
+    device.copyOut(local.data(), static_cast<const std::byte *>(each.tensor.data), each.tensor.bytes());
+    each.withoutPadding.run(local.data(), packed.data());
+    if (!allFinite(packed.data(), each.arg->dtype, each.withoutPadding.bytes() / bytesOf(each.arg->dtype)))
+      return each.arg->name;
+  }
+  return "";
+}
+
+} // namespace kerf::runtime
