@@ -16,6 +16,7 @@
 #include <fmt/ranges.h>
 #include <limits>
 #include <map>
+#include <unistd.h>
 
 using namespace mlir;
 using namespace kerf::ir;
@@ -193,11 +194,7 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
   return compiled;
 }
 
-Status writePackage(const Compiled &compiled, const TensorMap &weights, const std::string &folder) {
-  std::error_code code;
-  std::filesystem::create_directories(folder, code);
-  if (code)
-    return Error{fmt::format("cannot make the folder '{}': {}", folder, code.message())};
+static Status writePackageFiles(const Compiled &compiled, const TensorMap &weights, const std::string &folder) {
   TensorMap needed;
   for (const package::Arg &arg : compiled.program.args)
     if (auto found = weights.find(arg.name); found != weights.end())
@@ -209,6 +206,33 @@ Status writePackage(const Compiled &compiled, const TensorMap &weights, const st
       if (Status status = writeFile(folder + "/" + fileOf(image), image.code); !status)
         return status;
   return writeFile(folder + "/" + package::kProgramFile, package::writeProgram(compiled.program));
+}
+
+Status writePackage(const Compiled &compiled, const TensorMap &weights, const std::string &folder) {
+  std::error_code code;
+  std::filesystem::create_directories(folder, code);
+  if (code)
+    return Error{fmt::format("cannot make the folder '{}': {}", folder, code.message())};
+  // A package that is there is replaced when all of the new one is on disk: halves of two would run together.
+  const std::string unfinished = fmt::format("{}/.{}.tmp", folder, getpid());
+  std::filesystem::remove_all(unfinished, code);
+  std::filesystem::create_directory(unfinished, code);
+  if (code)
+    return Error{fmt::format("cannot write the folder '{}': {}", folder, code.message())};
+  std::vector<std::string> names = {package::kWeightsFile};
+  if (compiled.program.native)
+    for (const package::NativeImage &image : compiled.program.native->images)
+      names.push_back(fileOf(image));
+  names.push_back(package::kProgramFile);
+  Status written = writePackageFiles(compiled, weights, unfinished);
+  for (const std::string &name : names) {
+    if (written)
+      std::filesystem::rename(unfinished + "/" + name, folder + "/" + name, code);
+    if (written && code)
+      written = Error{fmt::format("cannot write '{}/{}': {}", folder, name, code.message())};
+  }
+  std::filesystem::remove_all(unfinished, code);
+  return written;
 }
 
 } // namespace kerf

@@ -282,6 +282,8 @@ Result<CheckpointIndex> readIndex(std::string_view text) {
   const Json &files = members.at("files"), &tensors = members.at("tensors");
   if (index.dataSteps < 1)
     members.fail("has no data steps");
+  if (index.skippedSteps > index.nextStep)
+    members.fail(fmt::format("has skipped {} of {} steps", index.skippedSteps, index.nextStep));
   if (!tensors.is_object())
     members.fail("has no tensors");
   if (Status status = members.status(); !status)

@@ -382,6 +382,20 @@ class FullDisk(RunTest):
             self.assertEqual(glob.glob(os.path.join(folder, "*", "*")), [])
             shutil.rmtree(folder)
 
+    def test_a_package_is_replaced_whole(self):
+        package = self.path("package")
+
+        def files():
+            return {name: self.read(f"package/{name}") for name in os.listdir(package)}
+        self.succeed("compile", file_of("mlp"), "-o", package)
+        old = files()
+        smaller, larger = sorted((len(content) for name, content in old.items() if name in ("weights.safetensors", "program.json")))
+        self.limited((smaller + larger) // 2, "compile", file_of("mlp"), "--optimizer", "adamw", "--ranks", 2, "-o", package)
+        self.assertEqual(files(), old)
+        self.succeed("compile", file_of("mlp"), "--optimizer", "adamw", "--ranks", 2, "-o", package)
+        self.assertEqual(sorted(files()), sorted(old))
+        self.assertNotEqual(files(), old)
+
     def test_checkpoints(self):
         args = self.train("--checkpoint", self.path("saved"), "--every", 2)
         self.succeed(*args, "--steps", 4)
