@@ -30,6 +30,8 @@ constexpr NumericOption kOptions[] = {
     {"beta1", Change::Refused},
     {"beta2", Change::Refused},
     {"eps", Change::Refused},
+    {"accumulate", Change::Taken},
+    {"group", Change::Taken},
     {"weight-decay", Change::Taken},
     {"no-decay", Change::Taken},
     {"clip-norm", Change::Taken},
