@@ -441,6 +441,8 @@ class ResumedOptions(RunTest):
             self.assertEqual(losses_of(self.path("log"))[:6], losses_of(self.path("whole"))[:6])
             if option not in ("--seed", "--no-decay"):
                 self.assertNotEqual(losses_of(self.path("log")), losses_of(self.path("whole")), option)
+        done = self.resume("--shuffle")
+        self.assertIn("note: other options than the checkpoint's: --shuffle is given, was not\n", done.stderr)
         done = self.resume("--lr", 0.1, "--clip-norm", 0)
         self.assertIn("--clip-norm is 0, was 0.05; --lr is 0.1, was 0.5", done.stderr)
 

@@ -103,7 +103,7 @@ const Json *optionsOf(const Json &info) {
   return at->is_object() ? at : nullptr;
 }
 
-/// Changes of the learning rate and the seed, which are taken.
+/// Changes of the learning rate, the order of the data and the seed, which are taken.
 void addRunChanges(const RunFlags &flags, const runtime::Checkpoint &resumed, std::vector<std::string> &changes) {
   const Json &info = resumed.index.info;
   auto made = info.is_object() ? info.find("schedule") : info.end();
@@ -116,6 +116,10 @@ void addRunChanges(const RunFlags &flags, const runtime::Checkpoint &resumed, st
     if (!isSame(*given, then))
       changes.push_back(fmt::format("--{} is {}, was {}", option.name, *given, then));
   }
+  auto order = info.is_object() ? info.find("data") : info.end();
+  for (auto [name, given] : {std::pair("samples", flags.samples), std::pair("shuffle", flags.shuffle)})
+    if (given && order != info.end() && order->is_object() && order->value(name, Json()) == Json(false))
+      changes.push_back(fmt::format("--{} is given, was not", name));
   if (flags.seed && *flags.seed != resumed.index.seed)
     changes.push_back(fmt::format("--seed is {}, was {}", *flags.seed, resumed.index.seed));
 }
