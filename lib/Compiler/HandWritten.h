@@ -19,6 +19,9 @@ Status takeOpPins(mlir::ModuleOp module, Annotations &found);
 
 /// A step of what was read, with its hash: no pass has run.
 TrainingStep stepOf(ImportedModel model);
+/// Runs the passes up to one whole training step. `path` names the model in messages.
+Result<TrainingStep> trainingStepOf(mlir::MLIRContext &context, ImportedModel model, const std::string &path,
+                                    const StepOptions &options);
 
 /// Those that none of the plan's own decides.
 void addPins(const TrainingStep &step, Plan &plan);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/Shrink.h"
+#include "HandWritten.h"
 #include "kerf/Sharding/Refine.h"
 
 #include <algorithm>
@@ -11,27 +12,7 @@ namespace kerf {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// Sizes of a shrunken model. Odd ones, so that cuts leave padding.
-constexpr int64_t kHeadSize = 8, kInner = 21, kVocabulary = 61, kTokens = 16, kSmallestWays = 2, kMostStages = 3;
-
-// Keys of the families' configurations (lib/Frontend/TransformerFamilies.cpp) by what they count.
-constexpr const char *kLayerKeys[] = {"num_hidden_layers", "n_layer", "num_layers"};
-constexpr const char *kHeadKeys[] = {"num_attention_heads", "n_head"};
-constexpr const char *kKeyHeadKeys[] = {"num_key_value_heads", "num_kv_heads"};
-constexpr const char *kWidthKeys[] = {"hidden_size", "n_embd", "word_embed_proj_dim"};
-constexpr const char *kInnerKeys[] = {"intermediate_size", "n_inner", "ffn_dim", "moe_intermediate_size",
-                                      "shared_expert_intermediate_size"};
-constexpr const char *kPositionKeys[] = {"max_position_embeddings", "n_positions"};
-constexpr const char *kExpertKeys[] = {"num_local_experts", "num_experts"};
-
-template <size_t N> std::optional<int64_t> numberAt(const Json &config, const char *const (&keys)[N]) {
-  for (const char *key : keys)
-    if (config.contains(key) && config[key].is_number_integer())
-      return config[key].get<int64_t>();
-  return std::nullopt;
-}
+constexpr int64_t kSmallestWays = 2, kMostStages = 3;
 
 class Shrinker {
 public:
@@ -39,14 +20,15 @@ public:
     result.plan = completed.plan;
   }
 
-  Shrunk run(const Json *config) {
+  Shrunk run(ShrunkModel model) {
+    bool configured = model == ShrunkModel::Configured;
     shrinkMesh();
-    shrinkStages(config != nullptr);
+    shrinkStages(configured);
     if (!meshOfStage.empty())
       setMeshesOfStages();
-    shrinkBatch(config != nullptr);
-    if (config)
-      shrinkConfig(*config);
+    shrinkBatch(configured);
+    if (configured)
+      chooseSizes();
     result.plan.predicted.reset();
     result.plan.modelHash.clear();
     result.plan.clusterHash.clear();
@@ -222,7 +204,7 @@ private:
     if (!runs.empty() && !runs.front().until.empty()) {
       plan.stages.clear();
       shrinkCuts(runs, stages, parts, mayChangeLayers);
-      note("layers", layers, newLayers);
+      result.sizes.layersInEachPart = true;
       if (newLayers != layers)
         pickRecomputedLayers(plan.recomputeLayers);
       return;
@@ -231,7 +213,6 @@ private:
     bool emptyBack = runs.size() > 1 && !runs.back().layers && parts > 2;
     int64_t filled = parts - emptyFront - emptyBack;
     newLayers = mayChangeLayers ? std::min(layers, filled + 1) : layers;
-    note("layers", layers, newLayers);
     if (newLayers != layers)
       pickRecomputedLayers(plan.recomputeLayers);
     plan.stages.clear();
@@ -275,47 +256,20 @@ private:
     }
     note("microbatches", completed.microbatches, microbatches);
     note("microbatch", completed.plan.microbatch, plan.microbatch);
-    result.globalBatch = plan.globalBatch;
   }
 
-  template <size_t N> void set(const char *const (&keys)[N], int64_t value) {
-    for (const char *key : keys)
-      if (result.config.contains(key) && result.config[key].is_number_integer()) {
-        note(key, result.config[key].get<int64_t>(), value);
-        result.config[key] = value;
-      }
-  }
-
-  void shrinkConfig(const Json &config) {
-    result.config = config;
-    result.sequence = kTokens * most("context");
-    set(kLayerKeys, newLayers);
-    set({"vocab_size"}, kVocabulary);
-    if (auto positions = numberAt(config, kPositionKeys); positions && *positions < result.sequence)
-      set(kPositionKeys, result.sequence);
-    auto heads = numberAt(config, kHeadKeys), width = numberAt(config, kWidthKeys);
-    auto experts = numberAt(config, kExpertKeys);
-    if (experts)
-      set(kExpertKeys, std::min(*experts, std::max<int64_t>(4, 2 * most("expert"))));
-    // Sizes of latents and rotations hang together (DeepSeek): such a model keeps its widths.
-    if (!heads || !width || config.contains("kv_lora_rank")) {
-      result.notes.push_back("widths are kept: this family's hang together");
-      return;
-    }
-    int64_t keyHeads = numberAt(config, kKeyHeadKeys).value_or(*heads), group = std::max<int64_t>(1, *heads / keyHeads);
+  void chooseSizes() {
+    SmallSizes &sizes = result.sizes;
     bool ulysses = completed.plan.contextStyle == "ulysses";
-    int64_t ways = most("model") * (ulysses ? most("context") : 1);
-    int64_t oldWays = old("model");
+    int64_t ranks = old("model"), small = most("model");
     for (int64_t stage = 0; stage < old("stage"); ++stage)
-      oldWays = std::max(oldWays, ofStage(completed.plan, stage).meshSizes.at("model"));
-    bool copies = keyHeads < oldWays; // ranks of "model" share a head of keys and values
-    int64_t newKeyHeads = copies || keyHeads == 1 ? 1 : ways, newGroup = std::min<int64_t>(group, copies ? ways : 2);
-    int64_t newHeads = newKeyHeads * newGroup;
-    set(kHeadKeys, newHeads);
-    set(kKeyHeadKeys, newKeyHeads);
-    set({"head_dim"}, kHeadSize);
-    set(kWidthKeys, newHeads * kHeadSize);
-    set(kInnerKeys, kInner);
+      ranks = std::max(ranks, ofStage(completed.plan, stage).meshSizes.at("model"));
+    sizes.layers = newLayers;
+    sizes.batch = result.plan.globalBatch;
+    sizes.sequenceShards = most("context");
+    sizes.headShards = small * (ulysses ? most("context") : 1);
+    sizes.expertShards = most("expert");
+    sizes.headRanks = ranks;
   }
 
   const CompletedPlan &completed;
@@ -326,8 +280,18 @@ private:
 
 } // namespace
 
-Shrunk shrink(const CompletedPlan &completed, int64_t layers, const Json *config) {
-  return Shrinker(completed, layers).run(config);
+Shrunk shrink(const CompletedPlan &completed, int64_t layers, ShrunkModel model) {
+  return Shrinker(completed, layers).run(model);
+}
+
+Result<TrainingStep> importSmallStep(mlir::MLIRContext &context, const std::string &configPath,
+                                     const StepOptions &options, const SmallSizes &sizes,
+                                     std::vector<std::string> &notes) {
+  auto small = importSmallModel(context, configPath, options.import, sizes);
+  if (!small)
+    return small.error();
+  notes.insert(notes.end(), small->notes.begin(), small->notes.end());
+  return trainingStepOf(context, std::move(small->model), configPath, options);
 }
 
 } // namespace kerf

@@ -124,7 +124,12 @@ Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string 
   auto model = importModel(context, path, options.import);
   if (!model)
     return model.error();
-  TrainingStep step = stepOf(std::move(*model));
+  return trainingStepOf(context, std::move(*model), path, options);
+}
+
+Result<TrainingStep> trainingStepOf(MLIRContext &context, ImportedModel model, const std::string &path,
+                                    const StepOptions &options) {
+  TrainingStep step = stepOf(std::move(model));
   OptimizerOptions optimizer = options.optimizer;
   if (options.precision) {
     step.types = typesOf(*options.precision);

@@ -4,6 +4,7 @@
 #include "TransformerImport.h"
 #include "KerfFile.h"
 #include "OnnxNode.h"
+#include "SmallModel.h"
 #include "TransformerLayer.h"
 
 #include <cmath>
@@ -354,13 +355,17 @@ Result<std::optional<TensorMap>> weightsBesideConfig(const std::string &path) {
   return std::optional<TensorMap>(std::move(all));
 }
 
-Result<ImportedModel> importConfig(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options) {
-  if (!options.loss.empty() && options.loss != "loss")
-    return Error{fmt::format("'{}' has the loss of its model; --loss '{}' is for exports", path, options.loss)};
-  ImportedModel model;
+namespace {
+
+StepSize stepSizeOf(const ImportOptions &options) {
   StepSize step{options.globalBatch, options.sequence};
   step.expertCapacity = options.expertCapacity.value_or(options.structureOnly ? 1 : kExactExperts);
-  KERF_TRY(transformer, modelFromConfig(path, step, model.warnings));
+  return step;
+}
+
+/// Writes the model as IR into `model`.
+Status writeModule(mlir::MLIRContext &context, const std::string &path, const TransformerModel &transformer,
+                   const StepSize &step, const ImportOptions &options, ImportedModel &model) {
   Result<mlir::OwningOpRef<mlir::ModuleOp>> module =
       TransformerImport(context, transformer, step, options.floatType, options.structureOnly).run();
   if (!module)
@@ -369,10 +374,21 @@ Result<ImportedModel> importConfig(mlir::MLIRContext &context, const std::string
   if (Status status = verifyModule(*model.module); !status)
     return Error{fmt::format("'{}': the imported program is not valid: {}", path, status.error().message),
                  ExitStatus::InternalCheck};
-  auto main = model.module->lookupSymbol<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
-  KERF_CHECK(applyGlobs(main, options));
+  return applyGlobs(model.module->lookupSymbol<mlir::func::FuncOp>(ir::KerfDialect::kEntryName), options);
+}
+
+} // namespace
+
+Result<ImportedModel> importConfig(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options) {
+  if (!options.loss.empty() && options.loss != "loss")
+    return Error{fmt::format("'{}' has the loss of its model; --loss '{}' is for exports", path, options.loss)};
+  ImportedModel model;
+  StepSize step = stepSizeOf(options);
+  KERF_TRY(transformer, modelFromConfig(path, step, model.warnings));
+  KERF_CHECK(writeModule(context, path, transformer, step, options, model));
   if (options.structureOnly)
     return model;
+  auto main = model.module->lookupSymbol<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
   if (options.weights) {
     KERF_TRY(given, readWeights(*options.weights));
     KERF_CHECK(takeWeights(model, main, transformer, given, *options.weights));
@@ -389,3 +405,19 @@ Result<ImportedModel> importConfig(mlir::MLIRContext &context, const std::string
 }
 
 } // namespace kerf::frontend
+
+namespace kerf {
+
+Result<SmallModel> importSmallModel(mlir::MLIRContext &context, const std::string &configPath,
+                                    const ImportOptions &options, const SmallSizes &sizes) {
+  using namespace frontend;
+  SmallModel small;
+  StepSize step = stepSizeOf(options);
+  KERF_TRY(transformer, modelFromConfig(configPath, step, small.model.warnings));
+  small.notes = reduceSizes(transformer, step, sizes);
+  small.sequence = step.sequence;
+  KERF_CHECK(writeModule(context, configPath, transformer, step, options, small.model));
+  return small;
+}
+
+} // namespace kerf

@@ -190,8 +190,12 @@ void readExperts(ConfigReader &config, TransformerModel &m, const StepSize &step
   m.expertInner = read(config, keys.inner, kMostSize).value_or(1);
   if (m.choices > m.experts)
     return config.fail(fmt::format("{} is {}, of {} experts", keys.choices.names, m.choices, m.experts));
+  m.slots = slotsOf(m, step);
+}
+
+int64_t slotsOf(const TransformerModel &m, const StepSize &step) {
   double share = double(m.choices) * double(step.sequence) / double(m.experts) * step.expertCapacity;
-  m.slots = int64_t(std::ceil(std::min(share, double(step.sequence))));
+  return int64_t(std::ceil(std::min(share, double(step.sequence))));
 }
 
 /// Keys of the probabilities with which training drops elements, with the defaults of the configuration classes; "":

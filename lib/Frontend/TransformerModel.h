@@ -129,6 +129,9 @@ struct StepSize {
   double expertCapacity = kExactExperts; // as in ImportOptions
 };
 
+/// Slots that an expert has for each sample of the step.
+int64_t slotsOf(const TransformerModel &model, const StepSize &step);
+
 /// The model of a configuration, checked: sizes are positive and fit each other, and so does `step`, whose defaults are
 /// filled in. Warnings say where the configuration asks for something that is left out without changing the training
 /// step.

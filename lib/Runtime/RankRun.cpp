@@ -69,7 +69,11 @@ Result<RunReport> RankRun::run() {
   Status loaded = load();
   if (Status status = agree(communicator, loaded); !status)
     return told(status.error());
-  RunReport report{{}, 0, 0, {}, executor->memory(), {}, {}, secondsSince(start), inputs.initialized, inputs.unused};
+  RunReport report;
+  report.memory = executor->memory();
+  report.loadSeconds = secondsSince(start);
+  report.initialized = inputs.initialized;
+  report.unused = inputs.unused;
   if (Status status = gatherMemory(report); !status)
     return status.error();
   report.steps.reserve(size_t(std::clamp<int64_t>(options.steps, 0, kReservedSteps)));
@@ -91,8 +95,8 @@ Result<RunReport> RankRun::run() {
   }
   report.skippedSteps = skippedSteps;
   report.times = executor->times();
-  if (!options.savePath.empty())
-    if (Status status = save(step); !status)
+  if (!options.savePath.empty() || options.keepTrained)
+    if (Status status = gatherTrained(step, report); !status)
       return told(status.error());
   if (!options.tracePath.empty())
     if (Status status = writeTrace(); !status)
@@ -399,8 +403,8 @@ Status RankRun::writeTrace() {
   return agree(communicator, communicator.rank() == 0 ? writeFile(options.tracePath, *text) : ok());
 }
 
-/// The weights as they are before step `nextStep`.
-Status RankRun::save(int64_t nextStep) {
+/// The weights as they are before step `nextStep`: into the file and the report that ask for them.
+Status RankRun::gatherTrained(int64_t nextStep, RunReport &report) {
   if (Status status = checkFinite(nextStep); !status)
     return status;
   TensorMap tensors;
@@ -419,7 +423,12 @@ Status RankRun::save(int64_t nextStep) {
     (*whole)->shape = arg.exportedShape;
     tensors.emplace(arg.name, std::move(**whole));
   }
-  return agree(communicator, communicator.rank() == 0 ? writeSafetensors(options.savePath, tensors) : ok());
+  bool writes = communicator.rank() == 0 && !options.savePath.empty();
+  if (Status status = agree(communicator, writes ? writeSafetensors(options.savePath, tensors) : ok()); !status)
+    return status;
+  if (options.keepTrained)
+    report.trained = std::move(tensors);
+  return ok();
 }
 
 } // namespace kerf::runtime

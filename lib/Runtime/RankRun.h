@@ -46,7 +46,7 @@ private:
   Status gatherResults(RunReport &report);
   Result<std::optional<Tensor>> gatherArgument(size_t index, const std::vector<ArgumentPiece> &pieces);
   Status writeTrace();
-  Status save(int64_t nextStep);
+  Status gatherTrained(int64_t nextStep, RunReport &report);
 
   const package::Program &program;
   const Inputs &inputs;

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """kerf verify: plans for many devices are run small against one rank, and their programs checked at full size."""
 import json
+import os
+import subprocess
 import unittest
 
-from support import CLUSTERS, KerfTest, file_of, main
+from support import CLUSTERS, KERF, KerfTest, file_of, main
 
 GPT = {"model_type": "gpt2", "n_layer": 24, "n_head": 16, "n_embd": 1024, "n_positions": 1024, "vocab_size": 50304}
 LLAMA = {"model_type": "llama", "hidden_size": 2048, "intermediate_size": 5632, "num_attention_heads": 32, "num_key_value_heads": 4,
@@ -35,7 +37,7 @@ class Verify(KerfTest):
         # More ranks of "model" than heads of keys and values: small, they still share one.
         result = self.verify(LLAMA, {"mesh": {"stage": 2, "data": 8, "model": 8, "context": 2}, "microbatch": 2, "optimizer_sharding": 3,
                                      "schedule": {"name": "zero-bubble", "variant": "2p"}})
-        self.assertIn("num_key_value_heads 4 -> 1", result["shrunk"])
+        self.assertIn("key/value heads 4 -> 1", result["shrunk"])
         # States are still cut over a part of "data", and copied over the rest.
         result = self.verify(GPT, {"mesh": {"data": 16, "model": 4}, "microbatch": 1, "optimizer_sharding": 3, "optimizer_sharding_ranks": 8})
         self.assertEqual(result["mesh"], {"context": 1, "data": 4, "expert": 1, "model": 2, "stage": 1})
@@ -72,11 +74,35 @@ class Verify(KerfTest):
         self.refuse(2, ["stage 0 needs", "the device has"], "verify", self.write("config.json", dict(GPT, n_embd=8192, n_layer=96)), "--plan", plan,
                     "--cluster", f"{CLUSTERS}/dgx-a100.json", "--global-batch", 8, "--sequence", 128)
 
+    def test_memory_of_accelerators_is_the_simulators(self):
+        """What simulate says of the plan's devices is what verify compares, also where the cluster comes with the plan."""
+        config = self.write("config.json", LLAMA)
+        job = ["--cluster", f"{CLUSTERS}/dgx-a100.json", "--global-batch", 16, "--sequence", 2048, "--dtype", "bf16", "--optimizer", "adamw"]
+        plan = {"kerf": 1, "mesh": {"stage": 2, "data": 2, "model": 2}, "microbatch": 1, "recompute": "full"}
+        simulated = json.loads(self.succeed("simulate", config, "--plan", self.write("plan.json", plan), *job, "--json").stdout)
+        full = json.loads(self.succeed("verify", config, "--plan", self.path("plan.json"), *job, "--json").stdout)["full"]
+        self.assertEqual(full["stage_bytes"], [int(stage["device_bytes"]) for stage in simulated["memory"]])
+        self.assertEqual(full["limit_bytes"], 80 << 30)
+        # Seven billion parameters with the states of AdamW on one device.
+        config = self.write("config.json", dict(LLAMA, hidden_size=4096, intermediate_size=11008, num_hidden_layers=32))
+        job[3] = 2
+        plan = self.write("plan.json", {"kerf": 1, "mesh": {"data": 1}, "microbatch": 1, "recompute": "full"})
+        self.refuse(2, ["stage 0 needs", "GiB", "the device has 80.00 GiB", "sharding"], "verify", config, "--plan", plan, *job)
+
+    def test_no_temporary_folder(self):
+        for folder in ("/nonexistent", "/proc"):
+            environment = dict(os.environ, TMPDIR=folder)
+            plan = self.write("plan.json", {"kerf": 1, "mesh": {"data": 2, "model": 2}, "microbatch": 1})
+            for model, sizes in ((self.write("config.json", GPT), ["--global-batch", "4", "--sequence", "16"]), (file_of("gpt2"), [])):
+                done = subprocess.run([KERF, "verify", model, "--plan", plan, *sizes], env=environment, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("are those of one rank", done.stdout)
+
     def test_few_positions(self):
         """The small model has as many as the small sequence."""
         config, plan = self.write("config.json", dict(GPT, n_positions=8)), self.write("plan.json", {"kerf": 1, "mesh": {"data": 2}, "microbatch": 1})
         done = self.succeed("verify", config, "--plan", plan, "--global-batch", 4, "--sequence", 8)
-        self.assertIn("n_positions 8 -> 16", done.stdout)
+        self.assertIn("  positions 8 -> 16\n", done.stdout)
 
     def test_bad_input(self):
         config, plan = self.write("config.json", GPT), self.write("plan.json", {"kerf": 1, "mesh": {"stage": 30, "data": 1}})

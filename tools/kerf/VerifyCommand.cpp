@@ -3,16 +3,14 @@
 #include "Options.h"
 
 #include "kerf/Compiler/Shrink.h"
+#include "kerf/Compiler/Simulate.h"
+#include "kerf/Compiler/TrialData.h"
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <cmath>
-#include <filesystem>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
-#include <limits>
-#include <random>
 #include <set>
-#include <unistd.h>
 
 namespace kerf::tool {
 
@@ -23,21 +21,6 @@ using Json = nlohmann::ordered_json;
 constexpr int64_t kSteps = 3;
 constexpr double kAgree = 1e-9; // of a float64 tensor's largest element: what rounding leaves
 
-/// A folder of this run, gone with it.
-struct Scratch {
-  std::filesystem::path path;
-  Scratch() {
-    static int made = 0;
-    path = std::filesystem::temp_directory_path() / fmt::format("kerf-verify-{}-{}", getpid(), ++made);
-    std::filesystem::create_directories(path);
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string file(const char *name) const { return (path / name).string(); }
-};
-
 int64_t layersOf(mlir::ModuleOp module) {
   auto main = module.lookupSymbol<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
   std::set<std::string> layers; // pieces of one have its name
@@ -45,40 +28,6 @@ int64_t layersOf(mlir::ModuleOp module) {
     if (!call->hasAttr(ir::KerfDialect::kBackwardAttr))
       layers.insert(ir::nodeName(call.getLoc()));
   return static_cast<int64_t>(layers.size());
-}
-
-/// Integers below this are rows of every table and classes of every loss.
-int64_t indicesBelow(mlir::ModuleOp module) {
-  int64_t below = std::numeric_limits<int64_t>::max();
-  module.walk([&](ir::EmbeddingOp op) { below = std::min(below, ir::shapeOf(op.getTable()).front()); });
-  module.walk([&](ir::CrossEntropyOp op) { below = std::min(below, ir::shapeOf(op.getLogits()).back()); });
-  return below == std::numeric_limits<int64_t>::max() ? 2 : below;
-}
-
-/// `steps` random batches for the program's inputs.
-TensorMap randomData(const package::Program &program, int64_t below) {
-  std::mt19937_64 random(0);
-  TensorMap data;
-  for (const package::Arg &arg : program.args) {
-    if (arg.kind != package::ArgKind::Input)
-      continue;
-    Shape shape = arg.exportedShape;
-    shape.insert(shape.begin(), kSteps);
-    bool floating = arg.dtype == DType::F64 || arg.dtype == DType::F32;
-    auto [tensor, bytes] = allocateTensor(floating ? DType::F64 : arg.dtype, shape);
-    for (int64_t i = 0; i < elementsOf(shape); ++i) {
-      if (floating)
-        reinterpret_cast<double *>(bytes)[i] = double(random() >> 11) * 0x1p-52 - 1;
-      else if (arg.dtype == DType::I64)
-        reinterpret_cast<int64_t *>(bytes)[i] = int64_t(random() % uint64_t(below));
-      else if (arg.dtype == DType::I32)
-        reinterpret_cast<int32_t *>(bytes)[i] = int32_t(random() % uint64_t(below));
-      else if (arg.dtype == DType::Bool)
-        bytes[i] = std::byte(1);
-    }
-    data.emplace(arg.name, std::move(tensor));
-  }
-  return data;
 }
 
 /// What training gave under one plan.
@@ -108,6 +57,46 @@ std::optional<std::string> firstDifference(const std::string &what, const std::v
   return std::nullopt;
 }
 
+/// Memory of a stage at full size.
+struct StageNeed {
+  int64_t bytes = 0, limitBytes = 0;
+};
+
+/// What was checked at full size.
+struct Full {
+  int64_t ranks = 0, microbatches = 0;
+  std::vector<StageNeed> stages;
+  bool limited = false; // the devices are known: stages have to fit
+};
+
+Json toJson(const Full &full) {
+  Json json{{"ranks", full.ranks}, {"stages", full.stages.size()}, {"microbatches", full.microbatches}};
+  for (size_t stage = 0; stage < full.stages.size(); ++stage) {
+    json["stage_bytes"].push_back(full.stages[stage].bytes);
+    if (full.limited && full.stages[stage].bytes > full.stages[stage].limitBytes)
+      json["too_much"].push_back(stage);
+  }
+  if (full.limited)
+    json["limit_bytes"] = full.stages.front().limitBytes;
+  return json;
+}
+
+struct Verified {
+  Full full;
+  Shrunk small;
+  std::vector<double> losses, lossesOfOneRank;
+  std::optional<std::string> difference;
+};
+
+Json toJson(const Verified &verified) {
+  return {{"full", toJson(verified.full)},
+          {"shrunk", verified.small.notes},
+          {"mesh", verified.small.plan.meshSizes},
+          {"losses", verified.losses},
+          {"losses_of_one_rank", verified.lossesOfOneRank},
+          {"difference", verified.difference ? Json(*verified.difference) : Json(nullptr)}};
+}
+
 struct VerifyCommand {
   ModelFlags model;
   std::string planFile, cluster;
@@ -116,41 +105,46 @@ struct VerifyCommand {
 
   bool configured() const { return model.model.ends_with(".json"); }
 
-  Result<Json> readConfig() const {
-    auto text = readFile(model.model);
-    if (!text)
-      return text.error();
-    Json config = Json::parse(*text, nullptr, false);
-    if (!config.is_object())
-      return Error{fmt::format("'{}' is no JSON object", model.model)};
-    return config;
-  }
-
-  /// Programs of all stages at full size: order of messages, schedule, memory.
-  Result<Json> checkFull(const TrainingStep &step, const Plan &plan, const Cluster &machine) const {
-    auto compiled = compileStep(step, plan, planFile, machine);
-    if (!compiled)
-      return compiled.error();
-    const package::Program &program = compiled->program;
-    Json full{{"ranks", package::ranksOf(program)},
-              {"stages", package::stagesOf(program)},
-              {"microbatches", package::microbatchesOf(program)},
-              {"stage_bytes", Json::array()}};
+  /// Bytes of each stage and what its device has. Programs of CPUs take what their memory plans say; for accelerators
+  /// the simulator says what allocator, driver and libraries need besides, as `kerf simulate` prints it.
+  Result<std::vector<StageNeed>> memoryOf(mlir::MLIRContext &context, const package::Program &program, const Plan &plan,
+                                          bool simulated, const Cluster &machine) const {
+    std::vector<StageNeed> needs;
+    if (simulated && machine.device.kind != "cpu") {
+      SimulateOptions options{model.toStepOptions(), model.dtype};
+      auto whole = simulatePlan(context, model.model, plan, planFile, machine, options);
+      if (!whole)
+        return whole.error();
+      for (const StageMemory &stage : whole->simulation.memory)
+        needs.push_back({static_cast<int64_t>(stage.deviceBytes), static_cast<int64_t>(stage.limitBytes)});
+      return needs;
+    }
     for (int64_t stage = 0; stage < package::stagesOf(program); ++stage) {
       auto memory = runtime::planMemory(program, stage);
       if (!memory)
         return memory.error();
-      full["stage_bytes"].push_back(memory->totalBytes());
-      if ((!cluster.empty() || (given.job && given.job->cluster)) && memory->totalBytes() > machine.device.memoryBytes)
-        full["too_much"].push_back(stage);
+      needs.push_back({memory->totalBytes(), machine.device.memoryBytes});
     }
-    full["limit_bytes"] = machine.device.memoryBytes;
-    return full;
+    return needs;
+  }
+
+  /// Programs of all stages at full size: order of messages, schedule, memory.
+  Result<Full> checkFull(mlir::MLIRContext &context, const TrainingStep &step, const Plan &plan, bool simulated,
+                         const Cluster &machine) const {
+    Plan lowered = plan;
+    lowered.gradientDtype.clear(); // the step has it
+    auto compiled = compileStep(step, lowered, planFile, machine);
+    if (!compiled)
+      return compiled.error();
+    const package::Program &program = compiled->program;
+    auto needs = memoryOf(context, program, plan, simulated, machine);
+    if (!needs)
+      return needs.error();
+    return Full{package::ranksOf(program), package::microbatchesOf(program), std::move(*needs)};
   }
 
   Result<Outcome> train(const TrainingStep &step, const Plan &plan, const char *what, const TensorMap *data,
                         TensorMap *made, std::vector<std::string> *names) const {
-    Scratch scratch;
     int64_t ranks = 1;
     for (const auto &[axis, size] : plan.meshSizes)
       ranks *= size;
@@ -161,7 +155,7 @@ struct VerifyCommand {
     if (!compiled)
       return compiled.error();
     if (made)
-      *made = randomData(compiled->program, indicesBelow(*step.module));
+      *made = randomBatches(*step.module, compiled->program, kSteps);
     if (names)
       for (const package::Arg &arg : compiled->program.args)
         if (arg.trainable)
@@ -169,7 +163,7 @@ struct VerifyCommand {
     runtime::RunOptions options;
     options.steps = kSteps;
     options.learningRate = [](int64_t) { return 1e-2; };
-    options.savePath = scratch.file("trained.safetensors");
+    options.keepTrained = true;
     auto report = runtime::run(compiled->program, step.weights, made ? *made : *data, options);
     if (!report)
       return Error{fmt::format("{}: {}", what, report.error().message), report.error().status};
@@ -177,18 +171,23 @@ struct VerifyCommand {
     for (const runtime::StepResult &result : report->steps)
       outcome.losses.push_back(result.loss);
     outcome.norms = std::move(report->firstResults);
-    auto trained = readTensors(options.savePath);
-    if (!trained)
-      return trained.error();
-    for (auto &[name, tensor] : *trained) { // out of the file, which goes
-      auto [copy, bytes] = allocateTensor(tensor.dtype, tensor.shape);
-      std::copy(tensor.data, tensor.data + tensor.bytes(), bytes);
-      outcome.trained.emplace(name, std::move(copy));
-    }
+    outcome.trained = std::move(report->trained);
     return outcome;
   }
 
-  Result<Json> verify() {
+  /// The step at full size, in the job's types. Types of 8 bits are the simulator's: programs have them in bf16.
+  Result<TrainingStep> importFull(mlir::MLIRContext &context, StepOptions options, const Plan &plan) const {
+    PrecisionFlags flags;
+    if (plan.gradientDtype == "bf16" || plan.gradientDtype == "f16")
+      flags.reduceDtype = "compute";
+    auto precision = flags.toOptions(model.dtype == "f8" ? "bf16" : model.dtype);
+    if (!precision)
+      return precision.error();
+    options.precision = *precision;
+    return importTrainingStep(context, model.model, options);
+  }
+
+  Result<Verified> verify() {
     std::optional<Plan> plan = given.plan;
     plan->clusterHash.clear(); // the machines need not be here
     StepOptions options = model.toStepOptions();
@@ -197,7 +196,7 @@ struct VerifyCommand {
       return cuts.error();
     options.cuts = *cuts;
     auto context = createContext();
-    auto whole = importTrainingStep(*context, model.model, options);
+    auto whole = importFull(*context, options, *plan);
     if (!whole)
       return whole.error();
     int64_t ranks = plan->mesh().ranks();
@@ -206,6 +205,7 @@ struct VerifyCommand {
       return machine.error();
     TrainingJob job;
     job.model = model.model;
+    job.dtype = model.dtype;
     job.exportedBatch = batchOf(*whole->module);
     job.ops = plan->ops;
     job.arguments = plan->arguments;
@@ -214,38 +214,25 @@ struct VerifyCommand {
     if (!completed)
       return completed.error();
     plan->modelHash.clear(); // compileStep compares it with its own model's below
-    auto full =
-        checkFull(*whole, isExecutionPlan(*plan, job.exportedBatch) ? completed->plan : *plan, completed->cluster);
+    bool execution = isExecutionPlan(*plan, job.exportedBatch);
+    auto full = checkFull(*context, *whole, execution ? completed->plan : *plan, execution, completed->cluster);
     if (!full)
       return full.error();
+    full->limited = !cluster.empty() || (given.job && given.job->cluster);
 
-    Scratch scratch;
-    Json config;
-    if (configured()) {
-      auto read = readConfig();
-      if (!read)
-        return read.error();
-      config = std::move(*read);
-    }
-    Shrunk small = shrink(*completed, layersOf(*whole->module), configured() ? &config : nullptr);
-    std::string path = model.model;
+    Shrunk small = shrink(*completed, layersOf(*whole->module),
+                          configured() ? ShrunkModel::Configured : ShrunkModel::Exported);
     options.import.floatType = DType::F64;
     options.optimizer.gradientNorms = true;
     cuts = stageCuts(small.plan, "the shrunken plan");
     if (!cuts)
       return cuts.error();
     options.cuts = std::move(*cuts);
-    if (configured()) {
-      path = scratch.file("config.json");
-      if (Status status = writeFile(path, small.config.dump()); !status)
-        return status.error();
-      options.import.globalBatch = small.globalBatch;
-      options.import.sequence = small.sequence;
-      options.import.weights.reset();
-    }
-    auto step = importTrainingStep(*context, path, options);
+    auto step = configured() ? importSmallStep(*context, model.model, options, small.sizes, small.notes)
+                             : importTrainingStep(*context, model.model, options);
     if (!step)
       return Error{fmt::format("the shrunken model: {}", step.error().message), step.error().status};
+    small.plan.gradientDtype.clear();
     Plan single;
     for (const char *axis : kPlanAxes)
       single.meshSizes[axis] = 1;
@@ -259,11 +246,6 @@ struct VerifyCommand {
     if (!got)
       return got.error();
 
-    Json result{{"full", std::move(*full)},
-                {"shrunk", small.notes},
-                {"mesh", small.plan.meshSizes},
-                {"losses", got->losses},
-                {"losses_of_one_rank", expected->losses}};
     std::vector<std::string> norms;
     for (const std::string &name : names)
       norms.push_back("gradient_norm_squared/" + name);
@@ -273,42 +255,50 @@ struct VerifyCommand {
     for (int64_t i = 0; i < kSteps && !difference; ++i)
       if (!(std::abs(got->losses[i] - expected->losses[i]) <= kAgree * std::abs(expected->losses[i])))
         difference = fmt::format("the loss of step {} is {}, on one rank {}", i, got->losses[i], expected->losses[i]);
-    result["difference"] = difference ? Json(*difference) : Json(nullptr);
-    return result;
+    return Verified{std::move(*full), std::move(small), std::move(got->losses), std::move(expected->losses),
+                    std::move(difference)};
+  }
+
+  void printText(const Verified &verified) const {
+    const Full &full = verified.full;
+    std::vector<std::string> needs;
+    for (const StageNeed &stage : full.stages)
+      needs.push_back(full.limited ? fmt::format("{} of {}", bytesText(stage.bytes), bytesText(stage.limitBytes))
+                                   : bytesText(stage.bytes));
+    fmt::print("{} at full size: {} ranks, {} stages, {} microbatches\n"
+               "  schedule and messages   in an order in which no rank waits for ever; a stage's ranks run one program\n"
+               "  memory by stage         {}{}\n",
+               planFile, full.ranks, full.stages.size(), full.microbatches, fmt::join(needs, ", "),
+               full.limited ? "" : ", as the CPU's kernels need it; --cluster says what devices have");
+    fmt::print("run small: mesh {}, {} steps in float64 against one rank\n", meshText(verified.small.plan.mesh()),
+               kSteps);
+    for (const std::string &note : verified.small.notes)
+      fmt::print("  {}\n", note);
+    if (!configured())
+      fmt::print("  an export keeps its layers, its sizes and its batch\n");
+    if (!verified.difference)
+      fmt::print("the plan's losses, gradients and parameters are those of one rank\n");
   }
 
   int run() {
-    auto result = verify();
-    if (!result)
-      return fail(result.error());
-    const Json &full = (*result)["full"];
-    if (json) {
-      fmt::print("{}\n", result->dump(2));
-    } else {
-      fmt::print(
-          "{} at full size: {} ranks, {} stages, {} microbatches\n"
-          "  schedule and messages   in an order in which no rank waits for ever; a stage's ranks run one program\n"
-          "  memory by stage         {} bytes, as the CPU's kernels need it\n",
-          planFile, full["ranks"].get<int64_t>(), full["stages"].get<int64_t>(), full["microbatches"].get<int64_t>(),
-          fmt::join(full["stage_bytes"].get<std::vector<int64_t>>(), ", "));
-      fmt::print("run small: mesh {}, {} steps in float64 against one rank\n", (*result)["mesh"].dump(), kSteps);
-      for (const std::string &note : (*result)["shrunk"].get<std::vector<std::string>>())
-        fmt::print("  {}\n", note);
-      if (!configured())
-        fmt::print("  an export keeps its layers, its sizes and its batch\n");
-    }
-    if (const Json &difference = (*result)["difference"]; !difference.is_null())
-      return fail({difference.get<std::string>(), ExitStatus::InternalCheck});
-    if (!json)
-      fmt::print("the plan's losses, gradients and parameters are those of one rank\n");
-    if (full.contains("too_much")) {
-      int64_t stage = full["too_much"][0];
-      return fail(
-          {fmt::format("stage {} needs {} bytes a rank, the device has {}; more recomputation or sharding, or "
-                       "smaller microbatches",
-                       stage, full["stage_bytes"][size_t(stage)].get<int64_t>(), full["limit_bytes"].get<int64_t>()),
-           ExitStatus::Infeasible});
-    }
+    auto verified = verify();
+    if (!verified)
+      return fail(verified.error());
+    if (json)
+      fmt::print("{}\n", toJson(*verified).dump(2));
+    else
+      printText(*verified);
+    if (verified->difference)
+      return fail({fmt::format("{}: on the shrunken mesh {}", planFile, *verified->difference),
+                   ExitStatus::InternalCheck});
+    const Full &full = verified->full;
+    for (size_t stage = 0; full.limited && stage < full.stages.size(); ++stage)
+      if (const StageNeed &need = full.stages[stage]; need.bytes > need.limitBytes)
+        return fail(
+            {fmt::format("{}: stage {} needs {} a rank, the device has {}; plan again with more recomputation, "
+                         "optimizer sharding or ranks, or with a smaller microbatch",
+                         planFile, stage, bytesText(need.bytes), bytesText(need.limitBytes)),
+             ExitStatus::Infeasible});
     return 0;
   }
 };
@@ -321,7 +311,7 @@ void addVerify(CLI::App &app, int &status) {
       "Check that a plan gives the numbers of one rank: its programs at full size, and a run of a small one here.\n"
       "Example: kerf verify config.json --plan plan.json --global-batch 512 --sequence 2048",
       status);
-  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"})->required(false);
+  command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"})->required(false);
   sub->add_option("--plan", command->planFile, "plan.json, complete or partial")->required();
   sub->add_option("--cluster", command->cluster, "cluster.json: its memory is the limit of every stage");
   sub->add_flag("--json", command->json, "what was checked, as JSON");

@@ -3,22 +3,33 @@
 // ranks.
 #pragma once
 
+#include "kerf/Compiler/Compiler.h"
+#include "kerf/Frontend/SmallModel.h"
 #include "kerf/PlanSearch/CompletePlan.h"
-#include <nlohmann/json.hpp>
 
 namespace kerf {
 
 struct Shrunk {
   Plan plan;
-  nlohmann::ordered_json config; // of a config.json
-  int64_t globalBatch = 0, sequence = 0;
-  std::vector<std::string> notes; // what became of what: "mesh.data 64 -> 2", "intermediate_size 11008 -> 24"
+  SmallSizes sizes;               // of a configuration's model
+  std::vector<std::string> notes; // what became of what: "mesh.data 64 -> 2"
+};
+
+/// The model of a plan that is shrunk.
+enum class ShrunkModel {
+  Configured, // a config.json: its sizes and its batch become small
+  Exported,   // it keeps its layers, its sizes and its batch
 };
 
 /// Every axis of more than one rank has two, or four where `optimizer_sharding_ranks` cuts it in part; stages that have
 /// meshes of their own keep two of them; a pipeline of more than two stages has three, one of several chunks two;
-/// microbatches stay more than the stages where they were. `layers`: of the model, or of the export, which keeps its
-/// sizes (`config` null) and its batch.
-Shrunk shrink(const CompletedPlan &completed, int64_t layers, const nlohmann::ordered_json *config);
+/// microbatches stay more than the stages where they were. `layers`: of the model, encoder and decoder together.
+Shrunk shrink(const CompletedPlan &completed, int64_t layers, ShrunkModel model);
+
+/// The training step of a configuration's model with small sizes, made in memory. `options` have the full sizes. Adds
+/// to `notes` what became of each size.
+Result<TrainingStep> importSmallStep(mlir::MLIRContext &context, const std::string &configPath,
+                                     const StepOptions &options, const SmallSizes &sizes,
+                                     std::vector<std::string> &notes);
 
 } // namespace kerf

@@ -48,6 +48,8 @@ struct RunOptions {
   std::string savePath;
   /// States of the optimizer too.
   bool saveStates = false;
+  /// RunReport::trained holds at the end what would be written to `savePath`.
+  bool keepTrained = false;
   /// Written at the end, by rank 0: the last step of every rank as a timeline for chrome://tracing or Perfetto.
   std::string tracePath;
   /// Written during the run; none where its folder is empty.
@@ -68,6 +70,9 @@ struct RunReport {
   int64_t skippedSteps = 0;
   /// The first step's results that replace no argument ("loss", "gradient_norm_squared/NAME"), whole. On rank 0.
   TensorMap firstResults;
+  /// Parameters and buffers after the last step, under their exported names and shapes, where RunOptions::keepTrained
+  /// asks for them. On rank 0.
+  TensorMap trained;
   MemoryReport memory;                   // of this rank
   std::vector<MemoryReport> stageMemory; // of a rank of each stage. On rank 0
   TimeReport times;                      // of rank 0
