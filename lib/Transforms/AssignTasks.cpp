@@ -312,10 +312,13 @@ LogicalResult Assigner::findHomes() {
   DenseMap<Operation *, int64_t> updates; // of parameters: their states live beside them
   for (BlockArgument argument : main.getArguments())
     if (auto by = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), KerfDialect::kUpdatedByAttr);
-        by && homes.contains(argument))
-      if (Operation *made = main.front().getTerminator()->getOperand(by.getInt()).getDefiningOp();
-          isa_and_nonnull<SgdOp, AdamwOp>(made))
+        by && homes.contains(argument)) {
+      Operation *made = main.front().getTerminator()->getOperand(by.getInt()).getDefiningOp();
+      while (made && made->getNumOperands() == 1) // gathers of what each rank has updated
+        made = made->getOperand(0).getDefiningOp();
+      if (isa_and_nonnull<SgdOp, AdamwOp>(made))
         updates[made] = homes.lookup(argument);
+    }
   for (Operation *op : ops) {
     if (dependence.lookup(op) != Dependence::Sums)
       continue;
