@@ -231,8 +231,7 @@ Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, cons
     return lowering;
   }
   if (layers == 0)
-    return Error{fmt::format("{}: mesh.stage is {}; no repeated layer was found that could be cut", where,
-                             lowering.completed.plan.meshSizes.at("stage"))};
+    return Error{noLayersText(where, lowering.completed.plan.meshSizes.at("stage"), "the model")};
   auto cut = cutLayers(lowering.completed, job, layers);
   if (!cut)
     return cut.error();

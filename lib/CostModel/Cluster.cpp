@@ -349,7 +349,8 @@ Result<Cluster> kerf::parseCluster(std::string_view json, const std::string &whe
 Result<Cluster> kerf::readCluster(const std::string &path) {
   Result<std::string> text = readFile(path);
   if (!text)
-    return text.error();
+    return Error{fmt::format("cluster file: {}; ready ones are in clusters/, such as clusters/dgx-a100.json",
+                             text.error().message)};
   return parseCluster(*text, path);
 }
 

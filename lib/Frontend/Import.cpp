@@ -59,6 +59,28 @@ static Result<ImportedModel> importOnnxFile(mlir::MLIRContext &context, const st
   return model;
 }
 
+/// Why a file with no known ending is no model, and what to give instead.
+static Error notAModel(const std::filesystem::path &file) {
+  std::error_code code;
+  const std::string path = file.string(), ending = file.extension().string();
+  if (path.empty())
+    return {"MODEL is empty; give a .onnx file, a Hugging Face config.json, or an .mlir file"};
+  if (std::filesystem::is_directory(file, code)) {
+    for (const char *name : {"config.json", "model.onnx", "model.mlir"})
+      if (std::filesystem::exists(file / name, code))
+        return {fmt::format("'{}' is a folder, not a model file; give '{}'", path, (file / name).string())};
+    return {fmt::format("'{}' is a folder, not a model file; give a .onnx file, a Hugging Face config.json, or an .mlir "
+                        "file",
+                        path)};
+  }
+  if (ending == ".pt" || ending == ".pth" || ending == ".bin" || ending == ".safetensors" || ending == ".py")
+    return {fmt::format("'{}' holds no graph that Kerf reads; export the model to ONNX, or give its Hugging Face "
+                        "config.json{}",
+                        path, ending == ".py" ? "" : " and the weights by --weights")};
+  return {fmt::format("'{}' is no model file that Kerf reads: .onnx, config.json, or .mlir as 'kerf import' writes it",
+                      path)};
+}
+
 Result<ImportedModel> importModel(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options) {
   context.loadDialect<mlir::func::FuncDialect, ir::KerfDialect>();
   if (options.floatType != DType::F32 && options.floatType != DType::F64)
@@ -70,8 +92,7 @@ Result<ImportedModel> importModel(mlir::MLIRContext &context, const std::string 
     return readKerf(context, path, options);
   if (file.extension() == ".json")
     return importConfig(context, path, options);
-  return Error{fmt::format(
-      "'{}' is no model file that Kerf reads: .onnx, config.json, or .mlir as 'kerf import' writes it", path)};
+  return notAModel(file);
 }
 
 } // namespace kerf

@@ -59,7 +59,9 @@ std::optional<std::string> pinValue(const Plan &plan, const std::string &pin) {
 }
 
 std::string pinText(const Plan &plan, const std::string &pin) {
-  return fmt::format("{} = {}", pin, pinValue(plan, pin).value_or("-"));
+  std::string value = pinValue(plan, pin).value_or("");
+  bool isPlain = !value.empty() && value.find_first_of("[{") == std::string::npos;
+  return isPlain ? fmt::format("{} = {}", pin, value) : pin; // lists stand in the file
 }
 
 Plan without(const Plan &plan, const std::string &pin) {

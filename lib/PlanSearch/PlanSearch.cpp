@@ -4,6 +4,8 @@
 #include "Candidates.h"
 #include "Otherwise.h"
 #include "Pins.h"
+#include "kerf/PlanSearch/MemoryText.h"
+#include "kerf/Support/Units.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -305,7 +307,7 @@ bool Searching::mustStop() const {
 std::string Searching::limitText() const {
   if (all.mixed() && std::isinf(memoryLimit.bytes))
     return "the memory of its devices";
-  return fmt::format("{:.0f} bytes a device", all.mixed() ? memoryLimit.bytes : memoryLimit.of(all.device));
+  return bytesText(all.mixed() ? memoryLimit.bytes : memoryLimit.of(all.device)) + " a device";
 }
 
 Status Searching::judge(Result<std::optional<Candidate>> made, Questions questions) {
@@ -462,12 +464,13 @@ Result<FoundPlans> Searching::run() {
   if (auto refusal = candidates->refusal(); found.plans.empty() && refusal) // the constraints contradict each other
     return *refusal;
   if (found.plans.empty() && !exhausted())
-    return Error{fmt::format("no plan for {} ranks of {} that fits into {} was found within the budget; give a larger "
+    return Error{fmt::format("no plan for {} of {} that fits into {} was found within the budget; give a larger "
                              "--budget, or pin a part of the plan",
-                             all.ranks(), all.name, limitText()),
+                             countText(all.ranks(), "rank"), all.name, limitText()),
                  ExitStatus::Infeasible};
   if (found.plans.empty())
-    return Error{fmt::format("no plan for {} ranks of {} fits into {}", all.ranks(), all.name, limitText()),
+    return Error{
+        fmt::format("no plan for {} of {} fits into {}", countText(all.ranks(), "rank"), all.name, limitText()),
                  ExitStatus::Infeasible};
   double best = found.plans.front().simulation.stepSeconds;
   found.lowerBoundSeconds = queue.empty() ? best : std::min(best, found.lowerBoundSeconds);
@@ -524,6 +527,19 @@ Result<std::vector<OtherwisePlan>> searchOtherwise(const Cluster &cluster, const
   return list;
 }
 
+/// What the plan that needs the least memory needs it for.
+static std::string leastText(const FoundPlan &least, bool limitGiven) {
+  std::vector<std::string> axes;
+  for (const auto &[name, size] : least.plan.mesh().axes)
+    axes.push_back(fmt::format("{} {}", name, size));
+  const StageMemory &fullest = fullestStage(least.simulation);
+  return fmt::format("; the smallest found needs {:.0f} bytes ({}) a device, on {}: {}{}",
+                     std::ceil(fullest.deviceBytes), bytesText(fullest.deviceBytes),
+                     axes.empty() ? "one rank" : fmt::format("{}", fmt::join(axes, " x ")), memoryText(least.simulation),
+                     limitGiven ? "; give --memory as much, or take more ranks"
+                                : "; take more ranks or devices of more memory");
+}
+
 Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                                const PlanSearchOptions &options) {
   MemoryLimit limit{options.memoryLimitBytes ? static_cast<double>(*options.memoryLimitBytes) : kInfinity};
@@ -547,8 +563,8 @@ Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, c
     Searching roomy(cluster, job, layouts, quick, MemoryLimit{kInfinity, /*own=*/false}, Searching::Until::AnyFits);
     forMemory = roomy.run() || !roomy.contradicted();
     if (!forMemory)
-      error = {fmt::format("{}: no plan for {} ranks of {} is as the constraints say, whatever the memory",
-                           options.constraintsFile, cluster.ranks(), cluster.name),
+      error = {fmt::format("{}: no plan for {} of {} is as the constraints say, whatever the memory",
+                           options.constraintsFile, countText(cluster.ranks(), "rank"), cluster.name),
                ExitStatus::Infeasible};
   }
   if (conflict.size() == 1)
@@ -559,19 +575,21 @@ Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, c
   if (!forMemory)
     return error;
   // How much would do: twice as much until some plan fits, then halves of the way between.
+  std::optional<FoundPlan> least;
   double tooLittle = limit.of(cluster.mixed() ? cluster.groups.front().device : cluster.device), enough = kInfinity;
   for (int i = 0; i < kLeastMemoryTries && enough > tooLittle * kLeastMemoryPrecision; ++i) {
     double tried = std::isinf(enough) ? 2 * tooLittle : (tooLittle + enough) / 2;
     auto some =
         Searching(cluster, job, layouts, quick, MemoryLimit{tried, /*own=*/false}, Searching::Until::AnyFits).run();
-    if (some)
+    if (some) {
       enough = std::min(tried, mostBytes(some->plans.front().simulation));
-    else
+      least = std::move(some->plans.front());
+    } else {
       tooLittle = tried;
+    }
   }
-  if (!std::isinf(enough))
-    error.message += fmt::format("; the smallest found needs {:.0f} bytes: take more ranks or devices of more memory{}",
-                                 std::ceil(enough), options.memoryLimitBytes ? ", or give --memory as much" : "");
+  if (least)
+    error.message += leastText(*least, options.memoryLimitBytes.has_value());
   return error;
 }
 

@@ -111,13 +111,19 @@ Result<LayerCut> kerf::cutLayers(const CompletedPlan &completed, const TrainingJ
   return runs;
 }
 
+std::string kerf::noLayersText(const std::string &where, int64_t stages, const std::string &model) {
+  return fmt::format("{}: mesh.stage is {}, and no repeated layer was found in {} that could be cut; say where each "
+                     "stage ends by the name of an op, \"stages\": [{{\"until\": \"OP\"}}, {{}}] (docs/plan.md), or set "
+                     "mesh.stage to 1",
+                     where, stages, model);
+}
+
 Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJob &job, const ModelWork &model) {
   const Plan &plan = completed.plan;
   const Mesh &mesh = completed.mesh;
   int64_t layers = model.layers(), stages = plan.meshSizes.at("stage");
   if (layers == 0 && stages > 1)
-    return Error{fmt::format("{}: mesh.stage is {}; no repeated layer was found in {} that could be cut",
-                             completed.where, stages, job.model)};
+    return Error{noLayersText(completed.where, stages, job.model)};
   auto cut = layers ? cutLayers(completed, job, layers) : Result<LayerCut>(LayerCut{{0, 0}});
   if (!cut)
     return cut.error();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report of a plan that was searched op by op, and of its run, as a page.
 #include "Html.h"
+#include "Rows.h"
 #include "Topology.h"
 #include "kerf/Report/Report.h"
 
@@ -34,9 +35,8 @@ std::string summary(const Report &report) {
     boxes.insert(boxes.begin() + 2, {"Communication, measured", secondsText(seconds),
                                      secondsText(report.measuredHiddenSeconds) + " of it hidden behind kernels"});
   std::string body = figures(boxes);
-  if (report.secondsPerByte > 0)
-    body += note(fmt::format("Memory binds: one GB more would save about {} of a step.",
-                             secondsText(report.secondsPerByte * 1e9)));
+  if (std::string worth = memoryWorthText(report); !worth.empty())
+    body += note("Memory binds: " + worth + ".");
   if (!report.types.empty()) {
     Table table({{"Numbers", Cells::Words}, {"Type", Cells::Words}}, Width::Content);
     for (const Report::Type &type : report.types)

@@ -2,7 +2,9 @@
 // The report for people.
 #include "kerf/Report/Report.h"
 
+#include "Rows.h"
 #include "kerf/Package/Package.h"
+#include "kerf/Support/Units.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -10,24 +12,16 @@
 
 namespace kerf {
 
-std::string secondsText(double seconds) {
-  double size = std::abs(seconds);
-  if (size >= 1)
-    return fmt::format("{:.3f} s", seconds);
-  if (size >= 1e-3)
-    return fmt::format("{:.3f} ms", seconds * 1e3);
-  return fmt::format("{:.1f} us", seconds * 1e6);
-}
-
-std::string bytesText(int64_t bytes) {
-  constexpr struct {
-    double size;
-    const char *unit;
-  } units[] = {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
-  for (const auto &unit : units)
-    if (static_cast<double>(bytes) >= unit.size)
-      return fmt::format("{:.2f} {}", static_cast<double>(bytes) / unit.size, unit.unit);
-  return fmt::format("{} B", bytes);
+/// What a little more memory is worth; "" where that is nothing. The price of a byte holds near the limit only, and
+/// falls with every byte more: it is told for a hundredth of the limit.
+std::string memoryWorthText(const Report &report) {
+  constexpr double kShare = 0.01;
+  double bytes = kShare * static_cast<double>(report.memoryLimitBytes), saved = report.secondsPerByte * bytes;
+  constexpr double kWorthSaying = 1e-4; // of the step
+  if (!(saved > kWorthSaying * report.stepSeconds) || saved >= report.stepSeconds)
+    return "";
+  return fmt::format("1 % more memory ({}) would save at most about {} of a step", bytesText(bytes),
+                     secondsText(saved));
 }
 
 std::string meshText(const Mesh &mesh) {
@@ -91,8 +85,8 @@ std::string toText(const Report &report) {
   if (report.measuredMemory)
     text += memoryLine("measured", *report.measuredMemory);
   line(fmt::format("  limit      {}", bytesText(report.memoryLimitBytes)));
-  if (report.secondsPerByte > 0)
-    line(fmt::format("  one more GB would save about {} of a step", secondsText(report.secondsPerByte * 1e9)));
+  if (std::string worth = memoryWorthText(report); !worth.empty())
+    line("  " + worth);
 
   if (searched)
     line("\nStrategies (mesh axis: the factor that it cuts), by predicted time");

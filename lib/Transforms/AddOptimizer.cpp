@@ -6,6 +6,7 @@
 #include "kerf/Transforms/Passes.h"
 
 #include "llvm/ADT/StringMap.h"
+#include <fmt/format.h>
 #include <limits>
 
 using namespace mlir;
@@ -362,17 +363,17 @@ LogicalResult checkOptions(ModuleOp module, const OptimizerOptions &options) {
                       {"weight-decay", options.weightDecay, 0.0, kAny},
                       {"clip-norm", options.clipNorm, 0.0, kAny}};
   if (!options.reduceType.empty() && options.reduceType != "bf16" && options.reduceType != "f16")
-    return module.emitError() << "optimizer option reduce-type is '" << options.reduceType
+    return module.emitError() << "optimizer option --reduce-type is '" << options.reduceType
                               << "'; it must be bf16 or f16";
   if (options.lossScaleWindow < 1)
-    return module.emitError() << "optimizer option loss-scale-window is " << options.lossScaleWindow
+    return module.emitError() << "optimizer option --loss-scale-window is " << options.lossScaleWindow
                               << "; it must be 1 or more";
   for (const Row &row : rows)
     if (!(row.value >= row.least && row.value < row.below)) {
       InFlightDiagnostic error = module.emitError()
-                                 << "optimizer option " << row.name << " is " << row.value << "; it must be ";
-      error << (row.least > 0 ? "more than 0" : "0 or more");
-      return row.below < kAny ? error << " and less than " << row.below : error << " and finite";
+                                 << "optimizer option --" << row.name << " is " << fmt::format("{}", row.value)
+                                 << "; it must be " << (row.least > 0 ? "more than 0" : "0 or more");
+      return row.below < kAny ? error << " and less than " << fmt::format("{}", row.below) : error << " and finite";
     }
   return success();
 }

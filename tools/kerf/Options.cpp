@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Options.h"
+#include "Checks.h"
 
 #include <charconv>
 #include <cmath>
@@ -76,11 +77,16 @@ CLI::Option *ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtype
   command.add_option("--dtype", dtype, fmt::format("floating type of the computation: {}", fmt::join(dtypes, ", ")))
       ->check(CLI::IsMember(dtypes))
       ->capture_default_str();
-  command.add_option("--global-batch", globalBatch,
-                     "samples of one step, of a config.json (default 1); exports have fixed sizes");
-  command.add_option(
-      "--sequence", sequence,
-      "tokens of a sample, of a config.json (default: the model's positions, up to 2048); exports have fixed sizes");
+  CLI::Validator whole = wholeNumber(std::numeric_limits<int64_t>::min()); // the model says which it takes
+  command
+      .add_option("--global-batch", globalBatch,
+                  "samples of one step, of a config.json (default 1); exports have fixed sizes")
+      ->check(whole);
+  command
+      .add_option(
+          "--sequence", sequence,
+          "tokens of a sample, of a config.json (default: the model's positions, up to 2048); exports have fixed sizes")
+      ->check(whole);
   command
       .add_option_function<std::string>(
           "--expert-capacity", [this](const std::string &text) { expertCapacity = capacityFrom(text); },
@@ -179,10 +185,10 @@ void PlanFlags::addTo(CLI::App &command) {
   command.add_option("--cluster", cluster,
                      "cluster.json (ready ones stand in clusters/); default: CPU ranks of this machine");
   command.add_option("--ranks", ranks, "use the first N ranks (default: all of the cluster, 1 of this machine)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+      ->check(wholeNumber(1, int64_t{1} << 24));
   command.add_option("--constraints", constraints, "partial plan.json: what it says stays");
-  command.add_option("--memory", memory, "bytes that a rank may use, if less than its device has")
-      ->check(CLI::PositiveNumber);
+  command.add_option("--memory", memory, "bytes that a rank may use, if less than its device has, such as 16GiB")
+      ->transform(numberOfBytes());
   command
       .add_option("--mode", mode,
                   "auto (search everything), semi (the same, with pins), data (cut the batch only), stand-alone (one "
@@ -191,8 +197,9 @@ void PlanFlags::addTo(CLI::App &command) {
       ->check(CLI::IsMember({"auto", "semi", "data", "stand-alone", "hybrid"}))
       ->capture_default_str();
   command.add_option("--budget", budgetSeconds,
-                     "search effort, in seconds of a 2020s core; the answer does not depend on this machine's speed");
-  command.add_option("--top", top, "runners-up in the report")->check(CLI::Range(0, 1000))->capture_default_str();
+                     "search effort, in seconds of a 2020s core; the answer does not depend on this machine's speed")
+      ->check(finiteNumber(0));
+  command.add_option("--top", top, "runners-up in the report")->check(wholeNumber(0, 1000))->capture_default_str();
 }
 
 Result<Cluster> PlanFlags::toCluster() const {
@@ -235,13 +242,13 @@ void RunFlags::addKeptTo(CLI::App &command) {
       .add_option("--lr-schedule", schedule, "constant (default), linear (to 0) or cosine (to 0), after the warm-up")
       ->check(CLI::IsMember({"constant", "linear", "cosine"}));
   command.add_option("--warmup", warmup, "steps in which the learning rate rises from 0 to --lr: step s of W has lr * s / W")
-      ->check(CLI::NonNegativeNumber);
+      ->check(wholeNumber(0));
   command.add_option("--total", total, "steps at which the schedule ends (default: --steps)")
-      ->check(CLI::PositiveNumber);
+      ->check(wholeNumber(1));
   command
       .add_option("--seed", seed,
                   "seed of dropout, and of the initial weights where the model has none (default 0; docs/runtime.md)")
-      ->check(CLI::Range(0.0, 0x1p63, "0 to 2^63"));
+      ->check(wholeNumber(0));
 }
 
 void RunFlags::addTo(CLI::App &command) {
@@ -256,18 +263,18 @@ void RunFlags::addTo(CLI::App &command) {
   command
       .add_option("--steps", steps,
                   "training steps, those before a checkpoint included (default: as many as the data has)")
-      ->check(CLI::PositiveNumber);
+      ->check(wholeNumber(1));
   addKeptTo(command);
   command
       .add_option("--threads", threads, "of each rank, for its kernels (default: 1); the numbers do not depend on it")
-      ->check(CLI::Range(1, 1024));
+      ->check(wholeNumber(1, 1024));
   command.add_option("--save", save, "write the trained weights: OUT.safetensors");
   command.add_option("--checkpoint", checkpoint,
                      "folder to write checkpoints in, as training goes (docs/checkpoints.md)");
   command
       .add_option("--every", every, "steps from one checkpoint to the next (default: 100); the last step has one too")
-      ->check(CLI::PositiveNumber);
-  command.add_option("--keep", keep, "newest checkpoints that stay (default: 2)")->check(CLI::PositiveNumber);
+      ->check(wholeNumber(1));
+  command.add_option("--keep", keep, "newest checkpoints that stay (default: 2)")->check(wholeNumber(1));
   command.add_option("--resume", resume,
                      "go on from the last checkpoint in this folder, whatever plan it was made with; schedule and seed "
                      "are its own unless given");

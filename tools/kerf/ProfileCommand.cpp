@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf profile: this machine as a cluster file, by measuring it.
+#include "Checks.h"
 #include "Options.h"
 
 #include "kerf/CostModel/Compute.h"
@@ -101,7 +102,7 @@ void addProfile(CLI::App &app, int &status) {
       ->check(CLI::IsMember({"cpu", "cuda", "ascend"}))
       ->capture_default_str();
   sub->add_option("--ranks", command->ranks, "ranks of the cluster (default: the cores, at least 4)")
-      ->check(CLI::Range(int64_t(1), kMostRanks));
+      ->check(wholeNumber(1, kMostRanks));
   sub->add_option("-o", command->output, "the file: cluster.json")->required();
   sub->add_flag("--quick", command->quick, "less measuring: under 15 s instead of 60, and less exact");
   sub->add_flag("--json", command->json, "every measurement beside what the fitted formulas say, on standard output");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf simulate: what a plan would take on a cluster, and whether it would fit.
+#include "Checks.h"
 #include "Options.h"
 #include "Reports.h"
 #include "kerf/Report/StepText.h"
@@ -75,7 +76,7 @@ void addSimulate(CLI::App &app, int &status) {
                   "cluster.json (ready ones stand in clusters/); default: CPU ranks of this machine");
   sub->add_option("--plan", command->plan, "plan.json, complete or partial; default: the data axis over all ranks");
   sub->add_option("--ranks", command->ranks, "use the first N ranks (default: as many as the plan's mesh has)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+      ->check(wholeNumber(1, int64_t{1} << 24));
   sub->add_option("--trace", command->trace, "write the timeline for chrome://tracing or Perfetto: T.json");
   sub->add_option("--report", command->report, "write the report: F.txt, F.json or F.html");
   sub->add_flag("--json", command->json, "everything as JSON on standard output");

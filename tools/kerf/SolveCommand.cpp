@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf solve: the bare solver on a placement problem from a file.
+#include "Checks.h"
 #include "Options.h"
 
 #include "kerf/Search/ProblemFile.h"
@@ -147,15 +148,15 @@ void addSolve(CLI::App &app, int &status) {
          "problem.json or problem.json.gz in the format of the ASPLOS/EuroSys 2025 contest (docs/interface.md)")
       ->required();
   auto *timeout = sub->add_option("--timeout", command->timeout, "seconds of wall time to answer in, reading included")
-                      ->check(CLI::NonNegativeNumber);
+                      ->check(finiteNumber(0));
   sub->add_option(
          "--work", command->work,
          fmt::format(
              "steps of work instead of seconds: the same answer on every machine (default {}, about half a second)",
              SolveOptions().workBudget))
-      ->check(CLI::NonNegativeNumber)
+      ->check(wholeNumber(0))
       ->excludes(timeout);
-  sub->add_option("--threads", command->threads, "threads to use")->check(CLI::Range(1, 1024))->capture_default_str();
+  sub->add_option("--threads", command->threads, "threads to use")->check(wholeNumber(1, 1024))->capture_default_str();
   sub->add_option("-o,--output", command->output, "write the list here too");
 }
 

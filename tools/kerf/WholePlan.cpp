@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "WholePlan.h"
+#include "Remedies.h"
 #include "Reports.h"
 
 #include "kerf/Compiler/Simulate.h"
@@ -67,6 +68,21 @@ Result<WholeJob> makeJob(mlir::MLIRContext &context, const ModelFlags &model, co
   return wholeJob(context, model.model, limited, options);
 }
 
+/// Asks shortly whether some plan fits.
+bool anyFits(const ModelFlags &model, const PlanFlags &flags, const Cluster &cluster) {
+  constexpr double kSeconds = 2;
+  auto context = createContext();
+  auto job = makeJob(*context, model, flags, cluster, std::nullopt);
+  if (!job)
+    return false;
+  bool fits = false;
+  job->search.leastMemory = false;
+  job->search.seconds = kSeconds;
+  job->search.progress = [&](double best, double) { fits |= best > 0; };
+  job->search.stop = [&] { return fits || interrupted.load(); };
+  return static_cast<bool>(searchPlans(job->cluster, job->job, job->layouts, job->search));
+}
+
 void tell(const std::string &what) { fmt::print(stderr, "searching: {}\n", what); }
 
 } // namespace
@@ -85,11 +101,13 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFla
     return fail(described.error());
   job->search.top = static_cast<int>(plan.top + 1);
   job->search.progress = [](double best, double bound) {
-    fmt::print(stderr, "best {:.4g} s, bound {:.4g} s\n", best, bound);
+    fmt::print(stderr, "{}, bound {:.4g} s\n", best > 0 ? fmt::format("best {:.4g} s", best) : "no plan yet", bound);
   };
   auto found = searchPlans(job->cluster, job->job, job->layouts, job->search);
   if (!found)
-    return fail(found.error());
+    return fail(withRemedies(found.error(), model, *whole, cluster, [&](const ModelFlags &changed, const Cluster &other) {
+      return anyFits(changed, plan, other);
+    }));
   for (const std::string &warning : job->warnings())
     fmt::print(stderr, "warning: {}\n", warning);
   if (receivedSignal())

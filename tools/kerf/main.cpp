@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line: thin over the libraries; the only place that prints and exits.
+#include "Checks.h"
 #include "Options.h"
 
 #include <cerrno>
@@ -32,8 +33,7 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    // Help and version are no errors; every fault of usage is status 1.
-    return app.exit(error) == 0 ? 0 : 1;
+    return kerf::tool::tellUsage(app, error);
   } catch (const std::exception &error) {
     if (std::ferror(stdout))
       return kerf::tool::fail(lost());

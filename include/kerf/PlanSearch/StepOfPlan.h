@@ -11,6 +11,9 @@ namespace kerf {
 /// Refs that are numbered as a plan's axes -> those of the mesh, which has no axis of size 1.
 std::vector<AxisRef> onMesh(const std::vector<AxisRef> &refs, const Mesh &mesh);
 
+/// The refusal of a plan with stages whose model has no layer that repeats, with the way out: cuts at ops.
+std::string noLayersText(const std::string &where, int64_t stages, const std::string &model);
+
 /// Half-open runs of layers, by part (chunk c of stage s is part c * stages + s).
 using LayerCut = std::vector<std::pair<int64_t, int64_t>>;
 

@@ -7,11 +7,11 @@
 // RUN: not kerf-opt %s -kerf-add-optimizer="loss-scale-window=0" 2>&1 | FileCheck %s --check-prefix=WINDOW
 
 // NAME: unknown optimizer 'adam'; there are sgd and adamw
-// MOMENTUM: optimizer option momentum is 1.000000e+00; it must be 0 or more and less than 1.000000e+00
-// CLIP: optimizer option clip-norm is -1.000000e+00; it must be 0 or more and finite
-// EPS: optimizer option eps is 0.000000e+00; it must be more than 0 and finite
-// REDUCE: optimizer option reduce-type is 'f32'; it must be bf16 or f16
-// WINDOW: optimizer option loss-scale-window is 0; it must be 1 or more
+// MOMENTUM: optimizer option --momentum is 1; it must be 0 or more and less than 1
+// CLIP: optimizer option --clip-norm is -1; it must be 0 or more and finite
+// EPS: optimizer option --eps is 0; it must be more than 0 and finite
+// REDUCE: optimizer option --reduce-type is 'f32'; it must be bf16 or f16
+// WINDOW: optimizer option --loss-scale-window is 0; it must be 1 or more
 
 // expected-error @below {{no function @main with one block: import a model first}}
 module {

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "Checks.h"
+
+#include <charconv>
+#include <cmath>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <optional>
+
+namespace kerf::tool {
+
+namespace {
+
+/// The whole text as a number; nothing where it is none, or too large for `Number`.
+template <typename Number> std::optional<Number> parsed(std::string_view text) {
+  Number value{};
+  if (text.starts_with('+'))
+    text.remove_prefix(1);
+  auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return code == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+struct Unit {
+  std::string_view name;
+  double bytes;
+};
+constexpr Unit kUnits[] = {{"B", 1},       {"kB", 1e3},     {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+                           {"TB", 1e12},   {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+
+std::optional<double> bytesIn(std::string_view text) {
+  size_t end = text.find_first_not_of("0123456789.+-eE");
+  if (end == text.npos)
+    return parsed<double>(text);
+  std::string_view unit = text.substr(end);
+  unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
+  auto number = parsed<double>(text.substr(0, end));
+  for (const Unit &known : kUnits)
+    if (number && unit == known.name)
+      return *number * known.bytes;
+  return std::nullopt;
+}
+
+/// Commands below `app`, and the one that was typed, if any.
+const CLI::App &typedCommand(const CLI::App &app) {
+  std::vector<const CLI::App *> typed = app.get_subcommands(nullptr);
+  for (const CLI::App *command : typed)
+    if (command->parsed())
+      return *command;
+  return app;
+}
+
+/// "train, import, ..."
+std::string commandNames(const CLI::App &app) {
+  std::vector<std::string> names;
+  for (const CLI::App *command : app.get_subcommands(nullptr))
+    names.push_back(command->get_name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// What was typed that no option takes: the unknown option if there is one.
+std::string unexpected(const CLI::App &command) {
+  std::vector<std::string> left = command.remaining();
+  for (const std::string &word : left)
+    if (word.size() > 1 && word.front() == '-')
+      return word;
+  return left.empty() ? "" : left.front();
+}
+
+/// "--dtype: f12 not in {f32,f64}" -> "--dtype is 'f12'; it has to be one of f32, f64", "Could not convert: --eps = x" ->
+/// "--eps is 'x', which is no number".
+std::string reworded(const std::string &text) {
+  constexpr std::string_view kNotConverted = "Could not convert: ";
+  if (size_t equals = text.find(" = "); text.starts_with(kNotConverted) && equals != text.npos)
+    return fmt::format("{} is '{}', which is no number", text.substr(kNotConverted.size(), equals - kNotConverted.size()),
+                       text.substr(equals + 3));
+  size_t colon = text.find(": "), open = text.find(" not in {");
+  if (colon == text.npos || open == text.npos || text.back() != '}')
+    return text;
+  std::string value = text.substr(colon + 2, open - colon - 2), list = text.substr(open + 9);
+  list.pop_back();
+  for (size_t at = list.find(','); at != list.npos; at = list.find(',', at + 2))
+    list.replace(at, 1, ", ");
+  return fmt::format("{} is '{}'; it has to be one of {}", text.substr(0, colon), value, list);
+}
+
+std::string usageText(const CLI::App &app, const CLI::App &command, const CLI::ParseError &error) {
+  std::string word = unexpected(command), name = &command == &app ? "kerf" : "kerf " + command.get_name();
+  if (&command == &app)
+    return word.empty() ? fmt::format("no command was given; there are {}", commandNames(app))
+           : word.front() == '-'
+               ? fmt::format("kerf has no option '{}'; options follow a command: {}", word, commandNames(app))
+               : fmt::format("kerf has no command '{}'; there are {}", word, commandNames(app));
+  if (dynamic_cast<const CLI::ExtrasError *>(&error))
+    return word.starts_with('-') ? fmt::format("{} has no option '{}'", name, word)
+                                 : fmt::format("{} does not take '{}'", name, word);
+  std::string text = error.what();
+  if (dynamic_cast<const CLI::RequiredError *>(&error)) {
+    constexpr std::string_view kEnd = " is required";
+    if (text.ends_with(kEnd))
+      return fmt::format("{} needs {}", name, text.substr(0, text.size() - kEnd.size()));
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch *>(&error))
+    if (size_t at = text.find(": 1 required "); at != text.npos)
+      return fmt::format("{} has no value behind it", text.substr(0, at));
+  return reworded(text);
+}
+
+} // namespace
+
+CLI::Validator wholeNumber(int64_t least, int64_t most) {
+  return CLI::Validator(
+      [=](std::string &text) {
+        auto value = parsed<int64_t>(text);
+        if (value && *value >= least && *value <= most)
+          return std::string();
+        if (least == std::numeric_limits<int64_t>::min())
+          return fmt::format("'{}' is no whole number of 64 bits", text);
+        return most == std::numeric_limits<int64_t>::max()
+                   ? fmt::format("'{}' is no whole number of 64 bits from {} up", text, least)
+                   : fmt::format("'{}' is no whole number from {} to {}", text, least, most);
+      },
+      "");
+}
+
+CLI::Validator finiteNumber(double least) {
+  return CLI::Validator(
+      [=](std::string &text) {
+        auto value = parsed<double>(text);
+        return value && std::isfinite(*value) && *value >= least
+                   ? std::string()
+                   : fmt::format("'{}' is no finite number from {} up", text, least);
+      },
+      "");
+}
+
+CLI::Validator numberOfBytes() {
+  return CLI::Validator(
+      [](std::string &text) {
+        constexpr double kMost = 0x1p62;
+        auto bytes = bytesIn(text);
+        if (!bytes || !(*bytes >= 1) || *bytes > kMost)
+          return fmt::format("'{}' is no number of bytes such as 85899345920, 80GiB or 80GB", text);
+        text = fmt::format("{}", static_cast<int64_t>(*bytes));
+        return std::string();
+      },
+      "");
+}
+
+int tellUsage(const CLI::App &app, const CLI::ParseError &error) {
+  if (error.get_exit_code() == 0)
+    return app.exit(error);
+  const CLI::App &command = typedCommand(app);
+  fmt::print(stderr, "error: {}; `{} --help` says more\n", usageText(app, command, error),
+             &command == &app ? "kerf" : "kerf " + command.get_name());
+  return 1;
+}
+
+} // namespace kerf::tool

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the values of options have to be, with messages that a person reads.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <limits>
+
+namespace kerf::tool {
+
+/// Accepts whole numbers from `least` to `most`; what 64 bits don't hold is refused, not taken as the largest.
+CLI::Validator wholeNumber(int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
+/// Accepts finite numbers from `least` up.
+CLI::Validator finiteNumber(double least);
+/// Accepts a number of bytes above 0 with or without a unit, "85899345920", "80GiB" or "80 GB", and puts the number
+/// without it in its place.
+CLI::Validator numberOfBytes();
+
+/// Prints help or version, or what is wrong with the command line as the one message of a failed command. Returns the
+/// exit status.
+int tellUsage(const CLI::App &app, const CLI::ParseError &error);
+
+} // namespace kerf::tool
