@@ -4,6 +4,7 @@
 #include "HandWritten.h"
 
 #include "kerf/Search/Explain.h"
+#include "kerf/Support/Units.h"
 #include "kerf/Transforms/Placement.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <algorithm>
@@ -72,6 +73,20 @@ struct Candidate {
   double boundSeconds() const { return placement.seconds(solution.lowerBound); }
 };
 
+/// "parameters 1.20 MiB, activations 3.00 MiB": what a rank holds, leaving out what is less than a thousandth of it.
+std::string memoryText(const Report::Memory &memory) {
+  const std::pair<const char *, int64_t> parts[] = {{"parameters", memory.parameters},
+                                                    {"gradients", memory.gradients},
+                                                    {"optimizer states", memory.states},
+                                                    {"activations", memory.activations},
+                                                    {"inputs", memory.inputs}};
+  std::vector<std::string> texts;
+  for (const auto &[name, bytes] : parts)
+    if (bytes > memory.total / 1000)
+      texts.push_back(fmt::format("{} {}", name, bytesText(bytes)));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 /// Thorough: where no mesh has a plan that fits, more estimates are tried before the user is told so.
 enum class Effort { Normal, Thorough };
 
@@ -84,11 +99,11 @@ public:
       : step(step), cluster(cluster), options(options), frame(std::move(frame)), limit(limit),
         collectives(this->frame.mesh(), cluster) {}
 
-  Result<std::optional<Candidate>> run(Effort effort, int64_t &leastBytes);
+  Result<std::optional<Candidate>> run(Effort effort, Report::Memory &least);
 
 private:
   Result<Candidate> lower(Placement placement, Solution solution);
-  Result<Candidate> attempt(Placement &placement, std::optional<int64_t> estimateLimit, int64_t &leastBytes);
+  Result<Candidate> attempt(Placement &placement, std::optional<int64_t> estimateLimit, Report::Memory &least);
   const TrainingStep &step;
   const Cluster &cluster;
   const PlanOptions &options;
@@ -123,7 +138,8 @@ Result<Candidate> MeshSearch::lower(Placement placement, Solution solution) {
 }
 
 /// The best under an estimated limit; its real bytes are noted.
-Result<Candidate> MeshSearch::attempt(Placement &placement, std::optional<int64_t> estimateLimit, int64_t &leastBytes) {
+Result<Candidate> MeshSearch::attempt(Placement &placement, std::optional<int64_t> estimateLimit,
+                                      Report::Memory &least) {
   placement.problem.memoryLimitBytes = estimateLimit;
   SolveOptions solveOptions;
   solveOptions.workBudget = options.workBudget / kMemoryRounds;
@@ -134,12 +150,12 @@ Result<Candidate> MeshSearch::attempt(Placement &placement, std::optional<int64_
     return Error{
         fmt::format("mesh {}: the pins contradict each other: no strategies go together", meshText(placement.mesh))};
   auto candidate = lower(placement, std::move(*solution));
-  if (candidate)
-    leastBytes = std::min(leastBytes, candidate->bytes());
+  if (candidate && candidate->bytes() < least.total)
+    least = candidate->compiled.report.memory;
   return candidate;
 }
 
-Result<std::optional<Candidate>> MeshSearch::run(Effort effort, int64_t &leastBytes) {
+Result<std::optional<Candidate>> MeshSearch::run(Effort effort, Report::Memory &least) {
   auto placement = buildProblem(*step.module, collectives, options.constraints, limit);
   if (!placement)
     return placement.error();
@@ -153,8 +169,8 @@ Result<std::optional<Candidate>> MeshSearch::run(Effort effort, int64_t &leastBy
   for (int round = 0; round < kMemoryRounds; ++round) {
     bool last = round == kMemoryRounds - 1 || allowed <= 0; // the last try is for the least memory
     // Only what is found whatever the limit counts as least: the same number, given as the limit, finds it again.
-    int64_t ofThisLimit = leastBytes;
-    auto candidate = attempt(*placement, last ? 0 : allowed, last ? leastBytes : ofThisLimit);
+    Report::Memory ofThisLimit = least;
+    auto candidate = attempt(*placement, last ? 0 : allowed, last ? least : ofThisLimit);
     if (!candidate)
       return candidate.error();
     if (round == 0 && candidate->solution.feasible)
@@ -171,7 +187,7 @@ Result<std::optional<Candidate>> MeshSearch::run(Effort effort, int64_t &leastBy
   if (effort == Effort::Normal)
     return std::optional<Candidate>();
   // What the estimate calls least need not be the least in truth.
-  auto free = attempt(*placement, std::nullopt, leastBytes);
+  auto free = attempt(*placement, std::nullopt, least);
   if (!free)
     return free.error();
   if (free->bytes() <= limit)
@@ -179,7 +195,7 @@ Result<std::optional<Candidate>> MeshSearch::run(Effort effort, int64_t &leastBy
   for (double share : kOtherTries) {
     int64_t between = leastEstimate + static_cast<int64_t>(share * static_cast<double>(std::max<int64_t>(
                                                                        0, free->solution.peakBytes - leastEstimate)));
-    auto candidate = attempt(*placement, between, leastBytes);
+    auto candidate = attempt(*placement, between, least);
     if (!candidate)
       return candidate.error();
     if (candidate->bytes() <= limit)
@@ -263,13 +279,15 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
   std::vector<Report::Alternative> rejected;
   std::optional<Error> lastError;
   int64_t leastBytes = std::numeric_limits<int64_t>::max();
+  Report::Memory leastMemory;
   double bound = std::numeric_limits<double>::infinity();
   for (Effort effort : {Effort::Normal, Effort::Thorough}) {
     if (effort == Effort::Thorough && (!fitting.empty() || rejected.empty()))
       break;
     rejected.clear();
     for (const Plan &frame : *open) {
-      int64_t leastOfMesh = std::numeric_limits<int64_t>::max();
+      Report::Memory leastOfMesh;
+      leastOfMesh.total = std::numeric_limits<int64_t>::max();
       auto candidate = MeshSearch(step, cluster, options, frame, limit).run(effort, leastOfMesh);
       if (!candidate) {
         // A pin may suit some meshes only (it names an axis that has size 1 here).
@@ -278,10 +296,13 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
         lastError = candidate.error();
         continue;
       }
-      leastBytes = std::min(leastBytes, leastOfMesh);
+      if (leastOfMesh.total < leastBytes) {
+        leastBytes = leastOfMesh.total;
+        leastMemory = leastOfMesh;
+      }
       if (!*candidate) {
-        rejected.push_back({meshText(frame.mesh()), fmt::format("needs {} of memory, {} are there", leastOfMesh, limit),
-                            0, leastOfMesh});
+        rejected.push_back({meshText(frame.mesh()), fmt::format("needs {} of memory, {} are there", bytesText(leastOfMesh.total), bytesText(limit)),
+                            0, leastOfMesh.total});
         continue;
       }
       bound = std::min(bound, (*candidate)->boundSeconds());
@@ -289,10 +310,10 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
     }
   }
   if (fitting.empty() && !rejected.empty())
-    return Error{fmt::format("no plan for {} ranks fits into {} bytes of memory per rank: the smallest found needs {} "
-                             "bytes; give --memory {} or more, "
-                             "or more ranks",
-                             cluster.ranks(), limit, leastBytes, leastBytes),
+    return Error{fmt::format("no plan for {} fits into {} of memory per rank: the smallest found needs {} bytes ({}): {}; "
+                             "give --memory {} or more, or more ranks",
+                             countText(cluster.ranks(), "rank"), bytesText(limit), leastBytes, bytesText(leastBytes),
+                             memoryText(leastMemory), leastBytes),
                  ExitStatus::Infeasible};
   if (fitting.empty())
     return lastError ? *lastError : Error{"no mesh is left to try", ExitStatus::InternalCheck};

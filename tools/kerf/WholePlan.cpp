@@ -79,7 +79,8 @@ bool anyFits(const ModelFlags &model, const PlanFlags &flags, const Cluster &clu
   job->search.leastMemory = false;
   job->search.seconds = kSeconds;
   job->search.progress = [&](double best, double) { fits |= best > 0; };
-  job->search.stop = [&] { return fits || interrupted.load(); };
+  auto stop = job->search.stop;
+  job->search.stop = [&] { return fits || (stop && stop()); };
   return static_cast<bool>(searchPlans(job->cluster, job->job, job->layouts, job->search));
 }
 
