@@ -2,12 +2,14 @@
 // StableHLO's gather and scatter as the dialect's ops. Four ways, the first that fits:
 //
 //   one constant index        a slice; its scatter an update of a box
-//   one index for each row    a comparison with the index along the dimension, which may be cut (take_along_axis)
+//   one index for each row    a gather in batches (take_along_axis); its scatter a comparison with the index along the
+//                             dimension
 //   one dimension             gather, embedding; scatter_add, embedding_backward
 //   several dimensions        they are merged: row * columns + column, then as one dimension
 //
 // gather keeps an index inside of the operand, scatter leaves out what is outside.
 #include "HloOps.h"
+#include "Lookups.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -334,54 +336,51 @@ Result<Terms> evaluateGather(Node &node) {
     return one(broadcastInDim(b, slice, target.shape, dims));
   }
 
-  Term found;
   Labels labels;
-  if (oneOfEachRow(lookup) && x.dtype != DType::Bool) {
-    int64_t dim = lookup.indexed.front();
-    KERF_TRY(inside, clamped(b, lookup.components.front(), x.shape[size_t(dim)] - 1));
-    KERF_TRY(here, hits(b, lookup, inside, x.shape));
-    KERF_TRY(zero, b.convert(b.integer(DType::I64, 0), x.dtype));
-    KERF_TRY(masked, b.select(here, x, zero));
-    KERF_TRY(sum, b.reduce(Reduction::Sum, masked, {dim}));
-    found = sum;
-    for (int64_t d = 0; d < int64_t(x.shape.size()); ++d) {
-      auto it = std::find(lookup.batching.begin(), lookup.batching.end(), d);
-      if (d != dim)
-        labels.push_back(it == lookup.batching.end() ? windowLabel(d)
-                                                     : lookup.rowOfBatching[size_t(it - lookup.batching.begin())]);
-    }
-    // The other row dimensions have size 1.
-    Labels wanted;
-    for (int64_t label : target.labels)
-      if (contains(labels, label))
-        wanted.push_back(label);
-    KERF_TRY(turned, b.transpose(found, orderOf(labels, wanted)));
-    return one(reshaped(b, turned, target.shape));
-  }
-  KERF_TRY(merged, mergeIndex(b, lookup, x.shape, /*wantInside=*/false));
   if (lookup.indexed.size() == 1 && lookup.batching.empty()) {
+    KERF_TRY(merged, mergeIndex(b, lookup, x.shape, /*wantInside=*/false));
     int64_t axis = lookup.indexed.front();
     KERF_TRY(picked, b.gather(x, merged.index, axis));
-    found = picked;
     for (int64_t d = 0; d < int64_t(x.shape.size()); ++d)
       if (d != axis)
         labels.push_back(windowLabel(d));
       else
         for (size_t r = 0; r < lookup.rows.size(); ++r)
           labels.push_back(int64_t(r));
-  } else {
-    Merged plan = mergedOf(lookup, x.shape);
-    KERF_TRY(turned, b.transpose(x, plan.order));
-    Shape flat = plan.windowShape;
-    flat.insert(flat.begin(), plan.size);
-    KERF_TRY(table, b.reshape(turned, flat));
-    KERF_TRY(picked, b.gather(table, merged.index, 0));
-    found = picked;
-    for (size_t r = 0; r < lookup.rows.size(); ++r)
-      labels.push_back(int64_t(r));
-    labels.insert(labels.end(), plan.windowLabels.begin(), plan.windowLabels.end());
+    KERF_TRY(turned, b.transpose(picked, orderOf(labels, target.labels)));
+    return one(reshaped(b, turned, target.shape));
   }
-  KERF_TRY(turned, b.transpose(found, orderOf(labels, target.labels)));
+  // The operand's batch first, then what is looked up, merged into one dimension, then the windows.
+  Lookup alone = lookup;
+  alone.batching.clear();
+  alone.rowOfBatching.clear();
+  std::vector<int64_t> order = lookup.batching;
+  order.insert(order.end(), lookup.indexed.begin(), lookup.indexed.end());
+  Labels windows;
+  Shape flat;
+  int64_t size = 1;
+  for (int64_t dim : lookup.batching)
+    flat.push_back(x.shape[size_t(dim)]);
+  for (int64_t dim : lookup.indexed)
+    size *= x.shape[size_t(dim)];
+  flat.push_back(size);
+  for (int64_t d = 0; d < int64_t(x.shape.size()); ++d)
+    if (!contains(lookup.batching, d) && !contains(lookup.indexed, d)) {
+      order.push_back(d);
+      windows.push_back(windowLabel(d));
+      flat.push_back(x.shape[size_t(d)]);
+    }
+  labels = lookup.rowOfBatching; // of the rows: those of the batch first
+  for (int64_t r = 0; r < int64_t(lookup.rows.size()); ++r)
+    if (!contains(lookup.rowOfBatching, r))
+      labels.push_back(r);
+  KERF_TRY(merged, mergeIndex(b, alone, x.shape, /*wantInside=*/false));
+  KERF_TRY(turnedIndex, b.transpose(merged.index, labels));
+  KERF_TRY(turnedOperand, b.transpose(x, order));
+  KERF_TRY(table, b.reshape(turnedOperand, flat));
+  KERF_TRY(picked, takeAlong(b, table, turnedIndex, int64_t(lookup.batching.size())));
+  labels.insert(labels.end(), windows.begin(), windows.end());
+  KERF_TRY(turned, b.transpose(picked, orderOf(labels, target.labels)));
   return one(reshaped(b, turned, target.shape));
 }
 
@@ -397,7 +396,7 @@ Result<Term> scatterAdd(TermBuilder &b, const Term &index, const Term &updates, 
   if (shape.size() == 2)
     return b.fromValue(ir::EmbeddingBackwardOp::create(b.builder, b.loc, type, at, values, mlir::Value(),
                                                        b.builder.getI64IntegerAttr(shape[0])));
-  return b.fromValue(ir::ScatterAddOp::create(b.builder, b.loc, type, at, values, b.builder.getI64IntegerAttr(0)));
+  return b.fromValue(ir::ScatterAddOp::create(b.builder, b.loc, type, at, values, 0));
 }
 
 Result<Term> addedTo(TermBuilder &b, const Term &operand, const Term &sums) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that are composites of the dialect: softmax, GELU, norms, cross entropy.
 #include "Formula.h"
+#include "Lookups.h"
 
 #include <fmt/format.h>
 #include <limits>
@@ -144,36 +145,37 @@ Term logSoftmax(Formula &f, const Term &x, int64_t axis) {
   return f.subtract(shifted, f.reshape(f.unary(Unary::Log, sum), kept));
 }
 
-/// -weight * x at each label, reduced; `x` are log probabilities with the classes in dimension 1.
+/// -weight * x at each label, reduced; `x` are log probabilities with the classes in dimension 1. A look-up, so that
+/// there is one number a row and not one a class.
 Status setLikelihoodLoss(OnnxNode &node, const Term &x, std::string_view reduction) {
   const Term &labels = node.input(1);
-  Shape rows = x.shape, classes(x.rank(), 1), apart;
+  Shape rows = x.shape;
   int64_t count = x.shape[1];
   rows.erase(rows.begin() + 1);
-  classes[1] = count;
-  apart = rows;
-  apart.insert(apart.begin() + 1, 1);
   if (labels.shape != rows || (labels.dtype != DType::I64 && labels.dtype != DType::I32))
     return Error{fmt::format("labels of {} {} for scores of shape {}: one integer for each row is needed",
                              toString(labels.dtype), shapeText(labels.shape), shapeText(x.shape))};
+  if (node.hasInput(2) && node.input(2).shape != Shape{count})
+    return Error{fmt::format("weights of shape {} for {} classes", shapeText(node.input(2).shape), count)};
   Formula f(node.b, x.dtype);
-  std::vector<int64_t> counted(count);
-  for (int64_t c = 0; c < count; ++c)
-    counted[c] = c;
-  Term classOf = f.reshape(f.convert(node.b.fromLiteral(indexLiteral(counted)), labels.dtype), classes);
-  Term at = f.reshape(labels, apart), isLabel = f.compare(Order::Equal, at, classOf);
+  KERF_TRY(scores, classesLast(node.b, x));
+  auto whole = [&](int64_t value) { return node.b.integer(labels.dtype, value); };
+  // Where the label is to be ignored class 0 is read; a negative one is no class, nor one counted from the end.
+  Term place = f.select(f.compare(Order::Less, labels, whole(0)), whole(count), labels);
+  std::optional<Term> isIgnored;
   if (node.has("ignore_index")) {
-    Term ignored = node.b.integer(labels.dtype, node.integer("ignore_index", 0));
-    isLabel = f.select(f.compare(Order::Equal, at, ignored), f.compare(Order::NotEqual, classOf, classOf), isLabel);
+    isIgnored = f.compare(Order::Equal, labels, whole(node.integer("ignore_index", 0)));
+    place = f.select(*isIgnored, whole(0), place);
   }
-  Term weight = f.number(1);
-  if (node.hasInput(2)) {
-    if (node.input(2).shape != Shape{count})
-      return Error{fmt::format("weights of shape {} for {} classes", shapeText(node.input(2).shape), count)};
-    weight = f.reshape(node.input(2), classes);
-  }
+  Shape column = rows;
+  column.push_back(1);
   Term zero = f.number(0);
-  Term each = f.unary(Unary::Negate, f.reduce(Reduction::Sum, f.select(isLabel, f.multiply(x, weight), zero), {1}));
+  auto unlessIgnored = [&](const Term &value) { return isIgnored ? f.select(*isIgnored, zero, value) : value; };
+  Term picked = f.reshape(f.taken(takeAlong(node.b, scores, f.reshape(place, column), scores.rank() - 1)), rows);
+  std::optional<Term> weight; // of each row
+  if (node.hasInput(2))
+    weight = unlessIgnored(f.taken(node.b.gather(node.input(2), place, 0)));
+  Term each = f.unary(Unary::Negate, unlessIgnored(weight ? f.multiply(picked, *weight) : picked));
   if (reduction == "none")
     return f.set(node, 0, each);
   std::vector<int64_t> all;
@@ -181,8 +183,8 @@ Status setLikelihoodLoss(OnnxNode &node, const Term &x, std::string_view reducti
     all.push_back(d);
   Term sum = f.reduce(Reduction::Sum, each, all);
   if (reduction == "mean") { // by the weights of the labels that count, of the whole batch however it is cut
-    all.push_back(each.rank());
-    sum = f.divide(sum, f.reduce(Reduction::Sum, f.select(isLabel, f.broadcast(weight, x.shape), zero), all));
+    Term counted = weight ? *weight : unlessIgnored(f.broadcast(f.number(1), rows));
+    sum = f.divide(sum, f.reduce(Reduction::Sum, counted, all));
   }
   return f.set(node, 0, sum);
 }

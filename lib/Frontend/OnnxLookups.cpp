@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that look elements up at computed places, and that find such places.
 #include "Formula.h"
+#include "Lookups.h"
 
 #include <algorithm>
 #include <cmath>
@@ -167,6 +168,12 @@ Result<std::optional<Term>> gatherAsBroadcast(OnnxNode &node, const Term &x, con
   return std::optional(result);
 }
 
+/// `index`, counted from the end of a dimension of `size` where it is negative.
+Term fromFront(Formula &f, const Term &index, int64_t size) {
+  Term zero = f.b.integer(index.dtype, 0);
+  return f.select(f.compare(Order::Less, index, zero), f.add(index, f.b.integer(index.dtype, size)), index);
+}
+
 } // namespace
 
 Status importGatherNd(OnnxNode &node) {
@@ -187,36 +194,33 @@ Status importGatherNd(OnnxNode &node) {
     if (broadcast)
       return node.set(0, *broadcast);
   }
-  // One dimension stands for the looked-up ones and the batch; its index is counted from each of them.
-  Formula f(node.b, DType::I64);
-  auto whole = [&](int64_t value) { return node.b.integer(DType::I64, value); };
-  Shape tuples(indices.shape.begin(), indices.shape.end() - 1), one = indices.shape;
-  one.back() = 1;
-  Term place = f.broadcast(whole(0), tuples);
-  int64_t first = batchDims + depth, rows = elementsOf(Shape(x.shape.begin(), x.shape.begin() + first)), step = rows;
-  for (int64_t d = 0; d < first; ++d) {
-    step /= x.shape[d];
-    Term index;
-    if (d < batchDims) { // counts along the batch dimension
-      Shape along(tuples.size(), 1);
-      along[d] = x.shape[d];
-      std::vector<int64_t> counted(x.shape[d]);
-      std::iota(counted.begin(), counted.end(), 0);
-      index = f.reshape(node.b.fromLiteral(indexLiteral(counted)), along);
-    } else {
-      Term raw =
-          f.reshape(f.taken(node.b.slice(indices, indices.rank() - 1, d - batchDims, d - batchDims + 1)), tuples);
-      index = f.select(f.compare(Order::Less, raw, whole(0)), f.add(raw, whole(x.shape[d])), raw);
-    }
-    place = f.add(place, step == 1 ? index : f.multiply(index, whole(step)));
+  std::vector<Term> components;
+  for (int64_t k = 0; k < depth; ++k) {
+    KERF_TRY(component, componentOf(node.b, indices, k));
+    components.push_back(component);
   }
-  Shape flat{rows};
-  flat.insert(flat.end(), x.shape.begin() + first, x.shape.end());
-  Term table = f.reshape(x, flat);
-  return f.set(node, 0, f.taken(node.b.gather(table, place, 0)));
+  if (batchDims == 0) {
+    KERF_TRY(picked, takeAtTuples(node.b, x, components));
+    if (picked)
+      return node.set(0, *picked);
+  }
+  // One dimension stands for those that are looked up; its index is counted from each of them.
+  Formula f(node.b, DType::I64);
+  Shape merged(x.shape.begin(), x.shape.begin() + batchDims), looked(x.shape.begin() + batchDims, x.shape.begin() + batchDims + depth);
+  merged.push_back(elementsOf(looked));
+  merged.insert(merged.end(), x.shape.begin() + batchDims + depth, x.shape.end());
+  Term place;
+  int64_t step = elementsOf(looked);
+  for (int64_t k = 0; k < depth; ++k) {
+    step /= std::max<int64_t>(looked[k], 1);
+    Term index = fromFront(f, components[k], looked[k]);
+    Term counted = step == 1 ? index : f.multiply(index, node.b.integer(DType::I64, step));
+    place = k == 0 ? counted : f.add(place, counted);
+  }
+  return f.set(node, 0, f.taken(takeAlong(node.b, f.reshape(x, merged), place, batchDims)));
 }
 
-/// Element [i.., indices[i.., j, k..], k..]: the indices of the other dimensions count along them.
+/// Element [i.., indices[i.., j, k..], k..]: all dimensions but the one that is looked up are batch dimensions.
 Status importGatherElements(OnnxNode &node) {
   const Term &x = node.input(0), &indices = node.input(1);
   KERF_TRY(axis, normalizeAxis(node.integer("axis", 0), x.rank()));
@@ -226,25 +230,26 @@ Status importGatherElements(OnnxNode &node) {
   if (!fits)
     return Error{fmt::format("indices {} {} do not fit data of shape {}", toString(indices.dtype),
                              shapeText(indices.shape), shapeText(x.shape))};
-  Formula f(node.b, DType::I64);
-  auto whole = [&](int64_t value) { return node.b.integer(DType::I64, value); };
-  Term place = f.convert(indices, DType::I64);
-  place = f.select(f.compare(Order::Less, place, whole(0)), f.add(place, whole(x.shape[axis])), place);
-  int64_t step = elementsOf(x.shape), along = elementsOf(Shape(x.shape.begin() + axis + 1, x.shape.end()));
-  place = f.multiply(place, whole(along));
-  for (int64_t d = 0; d < x.rank(); ++d) {
-    step /= std::max<int64_t>(x.shape[d], 1);
-    if (d == axis)
-      continue;
-    Shape shape(x.rank(), 1);
-    shape[d] = indices.shape[d];
-    std::vector<int64_t> counted(indices.shape[d]);
-    for (int64_t i = 0; i < indices.shape[d]; ++i)
-      counted[i] = i * step;
-    place = f.add(place, f.reshape(node.b.fromLiteral(indexLiteral(counted)), shape));
+  Formula f(node.b, x.dtype);
+  Term part = x;
+  for (int64_t d = 0; d < x.rank(); ++d)
+    if (d != axis && indices.shape[d] < x.shape[d])
+      part = f.slice(part, d, 0, indices.shape[d]);
+  std::vector<int64_t> order = axisLast(x.rank(), axis);
+  part = f.transpose(part, order);
+  Term places = f.transpose(indices, order);
+  if (f.fault)
+    return *f.fault;
+  if (part.isConstant() && places.isConstant()) { // as one row, whose places are all known
+    int64_t rows = elementsOf(part.shape) / std::max<int64_t>(x.shape[axis], 1), width = places.shape.back();
+    Term first = f.reshape(f.multiply(f.counted(rows, 0, 2), node.b.integer(DType::I64, x.shape[axis])), {rows, 1});
+    Term inRow = f.convert(f.reshape(fromFront(f, places, x.shape[axis]), {rows, width}), DType::I64);
+    Term flat = f.add(inRow, first);
+    Term picked = f.taken(node.b.gather(f.reshape(part, {elementsOf(part.shape)}), flat, 0));
+    return f.set(node, 0, f.transpose(f.reshape(picked, places.shape), lastToAxis(x.rank(), axis)));
   }
-  Term flat = f.reshape(x, {elementsOf(x.shape)});
-  return f.set(node, 0, f.taken(node.b.gather(flat, place, 0)));
+  Term picked = f.taken(takeAlong(node.b, part, places, x.rank() - 1));
+  return f.set(node, 0, f.transpose(picked, lastToAxis(x.rank(), axis)));
 }
 
 /// The first elements of each sequence, as many as its length says, the other way round: a look-up in steps and batch

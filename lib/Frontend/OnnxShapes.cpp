@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that move elements: their shapes, axes and indices are constants, so that every result's shape is known.
+#include "Lookups.h"
 #include "OnnxNode.h"
 
 #include <algorithm>
@@ -485,6 +486,11 @@ Status importGather(OnnxNode &node) {
     KERF_TRY(fromEnd, node.b.binary(Binary::Add, indices, node.b.integer(indices.dtype, x.shape[axis])));
     KERF_TRY(fromFront, node.b.select(isNegative, fromEnd, indices));
     return node.set(0, node.b.gather(x, fromFront, axis));
+  }
+  if (axis == 0) {
+    KERF_TRY(picked, takeMergedRows(node.b, x, indices));
+    if (picked)
+      return node.set(0, *picked);
   }
   return node.set(0, node.b.gather(x, indices, axis));
 }

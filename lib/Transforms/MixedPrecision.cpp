@@ -2,6 +2,7 @@
 // kerf-mixed-precision: 16-bit computation on f32 parameters. Passes.td says which op computes in what.
 #include "kerf/Transforms/MixedPrecision.h"
 #include "Calls.h"
+#include "kerf/Dialect/Kerf/TakeAlong.h"
 #include "kerf/Transforms/Passes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -233,7 +234,7 @@ void Narrowing::visit(Operation *op) {
       .Case<CrossEntropyOp, ConvertOp>([&](Operation *) { setWidths(op, Width::Single); }) // read as they are
       .Case<AbsOp, AddOp, AtanOp, BroadcastInDimOp, CompareOp, ConcatenateOp, CosineOp, DivideOp, DropoutOp, ErfOp,
             GeluOp, IsNanOp, LogisticOp, MaximumOp, MinimumOp, MultiplyOp, NegateOp, PadOp, ReducePrecisionOp,
-            ReshapeOp, SelectOp, SignOp, SineOp, SliceOp, SoftmaxOp, SubtractOp, TanhOp, TopKOp, TransposeOp>(
+            ReshapeOp, SelectOp, SignOp, SineOp, SliceOp, SoftmaxOp, SubtractOp, TakeAlongOp, TanhOp, TopKOp, TransposeOp>(
           [&](Operation *) { promote(op); })
       .Default([&](Operation *) { computeInSingle(op); });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf-recognize-composites: gelu and the norms; attention has a file of its own.
+// kerf-recognize-composites: gelu and the norms; softmax, cross entropy and attention have files of their own.
 #include "Recognize.h"
 #include "kerf/Transforms/Passes.h"
 
@@ -333,7 +333,7 @@ struct RecognizeComposites : kerf::impl::RecognizeCompositesBase<RecognizeCompos
       for (Operation &op : function.getOps())
         ops.push_back(&op);
       for (Operation *op : ops)
-        if (!recognizeGelu(op) && !recognizeNorm(op) && !recognizeSoftmax(op))
+        if (!recognizeGelu(op) && !recognizeNorm(op) && !recognizeSoftmax(op) && !recognizeCrossEntropy(op))
           recognizeAttention(op);
       eraseDead(function);
     }

@@ -8,8 +8,7 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-/// `value` without what only inserts or drops dimension `dim` of size 1, or copies along it.
-static Value skipAlong(Value value, ArrayRef<int64_t> full, int64_t dim) {
+Value kerf::rowsAlong(Value value, ArrayRef<int64_t> full, int64_t dim) {
   Shape gone = without(full, dim), unit(full.begin(), full.end());
   unit[dim] = 1;
   auto isRow = [&](Value candidate) {
@@ -35,8 +34,7 @@ static Value skipAlong(Value value, ArrayRef<int64_t> full, int64_t dim) {
   return isRow(value) ? value : Value();
 }
 
-/// The x of a reduction over `dim` alone.
-static Value reduced(Value rows, ReduceKindIR kind, int64_t dim) {
+Value kerf::reducedOperand(Value rows, ReduceKindIR kind, int64_t dim) {
   auto reduce = rows ? rows.getDefiningOp<ReduceOp>() : ReduceOp();
   bool matches = reduce && reduce.getKind() == kind && llvm::equal(reduce.getDimensions(), ArrayRef<int64_t>{dim});
   return matches ? reduce.getOperand() : Value();
@@ -62,11 +60,11 @@ bool kerf::recognizeSoftmax(Operation *op) {
   Value x = shifted.getLhs();
   auto shape = tensorType(x).getShape();
   for (int64_t dim = 0; dim < static_cast<int64_t>(shape.size()); ++dim) {
-    Value sum = skipAlong(divide.getRhs(), shape, dim), most = skipAlong(shifted.getRhs(), shape, dim);
-    if (!sum || !most || reduced(sum, ReduceKindIR::sum, dim) != exponential.getResult())
+    Value sum = rowsAlong(divide.getRhs(), shape, dim), most = rowsAlong(shifted.getRhs(), shape, dim);
+    if (!sum || !most || reducedOperand(sum, ReduceKindIR::sum, dim) != exponential.getResult())
       continue;
-    most = skipAlong(skipLowest(most), shape, dim);
-    if (reduced(most, ReduceKindIR::max, dim) != x)
+    most = rowsAlong(skipLowest(most), shape, dim);
+    if (reducedOperand(most, ReduceKindIR::max, dim) != x)
       continue;
     OpBuilder builder(op);
     op->getResult(0).replaceAllUsesWith(

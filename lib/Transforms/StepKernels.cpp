@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "StepKernels.h"
+#include "kerf/Dialect/Kerf/TakeAlong.h"
 
 #include "kerf/Package/Package.h"
 #include "kerf/Transforms/Work.h"
@@ -283,7 +284,7 @@ std::vector<Kernel> KernelBuilder::kernelsOf(Operation *op) const {
         double logits = elements(localShape(op, false, 0)), wide = std::max(types.bytes, kStatisticBytes);
         return {kernel(op, "", KernelClass::Reduction, logits * ((narrow ? types.bytes + wide : 0) + 2 * wide))};
       })
-      .Case([&](EmbeddingOp) -> std::vector<Kernel> { // rows are read and written; the table is not
+      .Case<EmbeddingOp, TakeAlongOp>([&](auto) -> std::vector<Kernel> { // rows are read and written; the table is not
         return {kernel(op, "", KernelClass::Gather, 2 * resultBytes(op, 0))};
       })
       .Case([&](EmbeddingBackwardOp) -> std::vector<Kernel> { // reads and writes rows of a table of zeros

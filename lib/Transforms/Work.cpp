@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Transforms/Work.h"
+#include "kerf/Dialect/Kerf/TakeAlong.h"
 
 #include "kerf/CostModel/Compute.h"
 #include "kerf/Package/Package.h"
@@ -82,7 +83,7 @@ void refineForCore(Operation *op, ArrayRef<Shape> operands, ArrayRef<Shape> resu
                slots = static_cast<double>(elementsOf(operands[0]));
         work.bytes -= std::max(0.0, slots - copies) * static_cast<double>(bytesPerElement(op->getOperand(0).getType()));
       })
-      .Case<EmbeddingOp, GatherOp, SliceOp>([&](Operation *op) { // reads no more of the first operand than it writes
+      .Case<EmbeddingOp, GatherOp, TakeAlongOp, SliceOp>([&](Operation *op) { // reads no more of the first operand than it writes
         double whole = bytes(operands[0], op->getOperand(0)), read = bytes(results[0], op->getResult(0));
         work.bytes -= std::max(0.0, whole - read);
       });

@@ -18,6 +18,10 @@ def RecognizeComposites : Pass<"kerf-recognize-composites", "::mlir::ModuleOp"> 
     of grouped queries. A mask that the IR shows to hide exactly the later keys (iota, compare) becomes `causal`; another one stays an
     operand. Attention is [B, S, H, D]: transposes are put around it, and cancel with the exporter's.
 
+    So are softmax and the losses that are written by hand: with z = log_softmax(x), written in any way and moved by reshapes, transposes and
+    slices, `take_along` of z at the labels, the sum of z over a one-hot mask, and logsumexp(x) less `take_along` of x are the
+    `cross_entropy` of x, which keeps one number for each row instead of z and its mask. Masks and means around it are ops on rows.
+
     ```mlir
     %s = kerf.dot_general %q, %kt ...                        // [B, H, S, T]
     %scaled = kerf.multiply %s, %quarter ...

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registration of the dialect, and the small questions that ops, passes and readers ask of IR.
 #include "kerf/Dialect/Kerf/KerfDialect.h"
+#include "kerf/Dialect/Kerf/TakeAlong.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
@@ -28,6 +29,10 @@ void KerfDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "kerf/Dialect/Kerf/KerfOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "kerf/Dialect/Kerf/TakeAlongOps.cpp.inc"
       >();
 }
 

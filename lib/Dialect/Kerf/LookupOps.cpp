@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Composites that read a row or a class by number: cross_entropy, embedding and their backward forms.
-#include "CompositeRules.h"
+#include "LookupRules.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -16,13 +16,29 @@ Value kerf::ir::zeroPadding(Emitter &emit, Value local, ArrayRef<int64_t> global
   return local;
 }
 
-/// `operands` with zeros where operand `index` (indices or labels) is padded.
-static SmallVector<Value> withZeroedPadding(OpBuilder &builder, Operation *op, ValueRange operands, int index,
-                                            const LocalizeContext &context) {
+SmallVector<Value> kerf::ir::withZeroedPadding(OpBuilder &builder, Operation *op, ValueRange operands, int index,
+                                               const LocalizeContext &context) {
   Emitter emit{builder, op->getLoc()};
   SmallVector<Value> result(operands);
   result[index] = zeroPadding(emit, operands[index], shapeOf(op->getOperand(index)), context.sharding.operands[index]);
   return result;
+}
+
+Value kerf::ir::pieceOffset(Emitter &emit, const DimSharding &dimension) {
+  if (dimension.axes.empty())
+    return Value();
+  auto type = RankedTensorType::get({}, emit.builder.getI64Type());
+  return ShardOffsetOp::create(emit.builder, emit.loc, type, axisTriples(dimension.axes),
+                               static_cast<uint64_t>(dimension.chunk));
+}
+
+LogicalResult kerf::ir::checkOffset(Operation *op, Value offset) {
+  if (!offset)
+    return success();
+  if (!tensorType(offset).getElementType().isInteger(64))
+    return op->emitOpError() << "offset's element type is " << tensorType(offset).getElementType()
+                             << ", but should be i64";
+  return checkShape(op, "offset", offset, {});
 }
 
 //===-- cross_entropy
@@ -170,20 +186,7 @@ static LogicalResult checkEmbedding(Operation *op, Value table, Value indices, V
     return failure();
   if (!offset && tensorType(table).getDimSize(0) != globalRows)
     return op->emitOpError() << "rows is " << globalRows << ", but the table has " << tensorType(table).getDimSize(0);
-  if (!offset)
-    return success();
-  if (!tensorType(offset).getElementType().isInteger(64))
-    return op->emitOpError() << "offset's element type is " << tensorType(offset).getElementType()
-                             << ", but should be i64";
-  return checkShape(op, "offset", offset, {});
-}
-
-/// The first row that a rank holds, where the table's rows are cut; else null.
-static Value rowOffset(Emitter &emit, const DimSharding &rows) {
-  if (rows.axes.empty())
-    return Value();
-  auto type = RankedTensorType::get({}, emit.builder.getI64Type());
-  return ShardOffsetOp::create(emit.builder, emit.loc, type, axisTriples(rows.axes), static_cast<uint64_t>(rows.chunk));
+  return checkOffset(op, offset);
 }
 
 LogicalResult EmbeddingOp::verify() {
@@ -204,7 +207,7 @@ FailureOr<SmallVector<Value>> EmbeddingOp::localize(OpBuilder &builder, ValueRan
                                                     const LocalizeContext &context) {
   Emitter emit{builder, getLoc()};
   SmallVector<Value> local = withZeroedPadding(builder, *this, operands, 1, context);
-  Value offset = rowOffset(emit, context.sharding.operands[0].dims[0]);
+  Value offset = pieceOffset(emit, context.sharding.operands[0].dims[0]);
   return SmallVector<Value>{
       EmbeddingOp::create(builder, getLoc(), resultTypes[0], local[0], local[1], offset, getRowsAttr())};
 }
@@ -260,7 +263,7 @@ FailureOr<SmallVector<Value>> EmbeddingBackwardOp::localize(OpBuilder &builder, 
                                                             TypeRange resultTypes, const LocalizeContext &context) {
   Emitter emit{builder, getLoc()};
   SmallVector<Value> local = withZeroedPadding(builder, *this, operands, 0, context);
-  Value offset = rowOffset(emit, context.sharding.results[0].dims[0]);
+  Value offset = pieceOffset(emit, context.sharding.results[0].dims[0]);
   return SmallVector<Value>{
       EmbeddingBackwardOp::create(builder, getLoc(), resultTypes[0], local[0], local[1], offset, getRowsAttr())};
 }

@@ -2,6 +2,7 @@
 // One table: op name -> kernel. Ops without arithmetic of their own on 16-bit floats run through float32 copies in
 // scratch.
 #include "Families.h"
+#include "TakeAlong.h"
 
 #include "kerf/Package/Half.h"
 #include <algorithm>
@@ -65,6 +66,8 @@ constexpr Row kRows[] = {
     {"scatter_add", planScatterAdd, overwritesNothing, Half::AsFloat},
     {"embedding", planEmbedding, overwritesNothing, Half::AsFloat},
     {"embedding_backward", planEmbeddingBackward, overwritesNothing, Half::AsFloat},
+    {"take_along", planTakeAlong, overwritesNothing, Half::AsIs},
+    {"take_along_backward", planTakeAlongBackward, overwritesNothing, Half::AsFloat},
     {"top_k", planTopK, overwritesNothing, Half::AsFloat},
     {"top_k_backward", planTopKBackward, overwritesNothing, Half::AsFloat},
     {"dispatch", planDispatch, overwritesNothing, Half::AsFloat},

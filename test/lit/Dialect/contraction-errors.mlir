@@ -124,3 +124,35 @@ func.func @a_maximum_keeps_its_type(%x: tensor<4x8xbf16>) {
   %0 = kerf.reduce %x {kind = #kerf<reduce_kind max>, dimensions = array<i64: 1>} : (tensor<4x8xbf16>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @a_lookup_has_a_dimension_behind_the_batch(%x: tensor<9x8xf32>, %i: tensor<9x8xi64>) {
+  // expected-error @+1 {{has 2 batch dimensions, but 2 dimensions of the operand and 2 of the indices}}
+  %0 = kerf.take_along %x, %i {batch_dims = 2 : i64, size = 8 : i64} : (tensor<9x8xf32>, tensor<9x8xi64>) -> tensor<9x8xf32>
+  return
+}
+
+// -----
+
+func.func @indices_have_the_batch_of_the_operand(%x: tensor<9x8xf32>, %i: tensor<7x4xi64>) {
+  // expected-error @+1 {{indices are 7x4 and the operand 9x8, but should agree in the first 1 dimensions}}
+  %0 = kerf.take_along %x, %i {batch_dims = 1 : i64, size = 8 : i64} : (tensor<9x8xf32>, tensor<7x4xi64>) -> tensor<7x4xf32>
+  return
+}
+
+// -----
+
+func.func @the_whole_dimension_has_the_size(%x: tensor<9x8xf32>, %i: tensor<9x4xi64>) {
+  // expected-error @+1 {{size is 7, but dimension 1 of the operand has 8}}
+  %0 = kerf.take_along %x, %i {batch_dims = 1 : i64, size = 7 : i64} : (tensor<9x8xf32>, tensor<9x4xi64>) -> tensor<9x4xf32>
+  return
+}
+
+// -----
+
+func.func @an_offset_is_a_scalar(%x: tensor<9x4xf32>, %i: tensor<9x2xi64>, %o: tensor<1xi64>) {
+  // expected-error @+1 {{offset is 1, but should be a scalar}}
+  %0 = kerf.take_along %x, %i, %o {batch_dims = 1 : i64, size = 8 : i64} : (tensor<9x4xf32>, tensor<9x2xi64>, tensor<1xi64>) -> tensor<9x2xf32>
+  return
+}

@@ -25,12 +25,16 @@ func.func @reductions(%x: tensor<4x8xf32>) {
 }
 
 // CHECK-LABEL: @lookups
-func.func @lookups(%x: tensor<9x8xf32>, %i: tensor<4xi64>, %u: tensor<4x8xf32>, %ij: tensor<2x3xi32>) {
+func.func @lookups(%x: tensor<9x8xf32>, %i: tensor<4xi64>, %u: tensor<4x8xf32>, %ij: tensor<2x3xi32>, %each: tensor<9x2xi64>, %dy: tensor<9x2xf32>) {
   // CHECK: kerf.gather %{{.*}}, %{{.*}} {axis = 0 : i64} : (tensor<9x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
   %0 = kerf.gather %x, %i {axis = 0 : i64} : (tensor<9x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
   // CHECK: kerf.gather %{{.*}} {axis = 1 : i64} : (tensor<9x8xf32>, tensor<2x3xi32>) -> tensor<9x2x3xf32>
   %1 = kerf.gather %x, %ij {axis = 1 : i64} : (tensor<9x8xf32>, tensor<2x3xi32>) -> tensor<9x2x3xf32>
   // CHECK: kerf.scatter_add %{{.*}}, %{{.*}} {axis = 0 : i64} : (tensor<4xi64>, tensor<4x8xf32>) -> tensor<9x8xf32>
   %2 = kerf.scatter_add %i, %u {axis = 0 : i64} : (tensor<4xi64>, tensor<4x8xf32>) -> tensor<9x8xf32>
+  // CHECK: kerf.take_along %{{.*}}, %{{.*}} {batch_dims = 1 : i64, size = 8 : i64} : (tensor<9x8xf32>, tensor<9x2xi64>) -> tensor<9x2xf32>
+  %3 = kerf.take_along %x, %each {batch_dims = 1 : i64, size = 8 : i64} : (tensor<9x8xf32>, tensor<9x2xi64>) -> tensor<9x2xf32>
+  // CHECK: kerf.take_along_backward %{{.*}}, %{{.*}} {batch_dims = 1 : i64, size = 8 : i64} : (tensor<9x2xi64>, tensor<9x2xf32>) -> tensor<9x8xf32>
+  %4 = kerf.take_along_backward %each, %dy {batch_dims = 1 : i64, size = 8 : i64} : (tensor<9x2xi64>, tensor<9x2xf32>) -> tensor<9x8xf32>
   return
 }

@@ -523,3 +523,114 @@ func.func @gelu_by_erfc(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %y = kerf.multiply %h, %c : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
 }
+
+// -----
+
+// -log_softmax(x).gather(y): a label from the end is one too.
+
+// CHECK-LABEL: func.func @gather_in_log_softmax
+// CHECK-NOT: kerf.exponential
+// CHECK: %[[Y:.*]] = kerf.reshape %arg1 : (tensor<8x1xi64>) -> tensor<8xi64>
+// CHECK: %[[LABELS:.*]] = kerf.select
+// CHECK: %[[NLL:.*]], %{{.*}} = kerf.cross_entropy %arg0, %[[LABELS]] {ignore_index = -100 : i64}
+// CHECK: %[[PICKED:.*]] = kerf.negate %[[NLL]]
+// CHECK: kerf.reshape %[[PICKED]] : (tensor<8xf32>) -> tensor<8x1xf32>
+// CHECK-NOT: kerf.take_along
+func.func @gather_in_log_softmax(%x: tensor<8x13xf32>, %y: tensor<8x1xi64>) -> tensor<8x1xf32> {
+  %most = kerf.reduce %x {kind = #kerf<reduce_kind max>, dimensions = array<i64: 1>} : (tensor<8x13xf32>) -> tensor<8xf32>
+  %most1 = kerf.reshape %most : (tensor<8xf32>) -> tensor<8x1xf32>
+  %mosts = kerf.broadcast_in_dim %most1 {broadcast_dimensions = array<i64: 0, 1>} : (tensor<8x1xf32>) -> tensor<8x13xf32>
+  %shifted = kerf.subtract %x, %mosts : (tensor<8x13xf32>, tensor<8x13xf32>) -> tensor<8x13xf32>
+  %e = kerf.exponential %shifted : (tensor<8x13xf32>) -> tensor<8x13xf32>
+  %sum = kerf.reduce %e {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 1>} : (tensor<8x13xf32>) -> tensor<8xf32>
+  %log = kerf.log %sum : (tensor<8xf32>) -> tensor<8xf32>
+  %logs = kerf.broadcast_in_dim %log {broadcast_dimensions = array<i64: 0>} : (tensor<8xf32>) -> tensor<8x13xf32>
+  %z = kerf.subtract %shifted, %logs : (tensor<8x13xf32>, tensor<8x13xf32>) -> tensor<8x13xf32>
+  %picked = kerf.take_along %z, %y {batch_dims = 1 : i64, size = 13 : i64} : (tensor<8x13xf32>, tensor<8x1xi64>) -> tensor<8x1xf32>
+  return %picked : tensor<8x1xf32>
+}
+
+// -----
+
+// The classes in another dimension, a part of the sequence, and log(softmax(x)): the logits are moved alike.
+
+// CHECK-LABEL: func.func @moved_log_softmax
+// CHECK: %[[PART:.*]] = kerf.slice %arg0 {limit = array<i64: 2, 13, 3>
+// CHECK: %[[LAST:.*]] = kerf.transpose %[[PART]] {permutation = array<i64: 0, 2, 1>}
+// CHECK: kerf.cross_entropy %[[LAST]], %{{.*}} : (tensor<2x3x13xf32>, tensor<2x3xi64>)
+// CHECK-NOT: kerf.softmax
+func.func @moved_log_softmax(%x: tensor<2x13x4xf32>, %y: tensor<2x3x1xi64>) -> tensor<2x3x1xf32> {
+  %p = kerf.softmax %x {dimension = 1 : i64} : (tensor<2x13x4xf32>) -> tensor<2x13x4xf32>
+  %z = kerf.log %p : (tensor<2x13x4xf32>) -> tensor<2x13x4xf32>
+  %n = kerf.negate %z : (tensor<2x13x4xf32>) -> tensor<2x13x4xf32>
+  %part = kerf.slice %n {start = array<i64: 0, 0, 0>, limit = array<i64: 2, 13, 3>, strides = array<i64: 1, 1, 1>} : (tensor<2x13x4xf32>) -> tensor<2x13x3xf32>
+  %last = kerf.transpose %part {permutation = array<i64: 0, 2, 1>} : (tensor<2x13x3xf32>) -> tensor<2x3x13xf32>
+  %picked = kerf.take_along %last, %y {batch_dims = 2 : i64, size = 13 : i64} : (tensor<2x3x13xf32>, tensor<2x3x1xi64>) -> tensor<2x3x1xf32>
+  return %picked : tensor<2x3x1xf32>
+}
+
+// -----
+
+// The sum over a one-hot mask, over all rows besides. A label that is no class has no 1 in its row.
+
+// CHECK-LABEL: func.func @one_hot_mask
+// CHECK: kerf.constant dense<-100> : tensor<i64>
+// CHECK: %[[NLL:.*]], %{{.*}} = kerf.cross_entropy %arg0
+// CHECK: %[[Z:.*]] = kerf.negate %[[NLL]]
+// CHECK: kerf.reduce %[[Z]] {dimensions = array<i64: 0>, kind = #kerf<reduce_kind sum>} : (tensor<8xf32>) -> tensor<f32>
+func.func @one_hot_mask(%x: tensor<8x13xf32>, %y: tensor<8xi64>) -> tensor<f32> {
+  %p = kerf.softmax %x {dimension = 1 : i64} : (tensor<8x13xf32>) -> tensor<8x13xf32>
+  %z = kerf.log %p : (tensor<8x13xf32>) -> tensor<8x13xf32>
+  %classes = kerf.iota {dimension = 1 : i64} : () -> tensor<8x13xi64>
+  %labels = kerf.broadcast_in_dim %y {broadcast_dimensions = array<i64: 0>} : (tensor<8xi64>) -> tensor<8x13xi64>
+  %is = kerf.compare %labels, %classes {direction = #kerf<comparison EQ>} : (tensor<8x13xi64>, tensor<8x13xi64>) -> tensor<8x13xi1>
+  %hot = kerf.convert %is : (tensor<8x13xi1>) -> tensor<8x13xf32>
+  %terms = kerf.multiply %hot, %z : (tensor<8x13xf32>, tensor<8x13xf32>) -> tensor<8x13xf32>
+  %sum = kerf.reduce %terms {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0, 1>} : (tensor<8x13xf32>) -> tensor<f32>
+  return %sum : tensor<f32>
+}
+
+// -----
+
+// logsumexp(x) - x.gather(y).
+
+// CHECK-LABEL: func.func @difference
+// CHECK: %[[NLL:.*]], %{{.*}} = kerf.cross_entropy %arg0
+// CHECK-NEXT: return %[[NLL]]
+func.func @difference(%x: tensor<8x13xf32>, %y: tensor<8x1xi32>) -> tensor<8xf32> {
+  %most = kerf.reduce %x {kind = #kerf<reduce_kind max>, dimensions = array<i64: 1>} : (tensor<8x13xf32>) -> tensor<8xf32>
+  %mosts = kerf.broadcast_in_dim %most {broadcast_dimensions = array<i64: 0>} : (tensor<8xf32>) -> tensor<8x13xf32>
+  %shifted = kerf.subtract %x, %mosts : (tensor<8x13xf32>, tensor<8x13xf32>) -> tensor<8x13xf32>
+  %e = kerf.exponential %shifted : (tensor<8x13xf32>) -> tensor<8x13xf32>
+  %sum = kerf.reduce %e {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 1>} : (tensor<8x13xf32>) -> tensor<8xf32>
+  %log = kerf.log %sum : (tensor<8xf32>) -> tensor<8xf32>
+  %lse = kerf.add %log, %most : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %picked = kerf.take_along %x, %y {batch_dims = 1 : i64, size = 13 : i64} : (tensor<8x13xf32>, tensor<8x1xi32>) -> tensor<8x1xf32>
+  %row = kerf.reshape %picked : (tensor<8x1xf32>) -> tensor<8xf32>
+  %nll = kerf.subtract %lse, %row : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %nll : tensor<8xf32>
+}
+
+// -----
+
+// Two lookups a row, another shift than the one that is added again, and log-sum-exp over rows are no cross entropy.
+
+// CHECK-LABEL: func.func @no_cross_entropy
+// CHECK-NOT: kerf.cross_entropy
+func.func @no_cross_entropy(%x: tensor<13x13xf32>, %y: tensor<13x2xi64>, %y1: tensor<13x1xi64>, %s: tensor<13xf32>) -> (tensor<13x2xf32>, tensor<13xf32>, tensor<13x1xf32>) {
+  %p = kerf.softmax %x {dimension = 1 : i64} : (tensor<13x13xf32>) -> tensor<13x13xf32>
+  %z = kerf.log %p : (tensor<13x13xf32>) -> tensor<13x13xf32>
+  %two = kerf.take_along %z, %y {batch_dims = 1 : i64, size = 13 : i64} : (tensor<13x13xf32>, tensor<13x2xi64>) -> tensor<13x2xf32>
+  %shifts = kerf.broadcast_in_dim %s {broadcast_dimensions = array<i64: 0>} : (tensor<13xf32>) -> tensor<13x13xf32>
+  %shifted = kerf.subtract %x, %shifts : (tensor<13x13xf32>, tensor<13x13xf32>) -> tensor<13x13xf32>
+  %e = kerf.exponential %shifted : (tensor<13x13xf32>) -> tensor<13x13xf32>
+  %sum = kerf.reduce %e {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 1>} : (tensor<13x13xf32>) -> tensor<13xf32>
+  %log = kerf.log %sum : (tensor<13xf32>) -> tensor<13xf32>
+  %picked = kerf.take_along %x, %y1 {batch_dims = 1 : i64, size = 13 : i64} : (tensor<13x13xf32>, tensor<13x1xi64>) -> tensor<13x1xf32>
+  %row = kerf.reshape %picked : (tensor<13x1xf32>) -> tensor<13xf32>
+  %unshifted = kerf.subtract %log, %row : (tensor<13xf32>, tensor<13xf32>) -> tensor<13xf32>
+  %columns = kerf.softmax %x {dimension = 0 : i64} : (tensor<13x13xf32>) -> tensor<13x13xf32>
+  %logs = kerf.log %columns : (tensor<13x13xf32>) -> tensor<13x13xf32>
+  %other = kerf.take_along %logs, %y1 {batch_dims = 1 : i64, size = 13 : i64} : (tensor<13x13xf32>, tensor<13x1xi64>) -> tensor<13x1xf32>
+  return %two, %unshifted, %other : tensor<13x2xf32>, tensor<13xf32>, tensor<13x1xf32>
+}

@@ -273,6 +273,14 @@ TEST(GradientTest, Contractions) {
       {"%i: tensor<2x3xi64>, %x: tensor<5x2x3x8xf32>",
        "%y = kerf.scatter_add %i, %x {axis = 1 : i64} : (tensor<2x3xi64>, tensor<5x2x3x8xf32>) -> tensor<5x9x8xf32>",
        {0, 1}},
+      {"%x: tensor<5x9x3xf32>, %i: tensor<5x4xi64>",
+       "%y = kerf.take_along %x, %i {batch_dims = 1 : i64, size = 9 : i64} : (tensor<5x9x3xf32>, tensor<5x4xi64>) -> "
+       "tensor<5x4x3xf32>",
+       {1, 0}},
+      {"%i: tensor<5x2xi64>, %x: tensor<5x2xf32>",
+       "%y = kerf.take_along_backward %i, %x {batch_dims = 1 : i64, size = 9 : i64} : (tensor<5x2xi64>, "
+       "tensor<5x2xf32>) -> tensor<5x9xf32>",
+       {0, 1}},
   };
   for (const GradientRow &row : rows)
     checkRow(context, row.arguments, row.op, row.present);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Interpreter.h"
+#include "kerf/Dialect/Kerf/TakeAlong.h"
 
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
@@ -174,6 +175,18 @@ void forEachLookup(const Shape &table, const Shape &indexShape, const Shape &sli
   });
 }
 
+/// The same where each batch entry, of `batchDims` dimensions, has indices of its own for the dimension behind them.
+void forEachTaken(const Shape &table, const Shape &indexShape, const Shape &slices, const Numbers &indices,
+                  int64_t batchDims, const std::function<void(int64_t, int64_t)> &visit) {
+  forEach(slices, [&](const Shape &i) {
+    Shape lookup(i.begin(), i.begin() + indexShape.size()), source(i.begin(), i.begin() + batchDims);
+    auto row = static_cast<int64_t>(indices[flat(indexShape, lookup)]);
+    source.push_back(row < 0 ? row + table[batchDims] : row);
+    source.insert(source.end(), i.begin() + indexShape.size(), i.end());
+    visit(flat(table, source), flat(slices, i));
+  });
+}
+
 /// `visit(b, s, j, e, slot)` for every copy that has one of the `slots` of its expert in its batch row.
 void forEachCopy(const Shape &choices, const Numbers &indices, int64_t slots,
                  const std::function<void(int64_t, int64_t, int64_t, int64_t, int64_t)> &visit) {
@@ -304,6 +317,12 @@ bool interpret(Operation *op, Values &values) {
   } else if (auto scatter = dyn_cast<ScatterAddOp>(op)) {
     forEachLookup(shape, shapeOf(scatter.getIndices()), shapeOf(scatter.getUpdates()), operand(0), scatter.getAxis(),
                   [&](int64_t table, int64_t slice) { result[table] += operand(1)[slice]; });
+  } else if (auto take = dyn_cast<TakeAlongOp>(op)) {
+    forEachTaken(shapeOf(take.getOperand()), shapeOf(take.getIndices()), shape, operand(1), take.getBatchDims(),
+                 [&](int64_t table, int64_t slice) { result[slice] = operand(0)[table]; });
+  } else if (auto put = dyn_cast<TakeAlongBackwardOp>(op)) {
+    forEachTaken(shape, shapeOf(put.getIndices()), shapeOf(put.getGradient()), operand(0), put.getBatchDims(),
+                 [&](int64_t table, int64_t slice) { result[table] += operand(1)[slice]; });
   } else if (isa<TopKOp>(op)) {
     Numbers indices(result.size());
     topK(operand(0), shapeOf(op->getOperand(0)).back(), shape.back(), result, indices);

@@ -2,6 +2,7 @@
 // The local forms of ops whose attributes speak of sizes or places: on a mesh <"x"=2, "y"=3>, by a strategy, with their
 // local types.
 #include "Samples.h"
+#include "kerf/Dialect/Kerf/TakeAlong.h"
 
 #include "mlir/IR/Verifier.h"
 #include <gtest/gtest.h>
@@ -52,6 +53,25 @@ TEST(LocalizeTest, ASliceTakesAllOfWhatIsCut) {
   EXPECT_EQ(local.getLimit(), (llvm::ArrayRef<int64_t>{3, 6}));
   EXPECT_EQ(shapeOf(local.getResult()), (Shape{3, 2}));
   EXPECT_FALSE(localize(sample, {{1, -1}})) << "the sliced dimension may not be cut";
+}
+
+TEST(LocalizeTest, ALookupKnowsTheRanksPiece) {
+  Context context;
+  // 5 batch entries on 2 positions of x, 8 places on 3 of y.
+  Sample sample = parseSample(context, "%x: tensor<5x8xf32>, %i: tensor<5x2xi64>",
+                              "%y = kerf.take_along %x, %i {batch_dims = 1 : i64, size = 8 : i64} : (tensor<5x8xf32>, "
+                              "tensor<5x2xi64>) -> tensor<5x2xf32>");
+  ASSERT_TRUE(sample.op);
+  auto local = llvm::dyn_cast_or_null<TakeAlongOp>(localize(sample, {{0, 1}}));
+  ASSERT_TRUE(local);
+  EXPECT_EQ(shapeOf(local.getOperand()), (Shape{3, 3}));
+  EXPECT_EQ(shapeOf(local.getIndices()), (Shape{3, 2}));
+  EXPECT_EQ(local.getSize(), 8u);
+  ASSERT_TRUE(local.getOffset() && local.getOffset().getDefiningOp<ShardOffsetOp>());
+  EXPECT_TRUE(local.getIndices().getDefiningOp<MaskPaddingOp>()) << "an index in the padding must not end the run";
+  auto whole = llvm::dyn_cast_or_null<TakeAlongOp>(localize(sample, {{0, -1}}));
+  ASSERT_TRUE(whole);
+  EXPECT_FALSE(whole.getOffset());
 }
 
 TEST(LocalizeTest, AnIotaStartsAtTheRanksPiece) {

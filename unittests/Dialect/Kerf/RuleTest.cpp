@@ -107,6 +107,19 @@ constexpr RuleRow kRows[] = {
      "%y = kerf.scatter_add %i, %u {axis = 0 : i64} : (tensor<4xi64>, tensor<4x8xf32>) -> tensor<9x8xf32>",
      "([t], [t, c]) -> ([v, c])  v: replicated, t: reduction(sum), sum0: partial(1) -> (0)"},
 
+    {"take_along", "%x: tensor<5x9x8xf32>, %i: tensor<5x3xi64>",
+     "%y = kerf.take_along %x, %i {batch_dims = 1 : i64, size = 9 : i64} : (tensor<5x9x8xf32>, tensor<5x3xi64>) -> "
+     "tensor<5x3x8xf32>",
+     "([b0, v, c0], [b0, t0]) -> ([b0, t0, c0])  v: reduction(sum), sum0: partial(0) -> (0)"},
+    {"take_along of integers", "%x: tensor<5x9xi64>, %i: tensor<5xi64>",
+     "%y = kerf.take_along %x, %i {batch_dims = 1 : i64, size = 9 : i64} : (tensor<5x9xi64>, tensor<5xi64>) -> "
+     "tensor<5xi64>",
+     "([b0, v], [b0]) -> ([b0])  v: replicated, sum0: partial(0) -> (0)"},
+    {"take_along_backward", "%i: tensor<5x3xi64>, %u: tensor<5x3xf32>",
+     "%y = kerf.take_along_backward %i, %u {batch_dims = 1 : i64, size = 9 : i64} : (tensor<5x3xi64>, tensor<5x3xf32>) "
+     "-> tensor<5x9xf32>",
+     "([b0, t0], [b0, t0]) -> ([b0, v])  t0: reduction(sum), sum0: partial(1) -> (0)"},
+
     {"dropout", "%x: tensor<4x8xf32>, %n: tensor<i64>",
      "%y = kerf.dropout %x, %n, %n, %n {rate = 0.1 : f64} : (tensor<4x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>) "
      "-> tensor<4x8xf32>",

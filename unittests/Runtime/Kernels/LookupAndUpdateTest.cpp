@@ -45,6 +45,58 @@ TEST(Gather, IndicesOutOfRangeAreMessages) {
             "index 3 at [1, 1] is outside of [-3, 3); check the input data");
 }
 
+TEST(TakeAlong, PiecesAddUpToTheWhole) {
+  constexpr int64_t kBatch = 3, kSize = 10, kCount = 4, kInner = 2, kPieces = 3, kChunk = 4;
+  const Shape table{kBatch, kSize, kInner}, piece{kBatch, kChunk, kInner}, slices{kBatch, kCount, kInner};
+  for (DType dtype : {DType::BF16, F32, F64}) {
+    Random random(11);
+    HostTensor x = random.normals(dtype, table), dy = random.normals(dtype, slices);
+    HostTensor indices = random.integers(DType::I32, {kBatch, kCount}, -kSize, kSize - 1);
+    std::vector<double> expected, gradient(x.elements());
+    forEachIndex(slices, [&](const std::vector<int64_t> &at) {
+      int64_t row = int64_t(indices.values[at[0] * kCount + at[1]]);
+      int64_t from = flatIndex(table, {at[0], row < 0 ? row + kSize : row, at[2]});
+      expected.push_back(x.values[from]);
+      gradient[from] += dy.values[flatIndex(slices, at)];
+    });
+    Json attrs = {{"batch_dims", 1}, {"size", kSize}};
+    EXPECT_EQ(runKernel("take_along", attrs, {x, indices}, {{dtype, slices}})[0].values, expected);
+    expectNear(runKernel("take_along_backward", attrs, {indices, dy}, {{dtype, table}})[0], gradient,
+               toleranceOf(dtype));
+    std::vector<double> sum(expected.size());
+    for (int64_t p = 0; p < kPieces; ++p) {
+      HostTensor part{dtype, piece, std::vector<double>(elementsOf(piece))}, offset = scalar(DType::I64, p * kChunk);
+      forEachIndex(piece, [&](const std::vector<int64_t> &at) {
+        int64_t row = p * kChunk + at[1];
+        part.values[flatIndex(piece, at)] = row < kSize ? x.values[flatIndex(table, {at[0], row, at[2]})] : 0;
+      });
+      HostTensor y = runKernel("take_along", attrs, {part, indices, offset}, {{dtype, slices}})[0];
+      HostTensor dx = runKernel("take_along_backward", attrs, {indices, dy, offset}, {{dtype, piece}})[0];
+      for (size_t i = 0; i < sum.size(); ++i)
+        sum[i] += y.values[i];
+      forEachIndex(piece, [&](const std::vector<int64_t> &at) {
+        int64_t row = p * kChunk + at[1];
+        double wanted = row < kSize ? gradient[flatIndex(table, {at[0], row, at[2]})] : 0;
+        EXPECT_NEAR(dx.values[flatIndex(piece, at)], wanted, toleranceOf(dtype) * (1 + std::fabs(wanted)));
+      });
+    }
+    EXPECT_EQ(sum, expected);
+  }
+}
+
+TEST(TakeAlong, FaultsAreMessages) {
+  HostTensor x{F32, {2, 3}, {1, 2, 3, 4, 5, 6}}, indices{DType::I64, {2, 2}, {0, 2, -3, 3}};
+  EXPECT_EQ(errorOf("take_along", {{"batch_dims", 1}, {"size", 3}}, {x, indices}, {{F32, {2, 2}}}),
+            "index 3 at [1, 1] is outside of [-3, 3); check the input data");
+  EXPECT_EQ(errorOf("take_along", {{"batch_dims", 2}, {"size", 3}}, {x, indices}, {{F32, {2, 2}}}),
+            "take_along: attribute 'batch_dims' is 2, but the tensor has 2 dimensions and the indices 2");
+  EXPECT_EQ(errorOf("take_along", {{"batch_dims", 1}, {"size", 4}}, {x, indices}, {{F32, {2, 2}}}),
+            "take_along: attribute 'size' is 4, but dimension 1 has 3");
+  HostTensor other{DType::I64, {3, 2}, {0, 0, 0, 0, 0, 0}};
+  EXPECT_EQ(errorOf("take_along", {{"batch_dims", 1}, {"size", 3}}, {x, other}, {{F32, {3, 2}}}),
+            "take_along: batch dimension 0 has 2 entries, but 3 of indices");
+}
+
 TEST(Embedding, PiecesOfTheTableAddUpToTheWhole) {
   Random random(7);
   constexpr int64_t kRows = 11, kWidth = 3, kPieces = 3, kChunk = 4; // the last piece has one row of padding

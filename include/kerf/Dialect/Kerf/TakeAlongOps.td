@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lookups with indices of their own for each batch entry. Few sources name these ops: their classes have a header of
+// their own, TakeAlong.h.
+#ifndef KERF_TAKE_ALONG_TD
+#define KERF_TAKE_ALONG_TD
+include "kerf/Dialect/Kerf/KerfBase.td"
+
+def Kerf_TakeAlongOp : Kerf_MovingOp<"take_along", "Gather", [DeclareOpInterfaceMethods<GradientOpInterface>,
+    DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
+  let summary = "Slices at indices that each batch entry has of its own";
+  let description = [{
+    y[b.., t.., c..] = x[b.., indices[b.., t..] - offset, c..], where b has `batch_dims` dimensions: PyTorch's `gather` and `take_along_dim`,
+    `x[arange(n), i]`, ONNX's GatherElements, StableHLO's gather with batching dimensions. A negative index counts from the end; another
+    outside of the size ends the run with a message. Rule: `([b, v, c], [b, t]) -> ([b, t, c])  v: reduction(sum)`: each rank gives the
+    elements of its own piece and zeros elsewhere; v may not be cut where the elements are integers. `offset` is set at the device level
+    where v is cut; `size` is the global size of the looked-up dimension.
+    * Operand and indices agree in the first `batch_dims` dimensions; the operand has one more at least; the result's shape follows.
+    * `offset` is a scalar i64. Without offset the looked-up dimension has `size` elements.
+
+    Example:
+    ```mlir
+    %y = kerf.take_along %x, %i {batch_dims = 1 : i64, size = 8 : i64} : (tensor<9x8xf32>, tensor<9x2xi64>) -> tensor<9x2xf32>
+    %z = kerf.take_along %w, %j {batch_dims = 1 : i64, size = 8 : i64} : (tensor<9x8x5xf32>, tensor<9xi32>) -> tensor<9x5xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_Tensor:$operand, Kerf_IndexTensor:$indices, Optional<Kerf_IndexTensor>:$offset, I64Attr:$batch_dims,
+                       I64Attr:$size);
+  let results = (outs Kerf_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+def Kerf_TakeAlongBackwardOp : Kerf_GlobalOp<"take_along_backward", [DeclareOpInterfaceMethods<GradientOpInterface>,
+    DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>,
+    DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>]> {
+  let summary = "Gradient of take_along for its operand";
+  let description = [{
+    dx = 0; dx[b.., indices[b.., t..] - offset, c..] += gradient[b.., t.., c..]; indices outside of the rank's piece add nothing.
+    Rule: `([b, t], [b, t, c]) -> ([b, v, c])  t: reduction(sum)`; v passes through.
+    * Every operand and the result has the shape of its counterpart in `take_along`.
+
+    Example:
+    ```mlir
+    %dx = kerf.take_along_backward %i, %dy {batch_dims = 1 : i64, size = 8 : i64} : (tensor<9x2xi64>, tensor<9x2xf32>) -> tensor<9x8xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_IndexTensor:$indices, Kerf_FloatTensor:$gradient, Optional<Kerf_IndexTensor>:$offset, I64Attr:$batch_dims,
+                       I64Attr:$size);
+  let results = (outs Kerf_FloatTensor:$result);
+  let hasVerifier = 1;
+}
+
+#endif
