@@ -2,7 +2,7 @@
 // Branches, loops and optionals whose course is known at import: of a branch the nodes that are taken, of a loop those
 // of each round stand in the graph, one after the other; an optional is what it holds.
 #include "Formula.h"
-#include "Narrow.h"
+#include "Half.h"
 
 #include <fmt/format.h>
 
@@ -60,7 +60,7 @@ static Result<std::vector<Entry>> roundOf(OnnxNode &node, const std::vector<Entr
 static Result<Term> tensorOf(const Entry &entry) {
   if (!entry.isTensor())
     return Error{fmt::format("its body stacks {}, tensors are needed", toString(entry.holds))};
-  if (const NarrowFormat *format = entry.terms.front().narrow)
+  if (const NarrowFormat *format = entry.terms.front().narrow; format && !isHalf(format))
     return Error{fmt::format("its body stacks tensors of {}: cast them to float or int8 in the body", format->name)};
   return entry.terms.front();
 }

@@ -2,7 +2,7 @@
 // Walks the nodes that the loss depends on (OnnxNeeded.h), in the file's order, and hands each to its operator's
 // handler. A graph that reads a value that nothing makes, or before it is made, is refused.
 #include "OnnxGraph.h"
-#include "Narrow.h"
+#include "Half.h"
 #include "OnnxNeeded.h"
 #include "OnnxNode.h"
 #include "OnnxParameters.h"
@@ -52,6 +52,7 @@ private:
                                       const std::string &outer);
   Result<const Entry *> lookup(const std::string &name);
   Result<Term> buildLoss();
+  void decideHalf();
   mlir::Location locationOf(const onnx::NodeProto &node, const std::string &name);
   std::string nameOf(int index) const { return nodeName(graph().node(index), index); }
   Result<ImportedModel> finish(const Term &loss);
@@ -75,6 +76,7 @@ private:
   std::map<std::string, mlir::BlockArgument> updatedBuffers; // that a node replaces after each step
   std::vector<std::pair<std::string, Term>> updates;
   int64_t nodesWrittenOut = 0;
+  bool keepsHalf = true; // what the model computes in 16 bits is rounded to them (Half.h)
 };
 
 Status GraphImport::addInputs() {
@@ -104,6 +106,11 @@ Status GraphImport::addInputs() {
       KERF_TRY(rounded, toNarrow(b, *narrow, term, Saturate::Yes));
       term = rounded;
     }
+    if (const NarrowFormat *half = halfFormat(type.elem_type()); half && keepsHalf) {
+      b.setLocation(mlir::NameLoc::get(b.builder.getStringAttr(input.name())));
+      KERF_TRY(rounded, toHalf(b, *half, term));
+      term = rounded;
+    }
     values[input.name()] = Entry{{std::move(term)}};
   }
   return ok();
@@ -129,8 +136,10 @@ Status GraphImport::addParameters() {
     }
     arguments.push_back({initializer.name, "parameter", roles[i] == InitializerRole::TrainedParameter});
     mlir::Location at = mlir::NameLoc::get(b.builder.getStringAttr(initializer.name));
-    values[initializer.name] =
-        Entry{{b.fromValue(block->addArgument(b.type(options.floatType, initializer.tensor.shape), at))}};
+    Term term = b.fromValue(block->addArgument(b.type(options.floatType, initializer.tensor.shape), at));
+    if (keepsHalf) // not trained: it has numbers of its format
+      term.narrow = halfFormat(initializer.tensor.dtype);
+    values[initializer.name] = Entry{{std::move(term)}};
     if (initializer.hasData())
       weights[initializer.name] = initializer.tensor;
   }
@@ -203,6 +212,8 @@ Result<const Entry *> GraphImport::lookup(const std::string &name) {
   if (buffer && isFloat(term.dtype))
     term.buffer = name;
   term.narrow = initializer->narrow;
+  if (!term.narrow && keepsHalf)
+    term.narrow = halfFormat(initializer->tensor.dtype);
   return &(values[name] = Entry{{std::move(term)}});
 }
 
@@ -246,7 +257,7 @@ Status GraphImport::importNode(const onnx::NodeProto &proto, const std::string &
                                toString(inputs[i]->holds), toString(wanted))};
     if (readsNarrow || inputs[i]->terms.empty())
       continue;
-    if (const NarrowFormat *narrow = inputs[i]->terms.front().narrow)
+    if (const NarrowFormat *narrow = inputs[i]->terms.front().narrow; narrow && !isHalf(narrow))
       return Error{fmt::format("operand {} ('{}') is {}, which Cast, CastLike and Identity read: cast it to {} first",
                                i, proto.input(int(i)), narrow->name,
                                isFloat(heldType(*narrow)) ? "a wider floating type" : "int8, uint8 or wider")};
@@ -259,7 +270,8 @@ Status GraphImport::importNode(const onnx::NodeProto &proto, const std::string &
                 [&](const onnx::GraphProto &subgraph, const std::vector<Entry> &given) {
                   return writeOut(subgraph, given, name);
                 });
-  KERF_CHECK(op.import(node));
+  const NarrowFormat *casts = keepsHalf ? halfOfCast(node) : nullptr, *half = keepsHalf ? halfOfResults(node) : nullptr;
+  KERF_CHECK(casts ? node.set(0, toHalf(b, *casts, node.input(0))) : op.import(node));
   for (const auto &[name, term] : node.updates()) {
     if (!updatedBuffers.count(name))
       return Error{fmt::format("it updates '{}', which is no buffer of the model", name)};
@@ -277,6 +289,9 @@ Status GraphImport::importNode(const onnx::NodeProto &proto, const std::string &
       KERF_TRY(rows, withoutRow(entry.terms.front(), node.input(1), *row));
       entry.terms = {rows};
     }
+    for (Term &term : entry.terms)
+      if (half)
+        KERF_CHECK(roundResult(node, *half, term));
     for (Term &term : entry.terms)
       if (term.name.empty())
         term.name = proto.output(i);
@@ -351,6 +366,8 @@ Result<std::vector<Entry>> GraphImport::writeOut(const onnx::GraphProto &subgrap
 /// The type that the model says.
 static std::string_view typeOf(const Term &term) { return term.narrow ? term.narrow->name : toString(term.dtype); }
 
+static bool isRefused(const Term &value) { return value.narrow && !isHalf(value.narrow); }
+
 Result<Term> GraphImport::buildLoss() {
   const LossRequest &asked = needed.loss;
   for (const std::string &name : {asked.value, asked.labels})
@@ -358,13 +375,13 @@ Result<Term> GraphImport::buildLoss() {
       return Error{fmt::format("the loss reads '{}', which is {}", name, toString(it->second.holds))};
   const Term &value = values.at(asked.value).terms.front();
   if (asked.labels.empty()) {
-    if (elementsOf(value.shape) != 1 || !isFloat(value.dtype) || value.narrow)
+    if (elementsOf(value.shape) != 1 || !isFloat(value.dtype) || isRefused(value))
       return Error{fmt::format("the loss '{}' is {} {}, a floating scalar is needed", asked.value, typeOf(value),
                                shapeText(value.shape))};
     return b.reshape(value, {});
   }
   b.setLocation(mlir::NameLoc::get(b.builder.getStringAttr("loss")));
-  if (!isFloat(value.dtype) || value.rank() < 1 || value.narrow)
+  if (!isFloat(value.dtype) || value.rank() < 1 || isRefused(value))
     return Error{fmt::format("the logits '{}' are {} {}", asked.value, typeOf(value), shapeText(value.shape))};
   auto labels = values.find(asked.labels);
   if (labels == values.end()) {
@@ -384,9 +401,29 @@ Result<Term> GraphImport::buildLoss() {
   return result;
 }
 
+/// A model whose trained parameters have 16 bits was converted as a whole: its types follow --dtype, as its weights do.
+/// Otherwise 16 bits are what its casts and constants say.
+void GraphImport::decideHalf() {
+  std::vector<std::string> narrow;
+  for (size_t i = 0; i < file.initializers.size(); ++i)
+    if (roles[i] == InitializerRole::TrainedParameter && halfFormat(file.initializers[i].tensor.dtype))
+      narrow.push_back(file.initializers[i].name);
+  keepsHalf = narrow.empty();
+  bool casts = std::any_of(graph().node().begin(), graph().node().end(), [](const onnx::NodeProto &node) {
+    return node.op_type() == "Cast" &&
+           std::any_of(node.attribute().begin(), node.attribute().end(),
+                       [](const auto &a) { return a.name() == "to" && halfFormat(int32_t(a.i())); });
+  });
+  if (!keepsHalf && casts)
+    warnings.push_back(fmt::format("{} trained parameters are stored in 16 bits ({}{}), so casts to float16 and "
+                                   "bfloat16 do nothing: the computation has the type of --dtype",
+                                   narrow.size(), narrow.front(), narrow.size() > 1 ? ", .." : ""));
+}
+
 Result<ImportedModel> GraphImport::run() {
   KERF_TRY(chosen, initializerRoles(file, options));
   roles = chosen;
+  decideHalf();
   for (Initializer &initializer : file.initializers)
     if (auto it = replaced.find(initializer.name); it != replaced.end()) {
       if (it->second.shape != initializer.tensor.shape)
