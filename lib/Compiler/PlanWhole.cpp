@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/PlanWhole.h"
 #include "kerf/Compiler/ModelLayouts.h"
+#include "kerf/CostModel/Dtypes.h"
 #include "kerf/PlanSearch/CompletePlan.h"
 
 #include <fmt/format.h>
@@ -27,6 +28,8 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPa
   auto used = firstRanks(cluster, options.ranks.value_or(cluster.ranks()));
   if (!used)
     return used.error();
+  if (Status status = checkDtype(*used, options.dtype); !status)
+    return status.error();
   if (used->groups.size() > kMostPlannedGroups)
     return Error{fmt::format("cluster '{}' has {} groups; plans are searched on at most {}", used->name,
                              used->groups.size(), kMostPlannedGroups)};

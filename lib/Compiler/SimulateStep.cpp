@@ -2,6 +2,7 @@
 // Plan + model + cluster -> completed plan -> work of its layout -> simulator.
 #include "kerf/Compiler/ModelLayouts.h"
 #include "kerf/Compiler/Simulate.h"
+#include "kerf/CostModel/Dtypes.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 
 #include <fmt/format.h>
@@ -22,6 +23,8 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &mo
   auto completed = completePlan(plan, planFile, cluster, *job);
   if (!completed)
     return completed.error();
+  if (Status status = checkDtype(completed->cluster, options.dtype); !status)
+    return status.error();
   if (completed->microbatches > 1)
     if (Status status = layouts.checkMicrobatches(); !status)
       return Error{fmt::format("{}: {}", planFile, status.error().message)};

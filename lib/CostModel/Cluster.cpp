@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading, checking and writing of cluster files.
 #include "kerf/CostModel/Cluster.h"
+#include "Plausible.h"
 #include "kerf/Support/File.h"
+#include "kerf/Support/JsonText.h"
+#include "kerf/Support/Suggest.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -15,13 +18,26 @@ namespace {
 
 constexpr int64_t kMaxRanks = int64_t(1) << 31; // rank numbers must fit everywhere, MPI's int included
 
-/// Reads members of one JSON object; the first thing that is wrong is kept as the message.
+/// The first thing that is wrong in a file.
+struct Fault {
+  std::string message;
+  std::string unknownKey = {}; // what the message is about; "": something else
+  bool empty() const { return message.empty(); }
+};
+
+/// Reads members of one JSON object; the first thing that is wrong is kept as the fault.
 class Reader {
 public:
-  Reader(const Json &object, std::string path, std::string &message)
-      : object(object), path(std::move(path)), message(message) {
+  /// `known`: the keys that the object may have; empty: any.
+  Reader(const Json &object, std::string path, Fault &fault, const std::vector<std::string> &known)
+      : object(object), path(std::move(path)), fault(fault) {
     if (!object.is_object())
       fail("must be an object");
+    for (const auto &[key, value] : object.items())
+      if (object.is_object() && fault.empty() && !known.empty() && std::find(known.begin(), known.end(), key) == known.end()) {
+        fail(fmt::format("has the unknown key \"{}\"; {}", key, suggestion(key, known)));
+        fault.unknownKey = key;
+      }
   }
   bool has(const char *key) const { return object.is_object() && object.contains(key); }
 
@@ -34,6 +50,22 @@ public:
       return "";
     }
     return value->get<std::string>();
+  }
+  /// As `positive`, and of a size that a device or a link can have.
+  double quantity(const char *key, Quantity what, double fallback = std::numeric_limits<double>::quiet_NaN()) {
+    double value = positive(key, fallback);
+    return has(key) ? plausible(key, what, value) : value;
+  }
+  /// As `notNegative`, and of a size that a device or a link can have.
+  double quantityOrZero(const char *key, Quantity what, double fallback) {
+    double value = notNegative(key, fallback);
+    return has(key) && value > 0 ? plausible(key, what, value) : value;
+  }
+  double plausible(const std::string &key, Quantity what, double value) {
+    if (fault.empty())
+      if (std::string fault = implausible(what, key, value); !fault.empty())
+        fail(fault);
+    return value;
   }
   /// Positive (`fallback` stands for an absent one), finite.
   double positive(const char *key, double fallback = std::numeric_limits<double>::quiet_NaN()) {
@@ -75,14 +107,14 @@ public:
     return nullptr;
   }
   void fail(const std::string &what) {
-    if (message.empty())
-      message = path.empty() ? what : path + ": " + what;
+    if (fault.empty())
+      fault.message = path.empty() ? what : path + ": " + what;
   }
 
 private:
   const Json &object;
   std::string path;
-  std::string &message;
+  Fault &fault;
 };
 
 /// Keys of device.curves; Share: above 0 and at most 1.
@@ -122,11 +154,16 @@ constexpr CurveKey kCurveKeys[] = {
     {"reduce_share", &DeviceCurves::reduceShare, CurveRange::Share},
 };
 
-void readCurves(const Json &json, const std::string &prefix, DeviceCurves &curves, std::string &message) {
-  Reader reader(json, prefix + "device.curves", message);
+void readCurves(const Json &json, const std::string &prefix, DeviceCurves &curves, Fault &fault) {
+  std::vector<std::string> known;
+  for (const CurveKey &key : kCurveKeys)
+    known.push_back(key.key);
+  Reader reader(json, prefix + "device.curves", fault, known);
   for (const CurveKey &key : kCurveKeys) {
     double &value = curves.*key.member;
     value = key.range == CurveRange::NotNegative ? reader.notNegative(key.key, value) : reader.positive(key.key, value);
+    if (std::string_view(key.key).ends_with("_seconds"))
+      reader.plausible(key.key, Quantity::Seconds, value);
     if (key.range == CurveRange::Share && value > 1)
       reader.fail(fmt::format("{} is {}; a share is at most 1", key.key, value));
   }
@@ -134,51 +171,63 @@ void readCurves(const Json &json, const std::string &prefix, DeviceCurves &curve
     reader.fail(fmt::format("product_quantization is {}; at most 1", curves.productQuantization));
 }
 
+const std::vector<std::string> kDtypes = {"f64", "f32", "tf32", "f16", "bf16", "f8"}; // of peak_flops
+
 /// `prefix` is what stands before a key in messages: "" or "groups[1]."
-Device readDevice(const Json &json, const std::string &prefix, std::string &message) {
-  Reader reader(json, prefix + "device", message);
+Device readDevice(const Json &json, const std::string &prefix, Fault &fault) {
+  static const std::vector<std::string> known = {"kind",  "name",    "memory_bytes", "peak_flops", "memory_bandwidth",
+                                                 "cores", "profile", "curves"};
+  Reader reader(json, prefix + "device", fault, known);
   Device device;
   device.kind = reader.text("kind", nullptr);
-  if (message.empty() && device.kind != "cpu" && device.kind != "cuda" && device.kind != "ascend")
+  if (fault.empty() && device.kind != "cpu" && device.kind != "cuda" && device.kind != "ascend")
     reader.fail(fmt::format("kind is \"{}\"; must be \"cpu\", \"cuda\" or \"ascend\"", device.kind));
   device.name = reader.text("name", "");
   device.memoryBytes = reader.count("memory_bytes");
-  device.memoryBandwidth = reader.positive("memory_bandwidth");
+  reader.plausible("memory_bytes", Quantity::Bytes, static_cast<double>(device.memoryBytes));
+  device.memoryBandwidth = reader.quantity("memory_bandwidth", Quantity::BytesPerSecond);
   device.cores = static_cast<int>(std::min<int64_t>(reader.count("cores", 0), 1 << 20));
   device.profile = reader.text("profile", "");
   device.curves = defaultCurves(device.kind, device.name);
   if (const Json *curves = reader.find("curves", false))
-    readCurves(*curves, prefix, device.curves, message);
+    readCurves(*curves, prefix, device.curves, fault);
   const Json *peaks = reader.find("peak_flops", true);
   if (peaks && (!peaks->is_object() || peaks->empty())) {
     reader.fail("peak_flops must be an object with at least one dtype, as {\"f32\": 1.95e13}");
     return device;
   }
   if (peaks)
-    for (const auto &[dtype, value] : peaks->items())
-      device.peakFlops[dtype] = reader.positiveValue(value, "peak_flops." + dtype);
+    for (const auto &[dtype, value] : peaks->items()) {
+      if (std::find(kDtypes.begin(), kDtypes.end(), dtype) == kDtypes.end())
+        reader.fail(fmt::format("peak_flops has the unknown dtype \"{}\"; {}", dtype, suggestion(dtype, kDtypes)));
+      std::string key = "peak_flops." + dtype;
+      device.peakFlops[dtype] = reader.plausible(key, Quantity::FlopPerSecond, reader.positiveValue(value, key));
+    }
   return device;
 }
 
-void readLevels(const Json &json, const std::string &prefix, Cluster &cluster, std::string &message) {
+void readLevels(const Json &json, const std::string &prefix, Cluster &cluster, Fault &fault) {
   if (!json.is_array() || json.empty()) {
-    if (message.empty())
-      message = prefix + "levels must be a list, from the inside out, with at least one level";
+    if (fault.empty())
+      fault.message = prefix + "levels must be a list, from the inside out, with at least one level";
     return;
   }
   int64_t unitDevices = 1; // of the level below
-  for (size_t i = 0; i < json.size() && message.empty(); ++i) {
-    Reader reader(json[i], fmt::format("{}levels[{}]", prefix, i), message);
+  for (size_t i = 0; i < json.size() && fault.empty(); ++i) {
+    static const std::vector<std::string> known = {"name",    "size",           "bandwidth",
+                                                   "latency", "node_bandwidth", "switch_bandwidth"};
+    Reader reader(json[i], fmt::format("{}levels[{}]", prefix, i), fault, known);
     Level level;
     level.name = reader.text("name", nullptr);
     level.size = reader.count("size");
-    level.bandwidth = reader.positive("bandwidth");
-    level.latency = reader.notNegative("latency", std::numeric_limits<double>::quiet_NaN());
-    level.nodeBandwidth = reader.positive("node_bandwidth", level.bandwidth * static_cast<double>(unitDevices));
-    level.switchBandwidth = reader.notNegative("switch_bandwidth", 0);
-    if (message.empty() && level.size > kMaxRanks / unitDevices)
+    level.bandwidth = reader.quantity("bandwidth", Quantity::BytesPerSecond);
+    level.latency = reader.quantityOrZero("latency", Quantity::Seconds, std::numeric_limits<double>::quiet_NaN());
+    level.nodeBandwidth = reader.quantity("node_bandwidth", Quantity::BytesPerSecond,
+                                          level.bandwidth * static_cast<double>(unitDevices));
+    level.switchBandwidth = reader.quantityOrZero("switch_bandwidth", Quantity::BytesPerSecond, 0);
+    if (fault.empty() && level.size > kMaxRanks / unitDevices)
       reader.fail(fmt::format("{} units of {} devices are more than {} ranks", level.size, unitDevices, kMaxRanks));
-    if (message.empty() && !std::isfinite(level.nodeBandwidth))
+    if (fault.empty() && !std::isfinite(level.nodeBandwidth))
       reader.fail("bandwidth times the devices below is not finite");
     unitDevices *= level.size;
     cluster.levels.push_back(std::move(level));
@@ -187,14 +236,16 @@ void readLevels(const Json &json, const std::string &prefix, Cluster &cluster, s
 }
 
 /// One group: the whole file, or an entry of `groups`.
-void readGroup(const Json &json, const std::string &path, Cluster &cluster, std::string &message) {
-  Reader reader(json, path, message);
+void readGroup(const Json &json, const std::string &path, Cluster &cluster, Fault &fault) {
+  static const std::vector<std::string> known = {"name",  "device", "levels", "price_per_hour",
+                                                 "ranks", "source", "notes"};
+  Reader reader(json, path, fault, known);
   std::string prefix = path.empty() ? "" : path + ".";
   cluster.name = reader.text("name", "");
   if (const Json *device = reader.find("device", true))
-    cluster.device = readDevice(*device, prefix, message);
+    cluster.device = readDevice(*device, prefix, fault);
   if (const Json *levels = reader.find("levels", true))
-    readLevels(*levels, prefix, cluster, message);
+    readLevels(*levels, prefix, cluster, fault);
   cluster.pricePerHour = reader.notNegative("price_per_hour", cluster.pricePerHour);
   int64_t all = cluster.usedRanks;
   cluster.usedRanks = reader.count("ranks", all);
@@ -202,32 +253,33 @@ void readGroup(const Json &json, const std::string &path, Cluster &cluster, std:
     reader.fail(fmt::format("ranks is {}, but the levels hold {}", cluster.usedRanks, all));
 }
 
-void readBetween(const Json &json, Cluster &cluster, std::string &message) {
+void readBetween(const Json &json, Cluster &cluster, Fault &fault) {
   size_t pairs = cluster.groups.size() - 1;
   if (!json.is_array() || (json.size() != 1 && json.size() != pairs)) {
-    message = fmt::format("between {} for {} groups; give one for all pairs, or {}: one for each pair of neighbours",
+    fault.message = fmt::format("between {} for {} groups; give one for all pairs, or {}: one for each pair of neighbours",
                           json.is_array() ? fmt::format("has {} entries", json.size()) : "must be a list",
                           cluster.groups.size(), pairs);
     return;
   }
   for (size_t i = 0; i < json.size(); ++i) {
-    Reader reader(json[i], fmt::format("between[{}]", i), message);
+    Reader reader(json[i], fmt::format("between[{}]", i), fault, {"bandwidth", "latency", "node_bandwidth"});
     Between between;
-    between.bandwidth = reader.positive("bandwidth");
-    between.latency = reader.notNegative("latency", std::numeric_limits<double>::quiet_NaN());
+    between.bandwidth = reader.quantity("bandwidth", Quantity::BytesPerSecond);
+    between.latency = reader.quantityOrZero("latency", Quantity::Seconds, std::numeric_limits<double>::quiet_NaN());
     if (reader.has("node_bandwidth"))
-      between.nodeBandwidth = reader.positive("node_bandwidth");
+      between.nodeBandwidth = reader.quantity("node_bandwidth", Quantity::BytesPerSecond);
     cluster.between.push_back(between);
   }
 }
 
 /// `groups` of one entry are that group.
-void readGroups(const Json &json, const Json &groups, Cluster &cluster, std::string &message) {
+void readGroups(const Json &json, const Json &groups, Cluster &cluster, Fault &fault) {
   if (!groups.is_array() || groups.empty()) {
-    message = "groups must be a list of {\"device\", \"levels\"}";
+    fault.message = "groups must be a list of {\"device\", \"levels\"}";
     return;
   }
-  Reader reader(json, "", message);
+  Reader reader(json, "", fault,
+                {"name", "groups", "between", "device", "levels", "price_per_hour", "ranks", "source", "notes"});
   for (const char *key : {"device", "levels"})
     if (reader.has(key))
       return reader.fail(fmt::format("has {} groups and a \"{}\" of its own; put it into the groups or drop the groups",
@@ -235,16 +287,16 @@ void readGroups(const Json &json, const Json &groups, Cluster &cluster, std::str
   Cluster usual; // of each group that does not say
   usual.pricePerHour = reader.notNegative("price_per_hour", 0);
   int64_t all = 0;
-  for (size_t g = 0; g < groups.size() && message.empty(); ++g) {
+  for (size_t g = 0; g < groups.size() && fault.empty(); ++g) {
     Cluster group = usual;
-    readGroup(groups[g], fmt::format("groups[{}]", g), group, message);
+    readGroup(groups[g], fmt::format("groups[{}]", g), group, fault);
     all += group.usedRanks;
     cluster.groups.push_back(std::move(group));
   }
-  if (message.empty() && all > kMaxRanks)
-    message = fmt::format("its {} groups have {} ranks, more than {}", groups.size(), all, kMaxRanks);
+  if (fault.empty() && all > kMaxRanks)
+    fault.message = fmt::format("its {} groups have {} ranks, more than {}", groups.size(), all, kMaxRanks);
   const Json *between = reader.find("between", groups.size() > 1);
-  if (!message.empty())
+  if (!fault.empty())
     return;
   if (groups.size() == 1) {
     if (between && !(between->is_array() && between->empty()))
@@ -253,25 +305,25 @@ void readGroups(const Json &json, const Json &groups, Cluster &cluster, std::str
     cluster = std::move(only);
   } else {
     cluster.usedRanks = all;
-    readBetween(*between, cluster, message);
+    readBetween(*between, cluster, fault);
   }
   cluster.name = reader.text("name", "");
   int64_t used = reader.count("ranks", cluster.usedRanks);
   if (used > cluster.usedRanks)
     reader.fail(fmt::format("ranks is {}, but the groups hold {}", used, cluster.usedRanks));
-  if (message.empty() && used < cluster.usedRanks)
+  if (fault.empty() && used < cluster.usedRanks)
     cluster = *firstRanks(cluster, used);
 }
 
-std::string readInto(const Json &json, Cluster &cluster) {
-  std::string message;
-  Reader reader(json, "", message);
-  if (!message.empty())
-    return message;
+Fault readInto(const Json &json, Cluster &cluster) {
+  Fault fault;
+  Reader reader(json, "", fault, {});
+  if (!fault.empty())
+    return fault;
   if (const Json *groups = reader.find("groups", false))
-    readGroups(json, *groups, cluster, message);
+    readGroups(json, *groups, cluster, fault);
   else
-    readGroup(json, "", cluster, message);
+    readGroup(json, "", cluster, fault);
   if (const Json *source = reader.find("source", false)) {
     if (!source->is_object())
       reader.fail("source must be an object {key: text}");
@@ -279,7 +331,7 @@ std::string readInto(const Json &json, Cluster &cluster) {
       for (const auto &[key, text] : source->items())
         cluster.source[key] = text.is_string() ? text.get<std::string>() : text.dump();
   }
-  return message;
+  return fault;
 }
 
 /// Whole numbers without an exponent or fraction, so that files read as people write them.
@@ -333,16 +385,15 @@ int64_t Cluster::devicesPerUnit(size_t level) const {
 }
 
 Result<Cluster> kerf::parseCluster(std::string_view json, const std::string &where) {
-  Json parsed;
-  try {
-    parsed = Json::parse(json);
-  } catch (const Json::exception &error) {
-    return Error{fmt::format("cluster file {}: not JSON: {}", where, error.what())};
-  }
+  if (Status status = checkJson(json, fmt::format("cluster file {}", where)); !status)
+    return status.error();
+  Json parsed = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   Cluster cluster;
-  std::string message = readInto(parsed, cluster);
-  if (!message.empty())
-    return Error{fmt::format("cluster file {}: {}", where, message)};
+  Fault fault = readInto(parsed, cluster);
+  if (!fault.unknownKey.empty())
+    return Error{fmt::format("cluster file {}, {}: {}", where, placeOfKey(json, fault.unknownKey), fault.message)};
+  if (!fault.empty())
+    return Error{fmt::format("cluster file {}: {}", where, fault.message)};
   return cluster;
 }
 

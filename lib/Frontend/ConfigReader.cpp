@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ConfigReader.h"
 #include "kerf/Support/File.h"
+#include "kerf/Support/JsonText.h"
 #include "kerf/Support/Nesting.h"
 
 #include <cmath>
@@ -36,9 +37,9 @@ Result<ConfigReader> ConfigReader::open(const std::string &path) {
   if (int levels = nestingOf(*text); levels > kMostNesting)
     return Error{
         fmt::format("'{}' nests {} levels deep: no configuration has more than {}", path, levels, kMostNesting)};
+  if (Status status = checkJson(*text, fmt::format("'{}'", path)); !status)
+    return status.error();
   auto whole = std::make_shared<json>(json::parse(*text, nullptr, /*allow_exceptions=*/false));
-  if (whole->is_discarded())
-    return Error{fmt::format("'{}' is not JSON", path)};
   if (!whole->is_object())
     return Error{
         fmt::format("'{}' is no Hugging Face configuration: it holds {}, not an object", path, whole->type_name())};

@@ -2,7 +2,7 @@
 #include "HloSignature.h"
 #include "TermBuilder.h"
 #include "kerf/Support/File.h"
-#include "kerf/Support/Nesting.h"
+#include "kerf/Support/JsonText.h"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -83,8 +83,8 @@ Result<std::optional<Signature>> readSignature(const std::string &mlirPath) {
   if (!std::filesystem::exists(path, code))
     return std::optional<Signature>();
   KERF_TRY(text, readFile(path.string()));
-  if (nestingOf(text) > kMostNesting)
-    return Error{fmt::format("'{}' nests more than {} levels", path.string(), kMostNesting)};
+  if (Status status = checkJson(text, fmt::format("'{}'", path.string())); !status)
+    return status.error();
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
     return Error{fmt::format("'{}' is no JSON object", path.string())};

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <set>
 
 namespace kerf {
 
@@ -81,7 +82,37 @@ static Error notAModel(const std::filesystem::path &file) {
                       path)};
 }
 
-Result<ImportedModel> importModel(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options) {
+/// An export has its sizes: those that were asked for have to be the same.
+static Status checkSizes(const ImportedModel &model, const std::string &path, const ImportOptions &options) {
+  if (options.expertCapacity)
+    return Error{fmt::format("'{}' is an export, which has its experts' slots: --expert-capacity is for a config.json; "
+                             "leave it out",
+                             path)};
+  auto main = mlir::SymbolTable(*model.module).lookup<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
+  int64_t batch = 0;
+  std::set<int64_t> sequences; // second dimensions of inputs
+  for (unsigned i = 0; main && i < main.getNumArguments(); ++i) {
+    auto kind = main.getArgAttrOfType<mlir::StringAttr>(i, ir::KerfDialect::kKindAttr);
+    auto type = mlir::dyn_cast<mlir::RankedTensorType>(main.getArgumentTypes()[i]);
+    if (!kind || kind.getValue() != "input" || !type || type.getRank() == 0)
+      continue;
+    batch = batch ? batch : type.getDimSize(0);
+    if (type.getRank() > 1)
+      sequences.insert(type.getDimSize(1));
+  }
+  if (options.globalBatch && batch && options.globalBatch != batch)
+    return Error{fmt::format("--global-batch is {}; '{}' was exported with a batch of {}, which is fixed: leave the "
+                             "option out, or export it with {}",
+                             options.globalBatch, path, batch, options.globalBatch)};
+  if (options.sequence && !sequences.empty() && !sequences.contains(options.sequence))
+    return Error{fmt::format("--sequence is {}; the inputs of '{}' were exported with {} as their second dimension, "
+                             "which is fixed: leave the option out, or export it with {}",
+                             options.sequence, path, fmt::join(sequences, ", "), options.sequence)};
+  return ok();
+}
+
+static Result<ImportedModel> importAnyFile(mlir::MLIRContext &context, const std::string &path,
+                                           const ImportOptions &options) {
   context.loadDialect<mlir::func::FuncDialect, ir::KerfDialect>();
   if (options.floatType != DType::F32 && options.floatType != DType::F64)
     return Error{fmt::format("a model is imported in f32 or f64, not in {}", toString(options.floatType))};
@@ -93,6 +124,14 @@ Result<ImportedModel> importModel(mlir::MLIRContext &context, const std::string 
   if (file.extension() == ".json")
     return importConfig(context, path, options);
   return notAModel(file);
+}
+
+Result<ImportedModel> importModel(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options) {
+  auto model = importAnyFile(context, path, options);
+  if (model && std::filesystem::path(path).extension() != ".json")
+    if (Status status = checkSizes(*model, path, options); !status)
+      return status.error();
+  return model;
 }
 
 } // namespace kerf

@@ -3,6 +3,7 @@
 #include "kerf/CostModel/Compute.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
@@ -49,9 +50,9 @@ Parameters parametersOf(const Plan &plan, int64_t stage) {
   return sharding == 3 && plan.parameterGathers == "layer" ? Parameters::Flat : Parameters::Each;
 }
 
-/// Layers of each part where the plan does not say: evenly, the first parts one more; by the FLOP/s of the stages'
-/// devices where they differ.
-Result<std::vector<int64_t>> usualCut(const CompletedPlan &completed, const TrainingJob &job, int64_t layers) {
+/// Shares of the layers that parts get where the plan does not say: all the same, or the FLOP/s of the stages' devices
+/// where they differ.
+Result<std::vector<double>> usualShares(const CompletedPlan &completed, const TrainingJob &job) {
   int64_t stages = completed.plan.meshSizes.at("stage"), parts = stages * completed.plan.schedule.chunks;
   auto groups = groupsOfStages(completed.cluster, stages);
   if (!groups)
@@ -59,7 +60,26 @@ Result<std::vector<int64_t>> usualCut(const CompletedPlan &completed, const Trai
   std::vector<double> flops(parts, 1);
   for (int64_t p = 0; p < parts && !groups->empty(); ++p)
     flops[p] = peakFlops(completed.cluster.groups[(*groups)[p % stages]].device, job.dtype);
-  return cutByWeights(layers, flops);
+  return flops;
+}
+
+/// Gives the layers from `next` up to, not with, `end` to the parts that the plan leaves free (no entry in `told`), from
+/// part `first` up to, not with, part `last`.
+Result<std::vector<int64_t>> freeCounts(const std::vector<const StageLayers *> &told, int64_t first, int64_t last,
+                                        int64_t layers, const std::vector<double> &shares) {
+  std::vector<double> weights;
+  for (int64_t p = first; p < last; ++p)
+    if (!told[p])
+      weights.push_back(shares[p]);
+  if (!weights.empty() && layers < static_cast<int64_t>(weights.size()))
+    return Error{fmt::format("{} layers are left for the {} parts that \"stages\" leaves free; give these parts "
+                             "\"layers\" too, or fewer stages",
+                             layers, weights.size())};
+  std::vector<int64_t> counts = weights.empty() ? std::vector<int64_t>() : cutByWeights(layers, weights), all;
+  size_t next = 0;
+  for (int64_t p = first; p < last; ++p)
+    all.push_back(told[p] ? 0 : counts[next++]);
+  return all;
 }
 
 } // namespace
@@ -73,17 +93,17 @@ Result<LayerCut> kerf::cutLayers(const CompletedPlan &completed, const TrainingJ
     if (layers < parts)
       return wrong(fmt::format("{} layers are not enough for {} stages of {} chunks; give \"stages\" or fewer of them",
                                layers, stages, plan.schedule.chunks));
-    auto counts = usualCut(completed, job, layers);
-    if (!counts)
-      return counts.error();
+    auto shares = usualShares(completed, job);
+    if (!shares)
+      return shares.error();
     int64_t begin = 0;
-    for (int64_t count : *counts) {
+    for (int64_t count : cutByWeights(layers, *shares)) {
       runs.emplace_back(begin, begin + count);
       begin += count;
     }
     return runs;
   }
-  if (static_cast<int64_t>(plan.stages.size()) != parts)
+  if (static_cast<int64_t>(plan.stages.size()) > parts)
     return wrong(fmt::format("\"stages\" has {} entries for {} stages of {} chunks", plan.stages.size(), stages,
                              plan.schedule.chunks));
   std::vector<const StageLayers *> byPart(parts, nullptr);
@@ -96,15 +116,38 @@ Result<LayerCut> kerf::cutLayers(const CompletedPlan &completed, const TrainingJ
       return wrong(fmt::format("stages: chunk {} of stage {} is told twice", run.chunk, run.stage));
     its = &run;
   }
+  auto shares = usualShares(completed, job);
+  if (!shares)
+    return shares.error();
   int64_t next = 0;
-  for (const StageLayers *run : byPart) {
-    if (run->layers && run->layers->first != next)
+  for (int64_t p = 0; p < parts;) {
+    int64_t told = p; // the next part whose layers the plan says
+    while (told < parts && !(byPart[told] && byPart[told]->layers))
+      ++told;
+    const StageLayers *run = told < parts ? byPart[told] : nullptr;
+    if (run && run->layers->second >= layers)
+      return wrong(fmt::format("stages: chunk {} of stage {} ends with layer {}; the {} layers of {} are 0 to {}",
+                               run->chunk, run->stage, run->layers->second, layers, job.model, layers - 1));
+    if (run && run->layers->first < next)
       return wrong(
           fmt::format("stages: chunk {} of stage {} begins with layer {}, the part before it ends before layer {}",
                       run->chunk, run->stage, run->layers->first, next));
-    int64_t end = run->layers ? run->layers->second + 1 : next;
-    runs.emplace_back(next, end);
-    next = end;
+    auto counts = freeCounts(byPart, p, told, (run ? run->layers->first : layers) - next, *shares);
+    if (!counts)
+      return wrong(fmt::format("stages: {}", counts.error().message));
+    for (int64_t count : *counts) {
+      runs.emplace_back(next, next + count);
+      next += count;
+    }
+    p = told + 1;
+    if (!run)
+      break;
+    if (run->layers->first != next)
+      return wrong(
+          fmt::format("stages: chunk {} of stage {} begins with layer {}, the part before it ends before layer {}",
+                      run->chunk, run->stage, run->layers->first, next));
+    runs.emplace_back(next, run->layers->second + 1);
+    next = run->layers->second + 1;
   }
   if (next != layers)
     return wrong(fmt::format("stages: they hold {} layers, {} has {}", next, job.model, layers));
@@ -322,12 +365,24 @@ Recompute modeOf(const std::string &word) {
                                : Recompute::None;
 }
 
+/// The last layer of a pattern that is numbers: 7 of "4-7" and of "7".
+std::optional<int64_t> lastLayerOf(const std::string &pattern) {
+  size_t dash = pattern.find('-');
+  std::string_view digits = std::string_view(pattern).substr(dash == std::string::npos ? 0 : dash + 1);
+  int64_t last = 0;
+  auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), last);
+  return code == std::errc() && end == digits.data() + digits.size() ? std::optional(last) : std::nullopt;
+}
+
 /// By part.
 Result<std::vector<LayerModes>> recomputeOfParts(const CompletedPlan &completed, const TrainingJob &job,
                                                  const ModelWork &model) {
   const Plan &plan = completed.plan;
   int64_t stages = plan.meshSizes.at("stage"), layers = model.layers();
   for (const LayerRecompute &rule : plan.recomputeLayers) {
+    if (auto last = lastLayerOf(rule.pattern); last && *last >= layers)
+      return Error{fmt::format("{}: recompute[\"{}\"] names layer {}; the {} layers of {} are 0 to {}", completed.where,
+                               rule.pattern, *last, layers, job.model, layers - 1)};
     bool matches = false;
     for (int64_t layer = 0; layer < layers && !matches; ++layer)
       matches = matchesLayer(rule.pattern, layer, model.nameOfLayer(layer));

@@ -2,7 +2,8 @@
 // plan.json: reading and writing, key by key.
 #include "kerf/Search/Plan.h"
 #include "kerf/Support/File.h"
-#include "kerf/Support/Nesting.h"
+#include "kerf/Support/JsonText.h"
+#include "kerf/Support/Suggest.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -20,10 +21,20 @@ constexpr int kPlanVersion = 1;
 constexpr int64_t kMostRanks = int64_t{1} << 24;
 constexpr int64_t kMostStages = 1 << 16;
 
+/// The keys of a plan.
+const std::vector<std::string> kTopLevelKeys = {
+    "kerf", "mesh", "order", "global_batch", "microbatch", "schedule", "stages", "recompute", "optimizer_sharding",
+    "optimizer_sharding_ranks", "sequence_parallel", "layout", "overlap", "gradient_dtype", "attention",
+    "context_style", "gradient_accumulation", "parameter_gathers", "stage_sends", "ops", "arguments", "predicted",
+    "inputs", "report", "job", "notes"};
+/// Those that are kept as they are: what `kerf explain` shows, what the plan was made for, and notes of people.
+constexpr std::string_view kKeptKeys[] = {"report", "job", "notes"};
+
 /// Reads parts of one file; the first fault is kept.
 struct Reader {
   const std::string &where;
-  std::optional<Error> fault;
+  std::string_view text; // of the file
+  std::optional<Error> fault = {};
 
   void fail(std::string message) {
     if (!fault)
@@ -59,10 +70,15 @@ struct Reader {
     fail(fmt::format("{} is {}; it has to be \"{}\"", what, value.dump(), fmt::join(known, "\" or \"")));
     return "";
   }
-  void onlyKeys(const Json &object, const std::string &what, std::initializer_list<std::string_view> known) {
+  /// `what` names the object; "" is the whole plan.
+  void unknownKey(const std::string &what, const std::string &key, const std::vector<std::string> &known) {
+    fail(fmt::format("{}{} the unknown key \"{}\" ({}); {}", what, what.empty() ? "it has" : " has", key,
+                     placeOfKey(text, key), suggestion(key, known)));
+  }
+  void onlyKeys(const Json &object, const std::string &what, const std::vector<std::string> &known) {
     for (const auto &[key, unused] : object.items())
       if (std::find(known.begin(), known.end(), key) == known.end())
-        fail(fmt::format("{} has the unknown key \"{}\"; known are {}", what, key, fmt::join(known, ", ")));
+        unknownKey(what, key, known);
   }
   double number(const Json &value, const std::string &what) {
     if (!value.is_number()) {
@@ -97,10 +113,7 @@ void readOps(Reader &in, const Json &value, Plan &plan) {
       return in.fail(fmt::format("ops[\"{}\"] has to be {{\"strategy\": {{factor: [axes]}}}}, {{\"recompute\": true "
                                  "or false}} or both",
                                  pattern));
-    for (const auto &[key, unused] : entry.items())
-      if (key != "strategy" && key != "recompute")
-        return in.fail(
-            fmt::format("ops[\"{}\"] has the unknown key \"{}\"; known are strategy, recompute", pattern, key));
+    in.onlyKeys(entry, fmt::format("ops[\"{}\"]", pattern), {"strategy", "recompute"});
     if (entry.contains("recompute")) {
       if (!entry["recompute"].is_boolean())
         return in.fail(
@@ -132,6 +145,7 @@ void readArguments(Reader &in, const Json &value, Plan &plan) {
 void readPrediction(Reader &in, const Json &value, Plan &plan) {
   if (!value.is_object())
     return in.fail("\"predicted\" has to be an object");
+  in.onlyKeys(value, "predicted", {"step_seconds", "lower_bound_seconds", "peak_bytes", "fits"});
   Prediction predicted;
   for (const auto &[key, item] : value.items()) {
     if (key == "step_seconds")
@@ -144,7 +158,7 @@ void readPrediction(Reader &in, const Json &value, Plan &plan) {
       for (const Json &bytes : item)
         predicted.peakBytes.push_back(in.count(bytes, "predicted.peak_bytes", 0, INT64_MAX));
     else
-      in.fail(fmt::format("predicted.{} is {}; this key or its type is not known", key, item.dump()));
+      in.fail(fmt::format("predicted.{} is {}, of another type than the key has", key, item.dump()));
   }
   plan.predicted = std::move(predicted);
 }
@@ -233,6 +247,8 @@ void readStages(Reader &in, const Json &value, Plan &plan) {
       plan.stages.push_back(run);
       continue;
     }
+    if (!entry.contains("layers") && !entry.contains("mesh"))
+      continue; // its layers are free
     const Json layers = entry.contains("layers") ? entry["layers"] : Json();
     if (!layers.is_array() || (layers.size() != 2 && !layers.empty()))
       return in.fail(fmt::format("{}.layers is {}; it has to be [first, last], or [] where a stage has no layer", what,
@@ -320,6 +336,28 @@ bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &
   return true;
 }
 
+/// Axes may have any name that pins use. One that nothing uses and that is nearly a known one is a misspelled one.
+void checkAxes(Reader &in, const Plan &plan) {
+  auto uses = [](const auto &lists, const std::string &axis) {
+    return std::any_of(lists.begin(), lists.end(), [&](const std::vector<std::string> &axes) {
+      return std::find(axes.begin(), axes.end(), axis) != axes.end();
+    });
+  };
+  for (const auto &[axis, size] : plan.meshSizes) {
+    std::string near = nearestWord(axis, {std::begin(kPlanAxes), std::end(kPlanAxes)});
+    if (planAxis(axis) >= 0 || near.empty())
+      continue;
+    bool used = std::any_of(plan.arguments.begin(), plan.arguments.end(),
+                            [&](const ArgumentPlan &argument) { return uses(argument.dims, axis); });
+    for (const OpPlan &op : plan.ops)
+      for (const auto &[factor, axes] : op.strategy)
+        used |= uses(std::vector<std::vector<std::string>>{axes}, axis);
+    if (!used)
+      in.fail(fmt::format("mesh has the axis \"{}\" ({}), which no pin uses; did you mean \"{}\"?", axis,
+                          placeOfKey(in.text, axis), near));
+  }
+}
+
 /// One value as itself, several as a list.
 template <typename Values> Json oneOrList(const Values &values) {
   Json list = Json::array();
@@ -405,13 +443,13 @@ void writeExecution(const Plan &plan, Json &root) {
 } // namespace
 
 Result<Plan> parsePlan(std::string_view json, const std::string &where) {
-  if (int levels = nestingOf(json); levels > kMostNesting)
-    return Error{fmt::format("{}: nests {} levels deep; no plan has more than {}", where, levels, kMostNesting)};
+  if (Status status = checkJson(json, where); !status)
+    return status.error();
   Json root = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded() || !root.is_object())
     return Error{
         fmt::format("{}: not a JSON object; a plan looks like {{\"kerf\": 1, \"mesh\": {{\"data\": 2}}}}", where)};
-  Reader in{where, {}};
+  Reader in{where, json};
   Plan plan;
   bool versioned = false;
   if (root.contains("mesh")) // stages are numbered by it
@@ -446,6 +484,7 @@ Result<Plan> parsePlan(std::string_view json, const std::string &where) {
       if (!value.is_object())
         in.fail("\"inputs\" has to be an object");
       else {
+        in.onlyKeys(value, "inputs", {"model_sha256", "cluster_sha256"});
         for (const char *name : {"model_sha256", "cluster_sha256"})
           if (value.contains(name) && !value[name].is_string())
             in.fail(fmt::format("inputs.{} is {}; it has to be text", name, value[name].dump()));
@@ -454,10 +493,13 @@ Result<Plan> parsePlan(std::string_view json, const std::string &where) {
           plan.clusterHash = value.value("cluster_sha256", "");
         }
       }
-    } else {
+    } else if (std::find(std::begin(kKeptKeys), std::end(kKeptKeys), key) != std::end(kKeptKeys)) {
       plan.others[key] = value;
+    } else {
+      in.unknownKey("", key, kTopLevelKeys);
     }
   }
+  checkAxes(in, plan);
   if (!versioned)
     in.fail("\"kerf\": 1 is missing: it says which version of the format this is");
   if (in.fault)

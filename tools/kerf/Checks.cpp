@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Checks.h"
+#include "Misspelled.h"
 
 #include <charconv>
 #include <cmath>
@@ -89,9 +90,12 @@ std::string usageText(const CLI::App &app, const CLI::App &command, const CLI::P
     return word.empty() ? fmt::format("no command was given; there are {}", commandNames(app))
            : word.front() == '-'
                ? fmt::format("kerf has no option '{}'; options follow a command: {}", word, commandNames(app))
-               : fmt::format("kerf has no command '{}'; there are {}", word, commandNames(app));
-  if (dynamic_cast<const CLI::ExtrasError *>(&error))
-    return word.starts_with('-') ? fmt::format("{} has no option '{}'", name, word)
+               : fmt::format("kerf has no command '{}'{}; there are {}", word, whatWasMeant(app, command, word),
+                             commandNames(app));
+  // A misspelled option is what is wrong, even where something is missing because of it.
+  if (dynamic_cast<const CLI::ExtrasError *>(&error) || word.starts_with('-'))
+    return word.starts_with('-')
+               ? fmt::format("{} has no option '{}'{}", name, word, whatWasMeant(app, command, word))
                                  : fmt::format("{} does not take '{}'", name, word);
   std::string text = error.what();
   if (dynamic_cast<const CLI::RequiredError *>(&error)) {

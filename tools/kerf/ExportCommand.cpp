@@ -3,6 +3,7 @@
 #include "Options.h"
 
 #include "kerf/Compiler/ModelLayouts.h"
+#include "kerf/CostModel/Dtypes.h"
 #include "kerf/Export/Export.h"
 #include "kerf/Frontend/ReadSizes.h"
 #include <fmt/core.h>
@@ -127,6 +128,8 @@ struct ExportCommand {
     auto completed = completePlan(whole, plan, *machine, *job);
     if (!completed)
       return completed.error();
+    if (Status status = checkDtype(completed->cluster, model.dtype); !status)
+      return status.error();
     input.completed = std::move(*completed);
     input.completed.plan.ops = asked.ops;
     input.completed.plan.arguments = asked.arguments;

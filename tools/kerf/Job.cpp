@@ -260,7 +260,9 @@ Status takeOptions(CLI::App &command, const Job &job, const std::string &file, J
 
 Status takePlan(CLI::App &command, GivenPlan &given) {
   CLI::Option *plan = command.get_option_no_throw("--plan"), *model = command.get_option_no_throw("MODEL");
-  if (plan && plan->count()) {
+  const CLI::Option *mode = command.get_option_no_throw("--mode");
+  bool byHand = mode && mode->count() && mode->results().front() == "hybrid"; // which refuses a plan
+  if (plan && plan->count() && !byHand) {
     given.file = plan->results().front();
     auto read = readPlan(given.file);
     if (!read)

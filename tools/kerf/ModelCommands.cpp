@@ -5,6 +5,7 @@
 #include "WholePlan.h"
 #include "kerf/Codegen/Codegen.h"
 
+#include "kerf/CostModel/Dtypes.h"
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 #include "kerf/Report/StepText.h"
 #include "kerf/Search/ProblemFile.h"
@@ -158,6 +159,10 @@ static Result<Plan> constraintsOf(const std::string &planFile, const PlanFlags &
 
 Result<Planned> planAndCompile(const CLI::App &command, const TrainingStep &step, const std::string &model,
                                const std::string &planFile, const PlanFlags &flags) {
+  if (auto cluster = flags.toCluster(); cluster) // where there is none, planning says why
+    if (const CLI::Option *dtype = command.get_option_no_throw("--dtype"); dtype && flags.mode != "hybrid")
+      if (Status status = checkDtype(*cluster, dtype->as<std::string>()); !status)
+        return status.error();
   auto planned = planOrLoad(step, model, planFile, flags);
   if (!planned || flags.mode == "hybrid")
     return planned;

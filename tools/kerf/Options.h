@@ -2,6 +2,7 @@
 // Options that several commands of `kerf` share, and what they become.
 #pragma once
 
+#include "Applies.h"
 #include "Job.h"
 #include "kerf/Compiler/Compiler.h"
 #include "kerf/Runtime/Run.h"
@@ -85,6 +86,7 @@ std::pair<CLI::App *, std::shared_ptr<Command>> addCommand(CLI::App &app, const 
   auto command = std::make_shared<Command>();
   CLI::App *sub = app.add_subcommand(name, text);
   sub->callback([command, sub, &status] {
+    std::set<std::string> typed = typedOptions(*sub);
     if constexpr (requires { command->beforePlan(); })
       if (Status before = command->beforePlan(); !before) {
         status = fail(before.error());
@@ -95,7 +97,8 @@ std::pair<CLI::App *, std::shared_ptr<Command>> addCommand(CLI::App &app, const 
         status = fail(taken.error());
         return;
       }
-    status = command->run();
+    Status applies = checkApplies(*sub, typed);
+    status = applies ? command->run() : fail(applies.error());
   });
   return {sub, command};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cluster files: what is read, what is refused and how, the first ranks, and the files that come with Kerf.
 #include "kerf/CostModel/Cluster.h"
+#include "kerf/CostModel/Dtypes.h"
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -71,10 +72,50 @@ TEST(Cluster, RefusesWhatIsWrongByName) {
   expectRefused(with("\"size\": 2", "\"size\": 1000000000000"), "are more than");
   expectRefused(with("\"bandwidth\": 25e9", "\"bandwidth\": \"fast\""), "levels[1]: bandwidth is \"fast\"");
   expectRefused(with("\"latency\": 1e-6", "\"latency\": -1e-6"), "levels[0]: latency");
-  expectRefused(with("\"latency\": 1e-6", "\"x\": 0"), "levels[0]: lacks \"latency\"");
+  expectRefused(with("\"latency\": 1e-6", "\"x\": 0"), "levels[0]: has the unknown key \"x\"; known are name");
+  expectRefused(with("\"size\": 4, \"bandwidth\": 3e11, \"latency\": 1e-6", "\"size\": 4, \"bandwidth\": 3e11"),
+                "levels[0]: lacks \"latency\"");
   expectRefused(with("\"price_per_hour\": 2.5", "\"price_per_hour\": -1"), "price_per_hour");
   expectRefused(with("{\"device\": \"a test\"}", "3"), "source must be an object");
   expectRefused(with("\"price_per_hour\"", "\"ranks\": 9, \"price_per_hour\""), "ranks is 9, but the levels hold 8");
+}
+
+TEST(Cluster, KeysThatAreNotKnownAreRefusedWithTheirPlace) {
+  expectRefused(with("\"bandwidth\": 25e9", "\"bandwith\": 25e9"),
+                "c.json, line 5, column 48: levels[1]: has the unknown key \"bandwith\"; did you mean \"bandwidth\"?");
+  expectRefused(with("\"cores\"", "\"core\""), "device: has the unknown key \"core\"; did you mean \"cores\"?");
+  expectRefused(with("\"price_per_hour\"", "\"price\""), "has the unknown key \"price\"");
+  expectRefused(with("\"bf16\"", "\"fp16\""), "peak_flops has the unknown dtype \"fp16\"; did you mean \"f16\"?");
+  expectRefused(with("\"cores\": 108", "\"curves\": {\"sustaind\": 1}"), "did you mean \"sustained\"?");
+  expectRefused(with("\"latency\": 1e-6", "\"latency\": 1e-6, \"latency\": 2e-6"), "\"latency\" stands twice");
+  EXPECT_TRUE(parseCluster(with("\"source\"", "\"notes\": [\"mine\"], \"source\""), "c.json")) << "people's own";
+}
+
+TEST(Cluster, NumbersInAnotherUnitAreRefusedWithTheOneThatWasMeant) {
+  expectRefused(with("\"bandwidth\": 25e9", "\"bandwidth\": 25"),
+                "levels[1]: bandwidth is 25 bytes/s, which no device or link has (100000 to 1e+16); the file's unit is "
+                "bytes/s: write 25000000000 for 25 GB/s");
+  expectRefused(with("\"bandwidth\": 25e9", "\"bandwidth\": 25000"), "write 25000000000 for 25000 MB/s");
+  expectRefused(with("\"node_bandwidth\": 5e10", "\"node_bandwidth\": 50"), "write 50000000000 for 50 GB/s");
+  expectRefused(with("\"bf16\": 3e14", "\"bf16\": 312"), "peak_flops.bf16 is 312 FLOP/s");
+  expectRefused(with("\"bf16\": 3e14", "\"bf16\": 312"), "write 312000000000000 for 312 TFLOP/s");
+  expectRefused(with("\"bf16\": 3e14", "\"bf16\": 312000"), "write 312000000000000 for 312000 GFLOP/s");
+  expectRefused(with("\"memory_bytes\": 1e9", "\"memory_bytes\": 80"), "write 85899345920 for 80 GiB");
+  expectRefused(with("\"memory_bytes\": 1e9", "\"memory_bytes\": 40960"), "write 42949672960 for 40960 MiB");
+  expectRefused(with("\"memory_bandwidth\": 2e12", "\"memory_bandwidth\": 2039"), "write 2039000000000 for 2039 GB/s");
+  expectRefused(with("\"latency\": 5e-6", "\"latency\": 5"), "write 5e-06 for 5 microseconds");
+  expectRefused(with("\"bandwidth\": 25e9", "\"bandwidth\": 25e18"), "bandwidth is 2.5e+19 bytes/s, which no device");
+}
+
+TEST(Cluster, TypesThatADeviceHasNoFigureForAreRefused) {
+  Cluster cluster = *parseCluster(kGood, "c.json");
+  EXPECT_TRUE(checkDtype(cluster, "bf16"));
+  ASSERT_FALSE(checkDtype(cluster, "f16"));
+  EXPECT_EQ(checkDtype(cluster, "f16").error().message,
+            "device 'gpu' does not compute in f16: its peak_flops has bf16, f32; give --dtype f32, or add "
+            "peak_flops.f16 to the cluster file if the device has it");
+  cluster.device.kind = "cpu";
+  EXPECT_TRUE(checkDtype(cluster, "f16"));
 }
 
 TEST(Cluster, WritingAndReadingGivesTheSame) {
@@ -144,7 +185,7 @@ TEST(Cluster, EveryFileIsReadAndWrittenAlike) {
 }
 
 TEST(Cluster, CurvesAreTheDevicesOwnOrItsKinds) {
-  const std::string text = R"({"name": "x", "device": {"kind": "cuda", "name": "A100-SXM4-80GB", "memory_bytes": 8,
+  const std::string text = R"({"name": "x", "device": {"kind": "cuda", "name": "A100-SXM4-80GB", "memory_bytes": 8e10,
     "peak_flops": {"f16": 1e12}, "memory_bandwidth": 1e9, "curves": {"sustained": 0.8, "processors": 7}},
     "levels": [{"name": "l", "size": 2, "bandwidth": 1e9, "latency": 0, "switch_bandwidth": 5e9}]})";
   Cluster cluster = *parseCluster(text, "c.json");

@@ -198,7 +198,7 @@ TEST(MixedCluster, RefusesWhatIsWrongByName) {
   expectRefused(fileOf(two, R"({"latency": 0})"), R"(between[0]: lacks "bandwidth")");
   expectRefused(fileOf(two, R"({"latency": 0, "bandwidth": -1})"),
                 "between[0]: bandwidth is -1; must be a finite number above 0");
-  expectRefused(fileOf(two, R"({"latency": 0, "bandwidth": 1, "node_bandwidth": 0})"),
+  expectRefused(fileOf(two, R"({"latency": 0, "bandwidth": 1e9, "node_bandwidth": 0})"),
                 "between[0]: node_bandwidth is 0; must be a finite number above 0");
   expectRefused(fileOf(groupText(2) + ", {}", kBetween), R"(groups[1]: lacks "device")");
   expectRefused(fileOf(groupText(2) + ", " + groupText(2, "x", -1), kBetween),
@@ -215,7 +215,7 @@ TEST(MixedCluster, RefusesWhatIsWrongByName) {
 TEST(MixedCluster, WritingAndReadingGivesTheSame) {
   std::string two = groupText(2) + ", " + groupText(3, "V100");
   for (const std::string &text :
-       {fileOf(two, kBetween), fileOf(two + ", " + groupText(1), kBetween + R"(, {"bandwidth": 1, "latency": 0.5})"),
+       {fileOf(two, kBetween), fileOf(two + ", " + groupText(1), kBetween + R"(, {"bandwidth": 1e6, "latency": 0.5})"),
         fileOf(two, kBetween, R"(, "ranks": 13, "price_per_hour": 3, "source": {"a": "b"})"),
         fileOf(groupText(2), "")}) {
     SCOPED_TRACE(text);

@@ -96,7 +96,7 @@ struct Plan {
   std::vector<ArgumentPlan> arguments;             // likewise
   std::optional<Prediction> predicted;             // present in a complete plan
   std::string modelHash, clusterHash;
-  /// Other keys of the file, kept in order and written back.
+  /// "report", "job" and "notes" of the file, as they are.
   nlohmann::ordered_json others = nlohmann::ordered_json::object();
 
   bool complete() const { return predicted.has_value(); }
@@ -113,7 +113,7 @@ bool matchesLayer(const std::string &pattern, int64_t number, const std::string 
 /// What layer `number` of stage `stage` recomputes; `name` empty: not known.
 std::string recomputeOf(const Plan &plan, int64_t stage, int64_t number, const std::string &name);
 
-/// `where` names the file in messages. Unknown keys inside of known objects are refused, at the top level kept.
+/// `where` names the file in messages. Keys that are not known are refused.
 Result<Plan> parsePlan(std::string_view json, const std::string &where);
 /// The file's; messages name it.
 Result<Plan> readPlan(const std::string &path);
