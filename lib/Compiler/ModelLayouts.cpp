@@ -131,8 +131,9 @@ Result<std::vector<int64_t>> ModelLayouts::contextSizes(int64_t most, int64_t to
   (*step)->module->walk(
       [&](ir::AttentionOp attention) { positions = std::gcd(positions, ir::shapeOf(attention.getQuery())[1]); });
   std::vector<int64_t> sizes = {1};
-  while (2 * sizes.back() <= most && positions / (2 * sizes.back()) >= tokens)
-    sizes.push_back(2 * sizes.back());
+  for (int64_t size = 2; size <= most && positions / size >= tokens; ++size)
+    if (positions % size == 0)
+      sizes.push_back(size);
   return sizes;
 }
 

@@ -8,9 +8,8 @@
 
 namespace kerf {
 
-/// Positions of a sequence that a rank of "context" keeps at least, where the axis is not pinned: with fewer, its hops
-/// take longer than the attention that they hide behind.
-static constexpr int64_t kLeastTokens = 8192;
+/// Positions of a sequence that a rank of "context" keeps at least, where the axis is not pinned.
+static constexpr int64_t kLeastTokens = 1024;
 
 const std::vector<std::string> &WholeJob::warnings() const { return model->warnings(); }
 
@@ -51,6 +50,17 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPa
       return all.error();
     *sizes = std::move(*all);
   }
+  if (search.modelSizes.size() > 1)
+    search.sizesLeftOut.emplace_back("model", "sizes of model that do not divide the heads of attention (without "
+                                              "attention: that are no powers of two)");
+  if (search.expertSizes.size() > 1)
+    search.sizesLeftOut.emplace_back("expert", "sizes of expert that do not divide the experts");
+  auto anyContext = model->contextSizes(most, 1);
+  if (!anyContext)
+    return anyContext.error();
+  if (anyContext->size() > search.contextSizes.size())
+    search.sizesLeftOut.emplace_back(
+        "context", fmt::format("sizes of context that leave a rank fewer than {} positions", kLeastTokens));
   bool pinned = !job->ops.empty() || !job->arguments.empty();
   LayoutSource layouts = [model, pinned](const LayoutKey &key) -> Result<const ModelWork *> {
     auto possible = model->possible(key);

@@ -2,6 +2,7 @@
 #include "Otherwise.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace kerf::plansearch {
 
@@ -87,6 +88,9 @@ Questions Otherwise::answered(const Choice &choice, const Space &space) const {
     needs("sequence_parallel", choice.sequenceParallel != sequenceParallel);
     needs("layout", choice.solved != solved);
     needs("context_style", choice.ulysses != ulysses);
+    if (space.dataDoesTheSame(choice)) // but for questions whose pins hold one of these values
+      left &= static_cast<Questions>(bit("mesh.data") | bit("mesh.context") | bit("microbatch") | bit("order") |
+                                     bit("context_style") | bit("optimizer_sharding"));
     break;
   case Choice::Level::Order:
     needs("order", !sameOrder(choice));
@@ -148,6 +152,8 @@ Plan pinsOfAlternative(const std::string &key, const Plan &other, const Plan &th
     pinAxis("context");
     pins.contextStyle = other.contextStyle;
   }
+  if (std::gcd(other.microbatch, sizeOf(other, "context")) > 1) // else Space::dataDoesTheSame leaves it out
+    pinAxis("context");
   return pins;
 }
 

@@ -5,6 +5,7 @@
 #include "Otherwise.h"
 #include "Pins.h"
 #include "kerf/PlanSearch/MemoryText.h"
+#include "kerf/PlanSearch/Outside.h"
 #include "kerf/Support/Units.h"
 #include <algorithm>
 #include <chrono>
@@ -149,6 +150,8 @@ private:
 bool Searching::narrow(Choice &choice) const {
   if (otherwise)
     choice.questions = otherwise->answered(choice, *space);
+  else if (choice.level == Choice::Level::Layout && space->dataDoesTheSame(choice))
+    choice.questions = 0;
   return choice.questions != 0;
 }
 
@@ -276,8 +279,12 @@ Status Searching::dive(const Choice &layout) {
 Status Searching::sow(std::vector<Choice> meshes) {
   std::stable_sort(meshes.begin(), meshes.end(),
                    [](const Choice &a, const Choice &b) { return a.frame.ranks() > b.frame.ranks(); });
-  int64_t most = meshes.front().frame.ranks();
+  int64_t most = meshes.front().frame.ranks(), leastContext = std::numeric_limits<int64_t>::max();
+  for (const Choice &mesh : meshes)
+    leastContext = std::min(leastContext, mesh.frame.context);
   for (const Choice &mesh : meshes) {
+    if (mesh.frame.context > leastContext) // data, stages and model spare memory as well
+      continue;
     if (static_cast<double>(mesh.frame.ranks()) < kMostRanks * static_cast<double>(most) ||
         work > options.workBudget / kSowingShare || mustStop())
       break;
@@ -475,6 +482,7 @@ Result<FoundPlans> Searching::run() {
   double best = found.plans.front().simulation.stepSeconds;
   found.lowerBoundSeconds = queue.empty() ? best : std::min(best, found.lowerBoundSeconds);
   found.statistics.layouts = bounds->layoutsMade();
+  found.outside = outsideOfSpace(all, job, options, space->layers());
   for (FoundPlan &one : found.plans)
     predict(one, found.lowerBoundSeconds);
   return std::move(found);

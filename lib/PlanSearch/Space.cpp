@@ -145,6 +145,11 @@ std::vector<Choice> Space::layouts(const Choice &mesh) const {
   return list;
 }
 
+bool Space::dataDoesTheSame(const Choice &layout) const {
+  bool pinned = given.microbatch || given.meshSizes.contains("data") || given.meshSizes.contains("context");
+  return !pinned && std::gcd(layout.microbatch, layout.frame.context) > 1;
+}
+
 std::vector<AxisOrder> Space::orders(const Choice &layout) const {
   AxisOrder order;
   bool stageFirst = !groupsOf(layout.frame).empty(); // so that each stage is a run of ranks

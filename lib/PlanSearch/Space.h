@@ -54,6 +54,10 @@ public:
   /// Refuses constraints that leave nothing.
   Result<std::vector<Choice>> meshes() const;
   std::vector<Choice> layouts(const Choice &mesh) const;
+  /// Returns whether the space leaves a layout out because a larger "data" does the same: with data x g, context / g and
+  /// microbatch / g, g a factor that the last two share, each rank computes and sends as much, and less between
+  /// attentions. Where one of the three is pinned nothing is left out.
+  bool dataDoesTheSame(const Choice &layout) const;
   std::vector<AxisOrder> orders(const Choice &layout) const;
   std::vector<Choice> executions(const Choice &order) const;
   std::vector<Choice> cuts(const Choice &execution) const;

@@ -114,6 +114,7 @@ Json toJson(const StepReport &report) {
   root["model_flops"] = report.modelFlops;
   if (report.lowerBoundSeconds) {
     root["lower_bound_seconds"] = *report.lowerBoundSeconds;
+    root["outside"] = report.outside;
     root["gap"] = gapOf(report.simulation.stepSeconds, *report.lowerBoundSeconds);
     root["search"] = {{"choices", report.statistics.choices},
                       {"simulated", report.statistics.simulated},

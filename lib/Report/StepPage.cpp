@@ -83,7 +83,7 @@ std::string summary(const StepReport &report) {
   if (std::string unused = unusedText(report.mesh.ranks(), report.cluster, proven); !unused.empty())
     table.row({"unused", unused});
   if (report.lowerBoundSeconds) {
-    table.row({"bound", boundText(s.stepSeconds, *report.lowerBoundSeconds)});
+    table.row({"bound", boundText(s.stepSeconds, *report.lowerBoundSeconds, report.outside)});
     table.row(
         {"search", fmt::format("{} choices, {} plans simulated, {} layouts of the model", report.statistics.choices,
                                report.statistics.simulated, report.statistics.layouts)});

@@ -75,7 +75,7 @@ std::string toText(const StepReport &report) {
     text += fmt::format("  {}\n", unused);
   if (report.lowerBoundSeconds)
     text += fmt::format("  bound        {}\n  search       {} choices, {} plans simulated, {} layouts of the model\n",
-                        boundText(s.stepSeconds, *report.lowerBoundSeconds), report.statistics.choices,
+                        boundText(s.stepSeconds, *report.lowerBoundSeconds, report.outside), report.statistics.choices,
                         report.statistics.simulated, report.statistics.layouts);
   text += "\nMesh on the cluster\n";
   for (const AxisPlace &place : placesOf(report.mesh, report.cluster))

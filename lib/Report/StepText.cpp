@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Report/StepText.h"
 #include "kerf/PlanSearch/CompletePlan.h"
+#include "kerf/PlanSearch/Outside.h"
 #include "kerf/Report/Report.h"
 #include <algorithm>
 #include <fmt/format.h>
@@ -162,10 +163,14 @@ double gapOf(double stepSeconds, double lowerBoundSeconds) {
   return std::max(0.0, 1 - lowerBoundSeconds / stepSeconds);
 }
 
-std::string boundText(double step, double bound) {
-  return bound >= step ? "proven the best of the space searched (docs/search.md)"
-                       : fmt::format("no plan of the space searched takes less than {:.4g} s: at most {:.2f} % better",
-                                     bound, 100 * gapOf(step, bound));
+std::string boundText(double step, double bound, const std::vector<std::string> &outside) {
+  std::string text = bound >= step
+                         ? "proven the best of the space searched"
+                         : fmt::format("no plan of the space searched takes less than {:.4g} s: at most {:.2f} % better",
+                                       bound, 100 * gapOf(step, bound));
+  if (!outside.empty())
+    text += fmt::format("; not searched: some of {}", outsideText(outside));
+  return text + " (docs/search.md)";
 }
 
 std::string unusedText(int64_t ranks, const Cluster &cluster, bool proven) {
@@ -186,7 +191,7 @@ std::string toText(const FoundPlans &found, const std::string &model, const Clus
   double step = best.simulation.stepSeconds, bound = found.lowerBoundSeconds;
   if (std::string unused = unusedText(ranks, cluster, bound >= step); !unused.empty())
     text += fmt::format("  {}\n", unused);
-  text += fmt::format("  bound        {}\n", boundText(step, bound));
+  text += fmt::format("  bound        {}\n", boundText(step, bound, found.outside));
   text += fmt::format("  search       {} choices, {} plans simulated, {} layouts of the model\n",
                       found.statistics.choices, found.statistics.simulated, found.statistics.layouts);
   if (found.plans.size() > 1)

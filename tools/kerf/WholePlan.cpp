@@ -120,6 +120,7 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFla
   Plan best = found->plans.front().plan;
   best.clusterHash = sha256(toJson(cluster));
   best.others["job"] = std::move(*described);
+  best.others["job"]["outside"] = found->outside;
   std::string text = toJson(best), told = toText(*found, model.model, cluster);
   if (job->search.from) {
     told += fmt::format("changed from {}\n", plan.from);
@@ -143,6 +144,7 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFla
     if (!full)
       return fail(full.error());
     full->lowerBoundSeconds = found->lowerBoundSeconds;
+    full->outside = found->outside;
     full->statistics = found->statistics;
     full->others.assign(found->plans.begin() + 1, found->plans.end());
     full->pareto = pareto;
@@ -269,6 +271,7 @@ int answerWhatIf(const std::string &file, const Plan &plan, WholeJob job, const 
                  {"this_plan_seconds", there ? Json(there->simulation.stepSeconds) : Json()},
                  {"step_seconds", best.simulation.stepSeconds},
                  {"lower_bound_seconds", found->lowerBoundSeconds},
+                 {"outside", found->outside},
                  {"plan", Json::parse(toJson(best.plan))}};
     if (there)
       root["difference"] = differenceJson(*there, best);

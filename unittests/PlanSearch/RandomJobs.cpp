@@ -2,6 +2,8 @@
 #include "RandomJobs.h"
 #include <array>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <random>
 
 namespace kerf::test {
@@ -198,6 +200,13 @@ RandomJob randomJob(uint64_t seed) {
     cluster = std::move(mixed);
   }
   return job;
+}
+
+std::pair<uint64_t, uint64_t> seedsOr(uint64_t from, uint64_t to) {
+  unsigned long long first = from, last = to;
+  if (const char *asked = std::getenv("KERF_SEEDS"))
+    std::sscanf(asked, "%llu..%llu", &first, &last);
+  return {first, last};
 }
 
 std::vector<Cluster *> alikeParts(Cluster &cluster) {

@@ -37,6 +37,9 @@ private:
 
 RandomJob randomJob(uint64_t seed);
 
+/// The first and the last seed that KERF_SEEDS="1..300" asks for; without it these.
+std::pair<uint64_t, uint64_t> seedsOr(uint64_t from, uint64_t to);
+
 /// Its groups, or the cluster itself where all ranks are alike.
 std::vector<Cluster *> alikeParts(Cluster &cluster);
 

@@ -27,7 +27,8 @@ public:
   Result<std::vector<int64_t>> modelSizes(int64_t most);
   /// Of "expert": what divides the experts, 1 where there are none.
   Result<std::vector<int64_t>> expertSizes(int64_t most);
-  /// Of "context", powers of two that leave each rank `tokens` positions or more; 1 without attention.
+  /// Returns the sizes of "context" up to `most` that divide the positions of every attention and leave each rank
+  /// `tokens` of them or more; 1 without attention.
   Result<std::vector<int64_t>> contextSizes(int64_t most, int64_t tokens);
   /// Whether attention can be cut so.
   Result<bool> possible(const LayoutKey &key);

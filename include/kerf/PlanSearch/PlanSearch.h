@@ -27,6 +27,8 @@ struct PlanSearchOptions {
   std::vector<int64_t> expertSizes = {1};
   /// Of the axis "context"; both of its styles are tried.
   std::vector<int64_t> contextSizes = {1};
+  /// What these sizes leave out though it can be simulated, by axis: {"model", "sizes that do not divide the heads"}.
+  std::vector<std::pair<std::string, std::string>> sizesLeftOut = {};
   /// A plan to begin with, if it can still be carried out: whatever is found is at least as good.
   std::optional<Plan> from;
   /// Choices bounded; a plan that is made and simulated counts as 100 and its schedule's tasks. The default is ten to
@@ -60,6 +62,7 @@ struct PlanSearchStatistics {
 struct FoundPlans {
   std::vector<FoundPlan> plans; // the best first
   double lowerBoundSeconds = 0; // no plan of the space takes less
+  std::vector<std::string> outside; // of the space (kerf/PlanSearch/Outside.h)
   PlanSearchStatistics statistics;
 };
 

@@ -31,6 +31,7 @@ struct StepReport {
   std::vector<std::string> warnings;
   // Of a search, else empty:
   std::optional<double> lowerBoundSeconds;
+  std::vector<std::string> outside; // of the space that the bound is about
   PlanSearchStatistics statistics;
   std::vector<FoundPlan> others;  // the next best
   std::vector<ParetoPlan> pareto; // the fastest first

@@ -17,7 +17,8 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan &plan);
 
 /// By which share no plan of the space searched is faster. 0: proven the best.
 double gapOf(double stepSeconds, double lowerBoundSeconds);
-std::string boundText(double stepSeconds, double lowerBoundSeconds);
+/// `outside`: what the space that the bound is about leaves out (kerf/PlanSearch/Outside.h).
+std::string boundText(double stepSeconds, double lowerBoundSeconds, const std::vector<std::string> &outside);
 /// "8 of 64 ranks stay unused"; "" where none do.
 std::string unusedText(int64_t ranks, const Cluster &cluster, bool proven);
 
