@@ -188,13 +188,16 @@ class RandomExplain(KerfTest):
     def test_small_jobs(self):
         if len(sys.argv) > 1:
             self.skipTest("other jobs were asked for")
-        for seed in (1, 2, 3, 4):
+        for seed in (2, 4, 8):
             self.check(seed)
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 3:
         first, cases = int(sys.argv[1]), int(sys.argv[2])
-        RandomExplain.test_jobs = lambda self: [self.check(seed, big=seed % 3 == 0) for seed in range(first, first + cases)]
+        def test_jobs(self):
+            for seed in range(first, first + cases):
+                self.check(seed, big=seed % 3 == 0)
+        RandomExplain.test_jobs = test_jobs
         sys.argv[1:] = ["-v", "RandomExplain.test_jobs"]
     main()

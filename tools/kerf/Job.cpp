@@ -201,6 +201,8 @@ Result<std::optional<Job>> jobOf(const Plan &plan, const std::string &file) {
       if (!constraints)
         return constraints.error();
       job.constraints = std::move(*constraints);
+    } else if (key == "outside" && value.is_array()) {
+      continue; // said of the answer: nothing that is asked for
     } else if (key == "arguments") {
       return broken("has \"arguments\": an older version of kerf wrote the plan; plan again");
     } else {
