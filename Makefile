@@ -13,7 +13,7 @@ build: build/build.ninja ## set up this machine and build: build/bin/kerf, build
 demo: build/build.ninja ## train an exported GPT-2 on 4 ranks, print the report and the losses next to PyTorch's
 	cmake --build --preset release --parallel $(JOBS) --target kerf
 	mkdir -p $(DEMO)
-	build/bin/kerf train examples/gpt2/model.onnx --data examples/gpt2/batches.npz --ranks 4 --steps 20 \
+	build/bin/kerf train examples/gpt2/model.onnx --data examples/gpt2/batches.npz --ranks 4 --all-ranks --steps 20 \
 	  --optimizer adamw --lr 1e-3 --weight-decay 0.01 --log $(DEMO)/losses.jsonl --save-plan $(DEMO)/plan.json
 	python3 examples/gpt2/compare.py examples/gpt2/golden.json adamw $(DEMO)/losses.jsonl
 

@@ -183,16 +183,20 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
   }
   if (execution && mesh.find(KerfDialect::kStageAxis.str()) + mesh.find(KerfDialect::kMicrobatchAxis.str()) > -2)
     setSchedule(*module, scheduleOf(execution->completed.plan));
-  if (Status status = emitProgram(*module, collectives, compiled); !status)
+  if (Status status = emitProgram(*module, collectives, Kernels::Fused, compiled); !status)
     return status.error();
   compiled.device = std::move(module);
   if (plan.predicted) {
     report.stepSeconds = plan.predicted->stepSeconds;
     report.lowerBoundSeconds = plan.predicted->lowerBoundSeconds;
   }
+  if (pricedAsLowered(cluster) || !execution)
+    report.stepSeconds = compiled.figures.stepSeconds;
   report.warnings = step.warnings;
   return compiled;
 }
+
+bool pricedAsLowered(const Cluster &cluster) { return !cluster.mixed() && cluster.device.kind == "cpu"; }
 
 static Status writePackageFiles(const Compiled &compiled, const TensorMap &weights, const std::string &folder) {
   TensorMap needed;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "EmitProgram.h"
 #include "Diagnostics.h"
+#include "ProgramPrice.h"
 #include "kerf/Codegen/Codegen.h"
+#include "kerf/Package/Native.h"
 #include "kerf/Runtime/Executor.h"
 #include "kerf/Transforms/DeviceAxes.h"
 #include "kerf/Transforms/EmitPackage.h"
@@ -9,6 +11,7 @@
 #include "kerf/Transforms/Work.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <algorithm>
 #include <fmt/format.h>
 #include <map>
 
@@ -51,21 +54,17 @@ std::string axesText(const Mesh &mesh, ArrayRef<int64_t> flat) {
   return text;
 }
 
-/// Every collective of the device program, alike ones together, and the whole program's seconds.
+/// Every collective of the device program.
 void reportCollectives(ModuleOp module, const CollectiveModel &collectives, Report &report) {
   auto calls = callCounts(module);
-  report.computeSeconds = report.collectiveSeconds = 0;
   for (auto function : module.getOps<func::FuncOp>()) {
     int64_t count = calls[function.getName().str()];
     for (Operation &op : function.getOps()) {
       if (isa<OffloadOp, PrefetchOp>(op))
         continue;
-      double seconds = static_cast<double>(count) * deviceOpSeconds(&op, collectives);
-      if (op.getNumResults() != 1 || !isa<PendingType>(op.getResult(0).getType())) {
-        report.computeSeconds += seconds;
+      if (op.getNumResults() != 1 || !isa<PendingType>(op.getResult(0).getType()))
         continue;
-      }
-      report.collectiveSeconds += seconds;
+      double seconds = static_cast<double>(count) * deviceOpSeconds(&op, collectives);
       auto axes = op.getAttrOfType<DenseI64ArrayAttr>("axes");
       auto cause = op.getAttrOfType<StringAttr>("cause"), stream = op.getAttrOfType<StringAttr>("stream");
       Shape shape = shapeOf(op.getOperand(0));
@@ -87,17 +86,37 @@ Report::Memory memoryOf(const runtime::MemoryReport &memory) {
   return report;
 }
 
-/// Of the stage that needs most.
-Result<Report::Memory> plannedMemory(const package::Program &program) {
-  runtime::MemoryReport fullest;
+/// What the runtime allocates, in the words of a simulation. What lies between buffers counts as workspace.
+StageMemory stageMemory(const runtime::MemoryReport &memory, int64_t limitBytes) {
+  StageMemory stage;
+  stage.weights = static_cast<double>(memory.parametersBytes);
+  stage.gradients = static_cast<double>(memory.gradientsBytes);
+  stage.states = static_cast<double>(memory.statesBytes);
+  stage.activations = static_cast<double>(memory.activationsBytes + memory.inputsBytes);
+  stage.peakBytes = stage.reservedBytes = stage.deviceBytes = static_cast<double>(memory.totalBytes());
+  stage.workspace = std::max(0.0, stage.peakBytes - stage.weights - stage.gradients - stage.states - stage.activations);
+  stage.limitBytes = static_cast<double>(limitBytes);
+  stage.moment = "the fullest moment of the program";
+  return stage;
+}
+
+/// The memory of all stages, and of the one that needs most as the report has it.
+struct PlannedMemory {
+  std::vector<StageMemory> stages;
+  Report::Memory fullest;
+};
+
+Result<PlannedMemory> plannedMemory(const package::Program &program, int64_t limitBytes) {
+  PlannedMemory planned;
   for (int64_t stage = 0; stage < package::stagesOf(program); ++stage) {
     auto memory = runtime::planMemory(program, stage);
     if (!memory)
       return memory.error();
-    if (memory->totalBytes() > fullest.totalBytes())
-      fullest = *memory;
+    planned.stages.push_back(stageMemory(*memory, limitBytes));
+    if (memory->totalBytes() > planned.fullest.total)
+      planned.fullest = memoryOf(*memory);
   }
-  return memoryOf(fullest);
+  return planned;
 }
 
 Result<package::Program> programOf(ModuleOp module) {
@@ -113,6 +132,63 @@ Result<package::Program> programOf(ModuleOp module) {
   return program;
 }
 
+/// The program with its kernels known, as the runtime lays out memory where it has code for them.
+package::Program withKernels(package::Program program) {
+  auto native = std::make_shared<package::NativeCode>();
+  for (const package::Function &function : program.functions)
+    if (function.kernel)
+      native->kernels.push_back(function.name);
+  if (!native->kernels.empty())
+    program.native = std::move(native);
+  return program;
+}
+
+/// A program with what a step of it takes.
+struct Priced {
+  package::Program program;
+  PlannedMemory memory;
+  ProgramPrice price;
+};
+
+Result<Priced> pricedProgram(ModuleOp module, package::Program program, const CollectiveModel &collectives) {
+  auto memory = plannedMemory(program, collectives.cluster().device.memoryBytes);
+  if (!memory)
+    return memory.error();
+  auto price = priceProgram(module, program, collectives);
+  if (!price)
+    return price.error();
+  return Priced{std::move(program), std::move(*memory), std::move(*price)};
+}
+
+Simulation figuresOf(const Priced &priced) {
+  Simulation figures;
+  figures.stepSeconds = priced.price.stepSeconds;
+  figures.breakdown = priced.price.breakdown;
+  figures.trace = priced.price.trace;
+  figures.memory = priced.memory.stages;
+  figures.fits = std::all_of(figures.memory.begin(), figures.memory.end(),
+                             [](const StageMemory &stage) { return stage.deviceBytes <= stage.limitBytes; });
+  return figures;
+}
+
+void setFigures(const Priced &priced, Compiled &compiled) {
+  compiled.figures = figuresOf(priced);
+  compiled.report.memory = priced.memory.fullest;
+  compiled.report.computeSeconds = priced.price.computeSeconds;
+  compiled.report.collectiveSeconds = priced.price.collectiveSeconds;
+}
+
+/// The module with kernels in place of its pointwise ops.
+Result<OwningOpRef<ModuleOp>> fusedModule(ModuleOp module) {
+  OwningOpRef<ModuleOp> fused = cast<ModuleOp>(module->clone());
+  Collected collected(fused->getContext());
+  PassManager passes(fused->getContext());
+  passes.addPass(createFusePointwise());
+  if (Status status = collected.run(passes, *fused); !status)
+    return status.error();
+  return fused;
+}
+
 } // namespace
 
 std::map<std::string, int64_t> callCounts(ModuleOp module) {
@@ -121,33 +197,53 @@ std::map<std::string, int64_t> callCounts(ModuleOp module) {
   return calls;
 }
 
-Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Compiled &compiled) {
+Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Kernels kernels, Compiled &compiled) {
   Report &report = compiled.report;
   auto program = programOf(module);
   if (!program)
     return program.error();
-  compiled.program = std::move(*program);
-  auto memory = plannedMemory(compiled.program);
-  if (!memory)
-    return memory.error();
+  auto plain = pricedProgram(module, std::move(*program), collectives);
+  if (!plain)
+    return plain.error();
   reportCollectives(module, collectives, report); // binding has checked their axes
-  report.memory = *memory;
-  for (const package::Arg &arg : compiled.program.args)
+  for (const package::Arg &arg : plain->program.args)
     if (arg.trainable)
       report.trained.push_back({arg.name, arg.exportedShape});
+  setFigures(*plain, compiled);
+  compiled.figuresWithoutCode = compiled.figures;
+  OwningOpRef<ModuleOp> fused;
+  if (kernels == Kernels::Fused) {
+    auto made = fusedModule(module);
+    if (!made)
+      return made.error();
+    fused = std::move(*made);
+    program = programOf(*fused);
+    if (!program)
+      return program.error();
+  } else {
+    program = plain->program;
+  }
+  auto native = pricedProgram(fused ? *fused : module, withKernels(std::move(*program)), collectives);
+  if (!native)
+    return native.error();
+  // A plan needs no more memory where the processor's code is made for it than where it is not.
+  compiled.usesCode = native->memory.fullest.total <= plain->memory.fullest.total;
+  if (compiled.usesCode)
+    setFigures(*native, compiled);
+  compiled.program = std::move(plain->program);
   return ok();
 }
 
 Status addNativeCode(Compiled &compiled, const std::vector<std::string> &isas) {
+  if (!compiled.usesCode)
+    return ok();
   OwningOpRef<ModuleOp> fused;
   package::Program program = compiled.program;
   if (compiled.device) {
-    fused = cast<ModuleOp>(compiled.device.get()->clone());
-    Collected collected(fused->getContext());
-    PassManager passes(fused->getContext());
-    passes.addPass(createFusePointwise());
-    if (Status status = collected.run(passes, *fused); !status)
-      return status;
+    auto made = fusedModule(*compiled.device);
+    if (!made)
+      return made.error();
+    fused = std::move(*made);
     auto emitted = programOf(*fused);
     if (!emitted)
       return emitted.error();
@@ -158,14 +254,20 @@ Status addNativeCode(Compiled &compiled, const std::vector<std::string> &isas) {
   if (!native)
     return native.error();
   program.native = std::move(*native);
-  auto memory = plannedMemory(program);
-  if (!memory)
-    return memory.error();
-  if (memory->total > compiled.report.memory.total && memory->total > compiled.report.memoryLimitBytes)
-    return ok(); // it would not fit
-  compiled.report.memory = *memory;
   compiled.program = std::move(program);
   compiled.device = std::move(fused);
+  return ok();
+}
+
+Status leaveOutNativeCode(Compiled &compiled) {
+  compiled.usesCode = false;
+  if (compiled.report.stepSeconds == compiled.figures.stepSeconds)
+    compiled.report.stepSeconds = compiled.figuresWithoutCode.stepSeconds;
+  compiled.figures = compiled.figuresWithoutCode;
+  auto memory = plannedMemory(compiled.program, compiled.report.memoryLimitBytes);
+  if (!memory)
+    return memory.error();
+  compiled.report.memory = memory->fullest;
   return ok();
 }
 

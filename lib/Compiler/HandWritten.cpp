@@ -140,9 +140,10 @@ Result<Compiled> compileDevice(const TrainingStep &device, const std::string &fi
   report.memoryLimitBytes = cluster.device.memoryBytes;
   report.warnings = device.warnings;
   Collected collected(module.getContext());
-  if (Status status = emitProgram(module, CollectiveModel(ranks, cluster), compiled); !status)
+  if (Status status = emitProgram(module, CollectiveModel(ranks, cluster), Kernels::AsWritten, compiled); !status)
     return Error{fmt::format("'{}': {}{}{}", file, status.error().message, collected.errors.empty() ? "" : ": ",
                              collected.errors)};
+  report.stepSeconds = compiled.figures.stepSeconds;
   return compiled;
 }
 

@@ -208,6 +208,7 @@ Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, cons
   ModuleOp module = step.module.get();
   Plan plan = withLayers(module, given);
   addPins(step, plan);
+  plan.gradientDtype.clear(); // of the prediction only: the step's own types are compiled
   TrainingJob job;
   job.model = "the model";
   job.exportedBatch = batchOf(module);

@@ -3,6 +3,7 @@
 // placement problem is built, solved and lowered; the fastest that really fits wins.
 #include "HandWritten.h"
 
+#include "kerf/CostModel/Margin.h"
 #include "kerf/Search/Explain.h"
 #include "kerf/Support/Units.h"
 #include "kerf/Transforms/Placement.h"
@@ -68,9 +69,16 @@ struct Candidate {
   Compiled compiled;
   Placement placement;
   Solution solution;
+  int64_t ranks() const { return plan.mesh().ranks(); }
   int64_t bytes() const { return compiled.report.memory.total; }
-  double seconds() const { return placement.seconds(solution.cost); }
-  double boundSeconds() const { return placement.seconds(solution.lowerBound); }
+  /// Of the lowered program. The problem's own price leaves out what lowering merges and adds.
+  double seconds() const { return compiled.figures.stepSeconds; }
+  /// What the problem says of another of its costs, in seconds of the program.
+  double secondsOf(TotalCost cost) const {
+    double whole = placement.seconds(solution.cost);
+    return whole > 0 ? seconds() * (placement.seconds(cost) / whole) : seconds();
+  }
+  double boundSeconds() const { return secondsOf(solution.lowerBound); }
 };
 
 /// "parameters 1.20 MiB, activations 3.00 MiB": what a rank holds, leaving out what is less than a thousandth of it.
@@ -124,14 +132,13 @@ Result<Candidate> MeshSearch::lower(Placement placement, Solution solution) {
   writeChoice(*step.module, candidate.placement, candidate.solution.choice, plan);
   plan.modelHash = step.modelHash;
   plan.clusterHash = sha256(toJson(cluster));
-  Prediction predicted;
-  predicted.stepSeconds = candidate.seconds();
-  predicted.lowerBoundSeconds = candidate.boundSeconds();
-  plan.predicted = predicted;
+  plan.predicted = Prediction(); // complete
   auto compiled = compileStep(step, plan, "the plan found", cluster);
   if (!compiled)
     return compiled.error();
   candidate.compiled = std::move(*compiled);
+  plan.predicted->stepSeconds = candidate.seconds();
+  plan.predicted->lowerBoundSeconds = candidate.boundSeconds();
   plan.predicted->peakBytes = {candidate.bytes()};
   plan.predicted->fits = candidate.bytes() <= limit;
   return candidate;
@@ -220,7 +227,7 @@ std::optional<Report::Alternative> decisionRunnerUp(const Candidate &best, const
   auto other = solveExcluding(problem, best.solution, dearest, solveOptions);
   if (!other || !other->feasible)
     return std::nullopt;
-  double seconds = best.placement.seconds(other->cost);
+  double seconds = best.secondsOf(other->cost);
   const PlacementNode &node = best.placement.nodes[dearest];
   std::string strategy = strategyText(best.placement.mesh, node.rule, node.strategies[other->choice[dearest]]);
   return Report::Alternative{
@@ -255,7 +262,62 @@ void explainChoice(const Candidate &best, Report &report) {
   report.secondsPerByte = explanation.costPerByte * placement.secondsPerCost;
 }
 
+/// More than any plan needs.
+Report::Memory unknownMemory() {
+  Report::Memory memory;
+  memory.total = std::numeric_limits<int64_t>::max();
+  return memory;
+}
+
+/// The best plan of each mesh.
+struct SearchedMeshes {
+  std::vector<Candidate> fitting;
+  std::vector<Report::Alternative> rejected; // meshes without a plan that fits
+  std::optional<Error> error;                // of a mesh that the pins do not suit
+  Report::Memory leastMemory = unknownMemory();
+  double bound = std::numeric_limits<double>::infinity();
+};
+
+SearchedMeshes searchMeshes(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options,
+                            const std::vector<Plan> &meshes, int64_t limit) {
+  SearchedMeshes searched;
+  for (Effort effort : {Effort::Normal, Effort::Thorough}) {
+    if (effort == Effort::Thorough && (!searched.fitting.empty() || searched.rejected.empty()))
+      break;
+    searched.rejected.clear();
+    for (const Plan &frame : meshes) {
+      Report::Memory leastOfMesh = unknownMemory();
+      auto candidate = MeshSearch(step, cluster, options, frame, limit).run(effort, leastOfMesh);
+      if (!candidate) {
+        // A pin may suit some meshes only (it names an axis that has size 1 here).
+        searched.error = candidate.error();
+        if (candidate.error().status == ExitStatus::InternalCheck)
+          return searched;
+        continue;
+      }
+      if (leastOfMesh.total < searched.leastMemory.total)
+        searched.leastMemory = leastOfMesh;
+      if (!*candidate) {
+        searched.rejected.push_back(
+            {meshText(frame.mesh()),
+             fmt::format("needs {} of memory, {} are there", bytesText(leastOfMesh.total), bytesText(limit)), 0,
+             leastOfMesh.total});
+        continue;
+      }
+      searched.bound = std::min(searched.bound, (*candidate)->boundSeconds());
+      searched.fitting.push_back(std::move(**candidate));
+    }
+  }
+  return searched;
+}
+
 } // namespace
+
+std::string fewerRanksText(int64_t ranks, double seconds, int64_t fewer, double fewerSeconds) {
+  return fmt::format("{} ranks would take {} a step, {} {}: planned for {}; --all-ranks plans for {}", ranks,
+                     secondsText(seconds), fewer == 1 ? "1 takes" : fmt::format("{} take", fewer),
+                     secondsText(fewerSeconds), fewer, ranks);
+}
 
 Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &given) {
   PlanOptions options = given;
@@ -268,68 +330,72 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
   if (options.constraints.globalBatch && options.constraints.globalBatch != batch)
     return Error{fmt::format("{}: global_batch is {}; the model was exported with a batch of {}",
                              options.constraintsFile, options.constraints.globalBatch, batch)};
-  auto open = frames(options.constraints, options.constraintsFile, cluster.ranks());
-  if (!open)
-    return open.error();
-  int64_t limit = cluster.device.memoryBytes;
+  int64_t limit = withMargin(cluster, options.margin).device.memoryBytes;
   if (options.memoryLimitBytes)
     limit = std::min(limit, *options.memoryLimitBytes);
-
   std::vector<Candidate> fitting;
   std::vector<Report::Alternative> rejected;
-  std::optional<Error> lastError;
   int64_t leastBytes = std::numeric_limits<int64_t>::max();
   Report::Memory leastMemory;
   double bound = std::numeric_limits<double>::infinity();
-  for (Effort effort : {Effort::Normal, Effort::Thorough}) {
-    if (effort == Effort::Thorough && (!fitting.empty() || rejected.empty()))
-      break;
-    rejected.clear();
-    for (const Plan &frame : *open) {
-      Report::Memory leastOfMesh;
-      leastOfMesh.total = std::numeric_limits<int64_t>::max();
-      auto candidate = MeshSearch(step, cluster, options, frame, limit).run(effort, leastOfMesh);
-      if (!candidate) {
-        // A pin may suit some meshes only (it names an axis that has size 1 here).
-        if (candidate.error().status == ExitStatus::InternalCheck)
-          return candidate.error();
-        lastError = candidate.error();
-        continue;
-      }
-      if (leastOfMesh.total < leastBytes) {
-        leastBytes = leastOfMesh.total;
-        leastMemory = leastOfMesh;
-      }
-      if (!*candidate) {
-        rejected.push_back({meshText(frame.mesh()), fmt::format("needs {} of memory, {} are there", bytesText(leastOfMesh.total), bytesText(limit)),
-                            0, leastOfMesh.total});
-        continue;
-      }
-      bound = std::min(bound, (*candidate)->boundSeconds());
-      fitting.push_back(std::move(**candidate));
+  // Fewer ranks are tried while they make the step no slower.
+  double fewestSeconds = std::numeric_limits<double>::infinity();
+  for (int64_t ranks = cluster.ranks(); ranks >= 1; ranks /= 2) {
+    auto open = frames(options.constraints, options.constraintsFile, ranks);
+    if (!open && ranks == cluster.ranks())
+      return open.error();
+    if (!open)
+      continue;
+    SearchedMeshes searched = searchMeshes(step, cluster, options, *open, limit);
+    if (searched.error && searched.error->status == ExitStatus::InternalCheck)
+      return *searched.error;
+    if (searched.fitting.empty() && searched.rejected.empty() && ranks == cluster.ranks())
+      return searched.error ? *searched.error : Error{"no mesh is left to try", ExitStatus::InternalCheck};
+    if (searched.leastMemory.total < leastBytes) {
+      leastBytes = searched.leastMemory.total;
+      leastMemory = searched.leastMemory;
     }
+    bound = std::min(bound, searched.bound);
+    double seconds = std::numeric_limits<double>::infinity();
+    for (Candidate &candidate : searched.fitting) {
+      seconds = std::min(seconds, candidate.seconds());
+      fitting.push_back(std::move(candidate));
+    }
+    for (Report::Alternative &other : searched.rejected)
+      rejected.push_back(std::move(other));
+    // Fewer ranks need more memory: where these do not fit, fewer will not either.
+    if (options.allRanks || searched.fitting.empty() || seconds > fewestSeconds)
+      break;
+    fewestSeconds = seconds;
   }
-  if (fitting.empty() && !rejected.empty())
+  if (fitting.empty())
     return Error{fmt::format("no plan for {} fits into {} of memory per rank: the smallest found needs {} bytes ({}): {}; "
                              "give --memory {} or more, or more ranks",
                              countText(cluster.ranks(), "rank"), bytesText(limit), leastBytes, bytesText(leastBytes),
                              memoryText(leastMemory), leastBytes),
                  ExitStatus::Infeasible};
-  if (fitting.empty())
-    return lastError ? *lastError : Error{"no mesh is left to try", ExitStatus::InternalCheck};
 
-  std::stable_sort(fitting.begin(), fitting.end(),
-                   [](const Candidate &a, const Candidate &b) { return a.seconds() < b.seconds(); });
+  // Ranks that do what others do as well are no use.
+  std::stable_sort(fitting.begin(), fitting.end(), [](const Candidate &a, const Candidate &b) {
+    return std::pair(a.seconds(), a.ranks()) < std::pair(b.seconds(), b.ranks());
+  });
   Candidate &best = fitting.front();
   best.plan.predicted->lowerBoundSeconds = bound;
   Planned planned{best.plan, std::move(best.compiled), best.placement.problem};
   planned.problem.name =
-      fmt::format("mesh {}, costs in 2^{} s", meshText(best.placement.mesh), std::ilogb(best.placement.secondsPerCost));
+      fmt::format("mesh {}, costs in 2^{} s, the plan's is {}", meshText(best.placement.mesh),
+                  std::ilogb(best.placement.secondsPerCost), toString(best.solution.cost));
   planned.problem.memoryLimitBytes = limit;
   Report &report = planned.compiled.report;
   report.stepSeconds = best.plan.predicted->stepSeconds;
   report.lowerBoundSeconds = bound;
   report.memoryLimitBytes = limit;
+  double ofAll = std::numeric_limits<double>::infinity();
+  for (const Candidate &candidate : fitting)
+    if (candidate.ranks() == cluster.ranks())
+      ofAll = std::min(ofAll, candidate.seconds());
+  if (best.ranks() < cluster.ranks() && std::isfinite(ofAll))
+    planned.notes.push_back(fewerRanksText(cluster.ranks(), ofAll, best.ranks(), best.seconds()));
   explainChoice(best, report);
   if (auto other = decisionRunnerUp(best, options))
     report.alternatives.push_back(std::move(*other));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/PlanWhole.h"
+#include "kerf/Compiler/LoweredFigures.h"
 #include "kerf/Compiler/ModelLayouts.h"
 #include "kerf/CostModel/Dtypes.h"
 #include "kerf/PlanSearch/CompletePlan.h"
@@ -72,6 +73,12 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPa
     bool cannot = !work && pinned && work.error().status == ExitStatus::Infeasible;
     return cannot ? Result<const ModelWork *>(nullptr) : work;
   };
+  if (pricedAsLowered(*used) && options.dtype != "f8") {
+    auto figures = std::make_shared<LoweredFigures>(context, modelPath, options.step, options.dtype);
+    job->asLowered = [figures](const Plan &plan, const Cluster &on, Simulation &simulation) {
+      return figures->apply(plan, "the plan", on, simulation);
+    };
+  }
   return WholeJob{std::move(*used), std::move(*job), std::move(search), std::move(layouts), std::move(model)};
 }
 

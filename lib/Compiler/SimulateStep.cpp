@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plan + model + cluster -> completed plan -> work of its layout -> simulator.
+#include "kerf/Compiler/LoweredFigures.h"
 #include "kerf/Compiler/ModelLayouts.h"
 #include "kerf/Compiler/Simulate.h"
 #include "kerf/CostModel/Dtypes.h"
@@ -9,17 +10,46 @@
 
 namespace kerf {
 
-Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &modelPath, const Plan &plan,
+/// A plan whose strategies a search chose op by op: the simulator has no layout for it.
+static bool isOpByOp(const Plan &plan, const TrainingJob &job) {
+  int64_t batch = job.exportedBatch ? job.exportedBatch : plan.globalBatch;
+  return plan.complete() && batch > 0 && !isExecutionPlan(plan, batch);
+}
+
+static Plan withoutStrategies(Plan plan) {
+  plan.ops.clear();
+  plan.arguments.clear();
+  return plan;
+}
+
+/// The figures of the plan's program, where they are the plan's.
+static Status useProgram(mlir::MLIRContext &context, const std::string &modelPath, const Plan &plan,
+                         const std::string &planFile, const SimulateOptions &options, Simulated &simulated) {
+  LoweredFigures figures(context, modelPath, options.step, options.dtype);
+  return figures.apply(plan, planFile, simulated.cluster, simulated.simulation);
+}
+
+Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &modelPath, const Plan &given,
                                const std::string &planFile, const Cluster &cluster, const SimulateOptions &options) {
-  auto cuts = stageCuts(plan, planFile);
+  auto cuts = stageCuts(given, planFile);
   if (!cuts)
     return cuts.error();
   StepOptions cutStep = options.step;
   cutStep.cuts = std::move(*cuts);
-  ModelLayouts layouts(context, modelPath, std::move(cutStep), options.dtype, cluster, plan);
-  auto job = layouts.job(options.ranks);
+  const Plan alone = withoutStrategies(given);
+  auto pinned = std::make_unique<ModelLayouts>(context, modelPath, cutStep, options.dtype, cluster, given);
+  auto job = pinned->job(options.ranks);
   if (!job)
     return job.error();
+  const bool opByOp = isOpByOp(given, *job);
+  const Plan &plan = opByOp ? alone : given;
+  if (opByOp) {
+    pinned = std::make_unique<ModelLayouts>(context, modelPath, cutStep, options.dtype, cluster, plan);
+    job = pinned->job(options.ranks);
+    if (!job)
+      return job.error();
+  }
+  ModelLayouts &layouts = *pinned;
   auto completed = completePlan(plan, planFile, cluster, *job);
   if (!completed)
     return completed.error();
@@ -54,9 +84,20 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &mo
   if (!simulation)
     return Error{fmt::format("{}: {}", planFile, simulation.error().message), simulation.error().status};
   completed->plan.stages = std::move(stages);
-  return Simulated{std::move(*simulation),     std::move(*work), completed->mesh,
-                   std::move(completed->plan), std::move(*step), std::move(completed->cluster),
-                   layouts.warnings()};
+  Simulated simulated{std::move(*simulation),     std::move(*work), completed->mesh,
+                      std::move(completed->plan), std::move(*step), std::move(completed->cluster),
+                      layouts.warnings()};
+  if (opByOp) {
+    if (Status status = useProgram(context, modelPath, given, planFile, options, simulated); !status)
+      return status.error();
+  } else if (pricedAsLowered(simulated.cluster)) {
+    const Plan completedPlan = simulated.plan;
+    if (Status status = useProgram(context, modelPath, completedPlan, planFile, options, simulated); !status)
+      simulated.warnings.push_back(
+          fmt::format("the plan cannot be lowered for CPUs, and its figures are the simulator's: {}",
+                      status.error().message));
+  }
+  return simulated;
 }
 
 } // namespace kerf

@@ -33,21 +33,19 @@ Result<Cluster> kerf::thisMachine(int64_t ranks) {
         fmt::format("{} ranks on this machine; give --ranks from 1 to {}, or --cluster", ranks, kMaxThreadRanks)};
   int64_t cores = std::max<long>(1, sysconf(_SC_NPROCESSORS_ONLN));
   int64_t memory = std::max<int64_t>(kMemoryStep, int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE)));
-  // A rank computes on one core; where ranks outnumber cores they take turns.
-  double share = std::min(1.0, static_cast<double>(cores) / static_cast<double>(ranks));
-  double memoryBandwidth = std::min(kCoreMemoryBandwidth * share, kMachineMemoryBandwidth / static_cast<double>(ranks));
-
   Cluster cluster;
   cluster.name = "this machine";
   cluster.device.kind = "cpu";
   cluster.device.name = "one core";
   cluster.device.curves = defaultCurves("cpu", "one core");
   cluster.device.memoryBytes = std::max(kMemoryStep, memory / ranks / kMemoryStep * kMemoryStep);
-  cluster.device.peakFlops = {{"f32", kCorePeakFlops32 * share}, {"f64", kCorePeakFlops64 * share}};
-  cluster.device.memoryBandwidth = memoryBandwidth;
+  cluster.device.peakFlops = {{"f32", kCorePeakFlops32}, {"f64", kCorePeakFlops64}};
+  cluster.device.memoryBandwidth = kCoreMemoryBandwidth;
+  // A rank computes on one core. Ranks that outnumber the cores take turns, as many as a plan uses.
+  cluster.device.curves.hostCores = static_cast<double>(cores);
+  cluster.device.curves.hostMemoryBandwidth = kMachineMemoryBandwidth;
   cluster.device.cores = 1;
-  double bandwidth = std::min(kThreadBandwidth, memoryBandwidth / 2);
-  cluster.levels = {{"threads", ranks, bandwidth, kThreadLatency, bandwidth}};
+  cluster.levels = {{"threads", ranks, kThreadBandwidth, kThreadLatency, kThreadBandwidth}};
   cluster.source = {
       {"device", "lib/CostModel/ThisMachine.cpp: constants per core; cores and memory as the system says"}};
   cluster.usedRanks = ranks;

@@ -75,6 +75,7 @@ std::optional<double> Explaining::seconds(const Plan &plan, const Changed &where
 std::optional<double> Explaining::flip(const Plan &alternative, const std::string &quantity) {
   auto ahead = [&](double factor) -> std::optional<double> {
     Changed where = changed(cluster, job, best.plan.globalBatch, quantity, factor);
+    where.job.asLowered = {}; // hundreds of questions: the simulator's estimates are compared
     auto ours = seconds(best.plan, where), theirs = seconds(alternative, where);
     return ours && theirs ? std::optional(*theirs - *ours) : std::nullopt;
   };
@@ -170,9 +171,11 @@ Status Explaining::searchWithPins(Alternative &alternative) {
   with.leastMemory = false;
   with.progress = {};
   auto found = searchPlans(cluster, job, layouts, with);
+  if (!found && job.asLowered) // the estimate cannot be lowered, or its program does not fit
+    alternative.plan.reset();
   if (!found) // nothing within the budget; what is known stays
     return ok();
-  if (found->plans.front().simulation.stepSeconds < alternative.plan->simulation.stepSeconds)
+  if (job.asLowered || found->plans.front().simulation.stepSeconds < alternative.plan->simulation.stepSeconds)
     alternative.plan = std::move(found->plans.front());
   return ok();
 }
@@ -196,6 +199,8 @@ Status Explaining::answerAlternatives(Explanation &explanation) {
     Alternative alternative{std::move(answer), "", {}};
     if (interrupted() && !alternative.plan)
       continue;
+    if (alternative.plan && job.asLowered)
+      alternative.lowerBoundSeconds = 0; // it was found by estimates
     if (alternative.plan && !alternative.proven() && !interrupted())
       if (Status status = searchWithPins(alternative); !status)
         return status;
@@ -330,6 +335,9 @@ Result<FoundPlan> simulateWhole(const Plan &plan, const Cluster &cluster, const 
   auto simulation = simulate(*work, *step, *pipeline);
   if (!simulation)
     return simulation.error();
+  if (job.asLowered)
+    if (Status status = job.asLowered(completed->plan, completed->cluster, *simulation); !status)
+      return status.error();
   return FoundPlan{std::move(completed->plan), std::move(*simulation)};
 }
 

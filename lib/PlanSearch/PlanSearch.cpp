@@ -4,6 +4,7 @@
 #include "Candidates.h"
 #include "Otherwise.h"
 #include "Pins.h"
+#include "SearchLowered.h"
 #include "kerf/PlanSearch/MemoryText.h"
 #include "kerf/PlanSearch/Outside.h"
 #include "kerf/Support/Units.h"
@@ -48,16 +49,6 @@ double mostBytes(const Simulation &simulation) {
   for (const StageMemory &stage : simulation.memory)
     most = std::max(most, stage.deviceBytes);
   return most;
-}
-
-void predict(FoundPlan &one, double lowerBoundSeconds) {
-  Prediction predicted;
-  predicted.stepSeconds = one.simulation.stepSeconds;
-  predicted.lowerBoundSeconds = lowerBoundSeconds;
-  for (const StageMemory &stage : one.simulation.memory)
-    predicted.peakBytes.push_back(static_cast<int64_t>(stage.peakBytes));
-  predicted.fits = one.simulation.fits;
-  one.plan.predicted = predicted;
 }
 
 class Searching {
@@ -484,7 +475,7 @@ Result<FoundPlans> Searching::run() {
   found.statistics.layouts = bounds->layoutsMade();
   found.outside = outsideOfSpace(all, job, options, space->layers());
   for (FoundPlan &one : found.plans)
-    predict(one, found.lowerBoundSeconds);
+    one.plan.predicted = predictionOf(one.simulation, found.lowerBoundSeconds);
   return std::move(found);
 }
 
@@ -510,13 +501,23 @@ Result<std::vector<OtherwisePlan>> Searching::runOtherwise(const Otherwise &aske
       continue;
     FoundPlan &best = answers[q].plans.front();
     one.lowerBoundSeconds = std::min(one.lowerBoundSeconds, best.simulation.stepSeconds);
-    predict(best, one.lowerBoundSeconds);
+    best.plan.predicted = predictionOf(best.simulation, one.lowerBoundSeconds);
     one.plan = std::move(best);
   }
   return list;
 }
 
 } // namespace
+
+Prediction plansearch::predictionOf(const Simulation &simulation, double lowerBoundSeconds) {
+  Prediction predicted;
+  predicted.stepSeconds = simulation.stepSeconds;
+  predicted.lowerBoundSeconds = lowerBoundSeconds;
+  for (const StageMemory &stage : simulation.memory)
+    predicted.peakBytes.push_back(static_cast<int64_t>(stage.peakBytes));
+  predicted.fits = simulation.fits;
+  return predicted;
+}
 
 Result<std::vector<OtherwisePlan>> searchOtherwise(const Cluster &cluster, const TrainingJob &job,
                                                    const LayoutSource &layouts, const PlanSearchOptions &options,
@@ -548,8 +549,8 @@ static std::string leastText(const FoundPlan &least, bool limitGiven) {
                                 : "; take more ranks or devices of more memory");
 }
 
-Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
-                               const PlanSearchOptions &options) {
+Result<FoundPlans> plansearch::searchEstimates(const Cluster &cluster, const TrainingJob &job,
+                                               const LayoutSource &layouts, const PlanSearchOptions &options) {
   MemoryLimit limit{options.memoryLimitBytes ? static_cast<double>(*options.memoryLimitBytes) : kInfinity};
   Searching search(cluster, job, layouts, options, limit);
   auto found = search.run();
@@ -599,6 +600,12 @@ Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, c
   if (least)
     error.message += leastText(*least, options.memoryLimitBytes.has_value());
   return error;
+}
+
+Result<FoundPlans> searchPlans(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
+                               const PlanSearchOptions &options) {
+  return job.asLowered ? searchLowered(cluster, job, layouts, options)
+                       : searchEstimates(cluster, job, layouts, options);
 }
 
 } // namespace kerf

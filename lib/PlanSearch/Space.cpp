@@ -91,6 +91,8 @@ Result<std::vector<Choice>> Space::meshes() const {
             frame = {stage, data, context, expert, model};
             if (data > available || frame.ranks() > available || batch % (data * expert) != 0 || !liesInGroups(frame))
               continue;
+            if (options.allRanks && frame.ranks() != available)
+              continue;
             if (!wholeGroups.empty() && given.microbatch && given.microbatch * data * expert != batch) {
               needsWholeGroups = true;
               continue;
@@ -102,9 +104,9 @@ Result<std::vector<Choice>> Space::meshes() const {
                              "global batch of {}); {}",
                              options.constraintsFile, given.microbatch, batch, wholeGroups)};
   if (list.empty())
-    return Error{fmt::format("{}: no mesh of at most {} ranks is left whose \"data\" divides the global batch of {}{}; "
+    return Error{fmt::format("{}: no mesh of {} {} ranks is left whose \"data\" divides the global batch of {}{}; "
                              "free an axis or change the batch",
-                             options.constraintsFile, available, batch,
+                             options.constraintsFile, options.allRanks ? "all" : "at most", available, batch,
                              cluster.mixed() ? " and whose stages lie in one group each" : "")};
   return list;
 }

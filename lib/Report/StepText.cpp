@@ -164,6 +164,8 @@ double gapOf(double stepSeconds, double lowerBoundSeconds) {
 }
 
 std::string boundText(double step, double bound, const std::vector<std::string> &outside) {
+  if (bound <= 0)
+    return "none known: the programs of the best plans by the simulator's estimate were compared (docs/search.md)";
   std::string text = bound >= step
                          ? "proven the best of the space searched"
                          : fmt::format("no plan of the space searched takes less than {:.4g} s: at most {:.2f} % better",

@@ -127,7 +127,7 @@ class Data(KerfTest):
         data = write_npz(self.path("data.npz"), arrays)
         self.write("out", OLD)
         self.write("log", OLD)
-        self.refuse(1, words, "train", MLP, "--data", data, "--ranks", ranks, "--save", self.path("out"), "--lr", 0.1,
+        self.refuse(1, words, "train", MLP, "--data", data, "--ranks", ranks, "--all-ranks", "--save", self.path("out"), "--lr", 0.1,
                     *(["--log", self.path("log")] if before_first_step else []))
         self.assertEqual(self.read("out"), OLD)
         self.assertEqual(self.read("log"), OLD)
@@ -204,13 +204,15 @@ class Plan(KerfTest):
     def test_no_plan_at_all(self):
         self.refuse_constraints(["JSON"], "{")
         self.refuse_constraints(["kerf"], {"mesh": {"data": 4}})
-        self.refuse_constraints(["stage"], {"kerf": 1, "mesh": {"stage": 2, "model": 2}})
+        stages = self.write("constraints.json", {"kerf": 1, "mesh": {"stage": 2, "model": 2}})
+        self.refuse(2, ["mesh.stage"], "plan", MLP, "--ranks", 4, "--constraints", stages, "-o", self.path("out"))
+        self.refuse(1, ["stage"], "train", MLP, "--data", MLP_DATA, "--ranks", 4, "--plan", stages, "--save", self.path("out"))
 
     def test_global_batch_of_another_export(self):
         self.refuse_constraints(["26", "13"], {"kerf": 1, "global_batch": 26})
 
     def test_plan_for_another_model(self):
-        self.succeed("plan", file_of("gpt2"), "--ranks", 2, "-o", self.path("plan.json"))
+        self.succeed("plan", file_of("gpt2"), "--ranks", 2, "--all-ranks", "-o", self.path("plan.json"))
         self.write("package", OLD)
         self.refuse(1, ["another model", "plan.json"], "compile", MLP, "--plan", self.path("plan.json"), "-o", self.path("package"))
         self.refuse(1, ["another model", "plan.json"], "train", MLP, "--data", MLP_DATA, "--plan", self.path("plan.json"))
@@ -218,25 +220,25 @@ class Plan(KerfTest):
 
     def test_plan_for_another_cluster(self):
         a100, v100 = (os.path.join(CLUSTERS, name) for name in ("dgx-a100.json", "v100-nodes.json"))
-        self.succeed("plan", MLP, "--cluster", a100, "--ranks", 2, "-o", self.path("plan.json"))
-        self.refuse(1, ["another cluster", "plan.json"], "compile", MLP, "--plan", self.path("plan.json"), "--cluster", v100, "--ranks", 2,
+        self.succeed("plan", MLP, "--cluster", a100, "--ranks", 2, "--all-ranks", "-o", self.path("plan.json"))
+        self.refuse(1, ["another cluster", "plan.json"], "compile", MLP, "--plan", self.path("plan.json"), "--cluster", v100, "--ranks", 2, "--all-ranks",
                     "-o", self.path("package"))
         self.refuse(1, ["2 ranks", "1"], "compile", MLP, "--plan", self.path("plan.json"), "--ranks", 1, "-o", self.path("package"))
         self.assertFalse(os.path.exists(self.path("package")))
 
     def test_ranks_that_a_package_was_not_made_for(self):
-        self.succeed("compile", MLP, "--ranks", 2, "-o", self.path("package"))
+        self.succeed("compile", MLP, "--ranks", 2, "--all-ranks", "-o", self.path("package"))
         self.refuse(1, ["2", "3"], "run", self.path("package"), "--ranks", 3, "--data", MLP_DATA)
 
     def test_package_that_is_damaged(self):
-        self.succeed("compile", MLP, "--ranks", 2, "-o", self.path("package"))
+        self.succeed("compile", MLP, "--ranks", 2, "--all-ranks", "-o", self.path("package"))
         program = os.path.join(self.path("package"), "program.json")
         with open(program, "r+b") as file:
             file.truncate(os.path.getsize(program) // 2)
         self.refuse(1, ["program.json"], "run", self.path("package"), "--data", MLP_DATA)
 
     def test_package_without_its_weights(self):
-        self.succeed("compile", MLP, "--ranks", 2, "-o", self.path("package"))
+        self.succeed("compile", MLP, "--ranks", 2, "--all-ranks", "-o", self.path("package"))
         os.remove(os.path.join(self.path("package"), "weights.safetensors"))
         self.refuse(1, ["weights.safetensors", "--weights", "--seed"], "run", self.path("package"), "--data", MLP_DATA)
         self.succeed("run", self.path("package"), "--data", MLP_DATA, "--steps", 1, "--seed", 1)

@@ -125,7 +125,7 @@ class Mistakes(KerfTest):
         super().setUp()
         self.plain = ["train", file_of("mlp"), "--data", file_of("mlp", "batches.npz")]
         self.train = [*self.plain, "--optimizer", "sgd", "--momentum", 0.9]
-        self.succeed(*self.train, "--ranks", 4, "--steps", 4, "--checkpoint", self.path("saved"), "--every", 2)
+        self.succeed(*self.train, "--ranks", 4, "--all-ranks", "--steps", 4, "--checkpoint", self.path("saved"), "--every", 2)
         self.write("log", OLD)
 
     def refuse_run(self, words, *args, run=None):
@@ -201,7 +201,7 @@ class Kills(KerfTest):
         self.random = random.Random(OPTIONS.seed)
 
     def prepare(self, ranks, steps):
-        self.succeed("compile", file_of("mlp"), "--ranks", ranks, "--optimizer", "adamw", "-o", self.path("package"))
+        self.succeed("compile", file_of("mlp"), "--ranks", ranks, "--all-ranks", "--optimizer", "adamw", "-o", self.path("package"))
         self.args = ["run", self.path("package"), "--data", file_of("mlp", "batches.npz"), "--steps", steps]
         self.succeed(*self.args, "--log", self.path("whole"))
         self.args += ["--log", self.path("log"), "--checkpoint", self.path("saved"), "--every", 1]

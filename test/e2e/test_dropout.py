@@ -115,7 +115,7 @@ class Dropout(KerfTest):
         g.write(self, loss)
         expected = self.train("--dtype", "f64")
         for dtype, tolerance in (("f32", 1e-5), ("bf16", 3e-2)):
-            for got, wanted in zip(self.train("--dtype", dtype, "--ranks", 2), expected, strict=True):
+            for got, wanted in zip(self.train("--dtype", dtype, "--ranks", 2, "--all-ranks"), expected, strict=True):
                 self.assertLess(abs(got - wanted), tolerance)
 
     @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
@@ -158,7 +158,7 @@ class Dropout(KerfTest):
         before = {}
         for steps in range(1, STEPS + 1):
             self.succeed("train", self.path("model.onnx"), "--data", self.path("data.npz"), "--steps", steps, "--dtype", "f64", "--lr", 1,
-                         "--seed", seed, "--ranks", 2, "--save", self.path("out.safetensors"))
+                         "--seed", seed, "--ranks", 2, "--all-ranks", "--save", self.path("out.safetensors"))
             for layer in range(LAYERS):
                 values = struct.unpack(f"<{size}d", read_safetensors(self.path("out.safetensors"))[f"b.{layer}"][2])
                 for place, (old, new) in enumerate(zip(before.get(layer, [1.0] * size), values)):

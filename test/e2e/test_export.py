@@ -141,7 +141,7 @@ class Export(KerfTest):
         """What the whole-plan search finds is exported by every target, with a decision for every key of the file."""
         config = self.write("mixtral.json", MIXTRAL)
         size = ["--cluster", A100, "--sequence", 1024, "--dtype", "bf16", "--optimizer", "adamw"]
-        self.succeed("plan", config, *size, "--ranks", 16, "--global-batch", 32, "-o", self.path("found.json"))
+        self.succeed("plan", config, *size, "--ranks", 16, "--all-ranks", "--global-batch", 32, "-o", self.path("found.json"))
         with open(self.path("found.json")) as file:
             plan = json.load(file)
         keys = set(plan) - {"mesh", "schedule"} | {f"mesh.{axis}" for axis in plan["mesh"]} | {f"schedule.{key}" for key in plan["schedule"]}
@@ -164,7 +164,7 @@ class Export(KerfTest):
 
     def test_exports_and_their_strategies(self):
         """A plan of strategies op by op, on an ONNX model whose sizes nobody knows."""
-        self.succeed("plan", file_of("gpt2"), "--ranks", 4, "-o", self.path("found.json"))
+        self.succeed("plan", file_of("gpt2"), "--ranks", 4, "--all-ranks", "-o", self.path("found.json"))
         for target in TARGETS:
             done = self.succeed("export", file_of("gpt2"), "--plan", self.path("found.json"), "--to", target)
             for key in ("model.sizes = ", "ops = ", "arguments = "):

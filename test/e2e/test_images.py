@@ -17,7 +17,7 @@ MESHES = {"searched": None, "data": lambda n: {"data": n, "model": 1}, "tensor":
 
 class Images(KerfTest):
     def train(self, model, ranks, mesh, dtype="f64", *more):
-        args = ["train", model, "--data", small_batches(self.path("data.npz")), "--ranks", ranks, "--steps", 3, "--dtype", dtype,
+        args = ["train", model, "--data", small_batches(self.path("data.npz")), "--ranks", ranks, "--all-ranks", "--steps", 3, "--dtype", dtype,
                 "--lr", "0.1", "--log", self.path("log"), *more]
         if mesh:
             args += ["--constraints", self.write("mesh.json", {"kerf": 1, "mesh": mesh})]
@@ -48,7 +48,7 @@ class Images(KerfTest):
         mean = sum(values) / 8
         variance = sum((value - mean) ** 2 for value in values) / 8
         for ranks in (1, 3):
-            self.succeed("train", model, "--data", data, "--ranks", ranks, "--steps", 1, "--dtype", "f64", "--lr", "0", "--save",
+            self.succeed("train", model, "--data", data, "--ranks", ranks, "--all-ranks", "--steps", 1, "--dtype", "f64", "--lr", "0", "--save",
                          self.path("after.safetensors"))
             saved = {name: struct.unpack("<d", content)[0] for name, (_, _, content) in read_safetensors(self.path("after.safetensors")).items()}
             before = self.before(net)
@@ -64,7 +64,7 @@ class Images(KerfTest):
 
 class Planning(KerfTest):
     def plan(self, model, ranks, *more):
-        done = self.succeed("plan", model, "--search", "all", "--cluster", os.path.join(CLUSTERS, "dgx-a100.json"), "--ranks", ranks, "--dtype", "bf16",
+        done = self.succeed("plan", model, "--search", "whole", "--cluster", os.path.join(CLUSTERS, "dgx-a100.json"), "--ranks", ranks, "--dtype", "bf16",
                             "--optimizer", "adamw", "--json", *more)
         return json.loads(done.stdout)
 

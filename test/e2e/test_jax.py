@@ -30,7 +30,7 @@ class JaxTest(KerfTest):
             flags = step + run
         if mesh:
             flags += ["--constraints", self.write("mesh.json", {"kerf": 1, "mesh": mesh})]
-        done = self.succeed("train", os.path.join(folder, file), "--data", os.path.join(folder, "batches.npz"), "--ranks", ranks,
+        done = self.succeed("train", os.path.join(folder, file), "--data", os.path.join(folder, "batches.npz"), "--ranks", ranks, "--all-ranks",
                             "--steps", golden["steps"], "--dtype", dtype, "--log", self.path("log"), *flags, *more)
         return losses_of(self.path("log")), done
 
@@ -78,7 +78,7 @@ class Programs(JaxTest):
         with open(os.path.join(folder, "golden.json")) as file:
             golden = json.load(file)
         self.succeed("import", os.path.join(folder, "step.mlir"), "-o", self.path("step.mlir"))
-        self.succeed("train", self.path("step.mlir"), "--data", os.path.join(folder, "batches.npz"), "--ranks", 2, "--dtype", "f64",
+        self.succeed("train", self.path("step.mlir"), "--data", os.path.join(folder, "batches.npz"), "--ranks", 2, "--all-ranks", "--dtype", "f64",
                      "--steps", golden["steps"], "--log", self.path("log"))
         self.close(losses_of(self.path("log")), golden["losses"]["step"]["float64"], TOLERANCE["f64"], "step as kerf IR")
 

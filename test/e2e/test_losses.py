@@ -35,7 +35,7 @@ class Losses(KerfTest):
         golden = golden_of(model)
         ranks, mesh = PLANS[plan]
         step, run = optimizer_flags(golden, optimizer)
-        args = ["train", file_of(model), "--data", file_of(model, "batches.npz"), "--ranks", ranks, "--steps", golden["steps"],
+        args = ["train", file_of(model), "--data", file_of(model, "batches.npz"), "--ranks", ranks, "--all-ranks", "--steps", golden["steps"],
                 "--dtype", dtype, "--log", self.path("log"), "--gradient-norms", self.path("norms"), *step, *run, *more]
         if mesh:
             args += ["--constraints", self.write("mesh.json", {"kerf": 1, "mesh": mesh})]
@@ -86,7 +86,7 @@ class OtherExports(KerfTest):
     def losses(self, model, file, *more):
         golden = golden_of(model)
         step, run = optimizer_flags(golden, "adamw")
-        self.succeed("train", file_of(model, file), "--data", file_of(model, "batches.npz"), "--ranks", 3, "--steps", golden["steps"],
+        self.succeed("train", file_of(model, file), "--data", file_of(model, "batches.npz"), "--ranks", 3, "--all-ranks", "--steps", golden["steps"],
                      "--dtype", "f64", "--log", self.path("log"), *step, *run, *more)
         return losses_of(self.path("log")), golden["losses"]["adamw"]["float64"]
 
@@ -117,7 +117,7 @@ class OtherExportsOfLanguageModels(KerfTest):
             golden = json.load(golden_file)
         for optimizer, ranks in (("sgd", 2), ("adamw", 4)) if ALL else (("adamw", 3),):
             step, run = optimizer_flags(golden, optimizer)
-            self.succeed("train", os.path.join(folder, file), "--data", os.path.join(folder, data), "--ranks", ranks, "--steps", 20,
+            self.succeed("train", os.path.join(folder, file), "--data", os.path.join(folder, data), "--ranks", ranks, "--all-ranks", "--steps", 20,
                          "--dtype", "f64", "--log", self.path("log"), *step, *run, *more)
             self.close(losses_of(self.path("log")), golden["losses"][optimizer]["float64"], TOLERANCE["f64"], f"{file} {optimizer}")
 
@@ -146,7 +146,7 @@ class Configurations(KerfTest):
         for (optimizer, dtype), ranks in plans.items():
             step, run = optimizer_flags(golden, optimizer)
             self.succeed("train", os.path.join(folder, "config.json"), "--data", os.path.join(folder, "batches.npz"), *step_size, "--ranks",
-                         ranks, "--steps", golden["steps"], "--dtype", dtype, "--log", self.path("log"), "--gradient-norms",
+                         ranks, "--all-ranks", "--steps", golden["steps"], "--dtype", dtype, "--log", self.path("log"), "--gradient-norms",
                          self.path("norms"), *step, *run, *more)
             self.close(losses_of(self.path("log")), losses(optimizer), TOLERANCE[dtype], f"{folder} {optimizer} {dtype}")
 
@@ -172,7 +172,7 @@ class Configurations(KerfTest):
                 golden = json.load(golden_file)
             step, run = optimizer_flags(golden, "sgd")
             self.succeed("train", os.path.join(folder, "config.json"), "--data", os.path.join(folder, "batches.npz"), "--global-batch",
-                         golden["batch"], "--sequence", golden["sequence"], "--ranks", ranks, "--dtype", "f64", "--steps", golden["steps"],
+                         golden["batch"], "--sequence", golden["sequence"], "--ranks", ranks, "--all-ranks", "--dtype", "f64", "--steps", golden["steps"],
                          "--plan", self.write("plan.json", {"kerf": 1, "mesh": {"x": ranks}, "ops": ops}), "--log", self.path("log"),
                          "--report", self.path("report.json"), *step, *run)
             self.close(losses_of(self.path("log")), golden["losses"]["sgd"], TOLERANCE["f64"], f"{name} {ranks} ranks")

@@ -11,7 +11,7 @@ import os
 import struct
 import unittest
 
-from support import ROOT, KerfTest, file_of, golden_of, kerf, losses_of, main, optimizer_flags, read_safetensors, write_npz
+from support import CLUSTERS, ROOT, KerfTest, file_of, golden_of, kerf, losses_of, main, optimizer_flags, read_safetensors, write_npz
 
 # Relative, to PyTorch's float64 losses over 20 steps. bf16 has 8 bits of mantissa: a rounding is 2e-3 to 4e-3, and they partly cancel;
 # PyTorch's autocast is 1.5e-3 off on GPT-2 with this SGD, whose steps of 0.1 with momentum carry differences on.
@@ -36,7 +36,7 @@ class MixedPrecision(KerfTest):
         golden = golden_of(model)
         step, run = optimizer_flags(golden, optimizer)
         ranks, mesh = PLANS[plan]
-        args = ["train", file_of(model), "--data", file_of(model, "batches.npz"), "--ranks", ranks, "--json",
+        args = ["train", file_of(model), "--data", file_of(model, "batches.npz"), "--ranks", ranks, "--all-ranks", "--json",
                 "--steps", golden["steps"], *step, *run, *more]
         if mesh:
             args += ["--cluster", self.write("cluster.json", CLUSTER)]
@@ -155,7 +155,7 @@ class LossScale(KerfTest):
         batches = write_npz(self.path("batches.npz"), {"x": ("<f4", [len(xs), 2, 1], data)})
         weights = write_npz(self.path("w.npz"), {"w": ("<f4", [1, 1], struct.pack("<f", 1.0))})
         done = self.succeed("train", model, "--data", batches, "--weights", weights, "--steps", self.STEPS, "--lr", self.LR,
-                            "--optimizer", "adamw", "--weight-decay", 0, "--dtype", "f16", "--ranks", ranks, "--mode", "data", "--json", *more)
+                            "--optimizer", "adamw", "--weight-decay", 0, "--dtype", "f16", "--ranks", ranks, "--all-ranks", "--mode", "data", "--json", *more)
         return json.loads(done.stdout)["losses"], xs
 
     def test_overflows_are_skipped_alike_and_the_scale_recovers(self):
@@ -188,7 +188,7 @@ class LossScale(KerfTest):
         first = [json.loads(line)["loss"] for line in self.untouched(golden)]
         skipped = {}
         for ranks, mesh in ((1, {"data": 1, "model": 1}), (3, {"data": 3, "model": 1}), (4, {"data": 2, "model": 2})):
-            self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--ranks", ranks, "--steps", 20, "--dtype", "f16",
+            self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--ranks", ranks, "--all-ranks", "--steps", 20, "--dtype", "f16",
                          "--initial-loss-scale", 2.0**40, *step, *run, "--constraints", self.write("mesh.json", {"kerf": 1, "mesh": mesh}),
                          "--log", self.path("log"))
             losses = losses_of(self.path("log"))
@@ -215,8 +215,8 @@ class Refused(KerfTest):
         self.refuse(1, ["--loss-scale-window", "--loss-scale is 8"], *mlp, "--dtype", "f16", "--loss-scale", 8, "--loss-scale-window", 2)
         self.refuse(1, ["--loss-scale-window is 0", "1 or more"], *mlp, "--dtype", "f16", "--loss-scale-window", 0)
         self.refuse(1, ["--initial-loss-scale is 0", "above 0"], *mlp, "--dtype", "f16", "--initial-loss-scale", 0)
-        self.refuse(1, ["--dtype f8 is for --search all"], "plan", file_of("mlp"), "--dtype", "f8")
-        self.refuse(1, ["--reduce-dtype is for --search runnable", "gradient_dtype"], "plan", file_of("mlp"), "--search", "all", "--dtype",
+        self.refuse(1, ["--dtype f8 is of --search whole"], "plan", file_of("mlp"), "--dtype", "f8")
+        self.refuse(1, ["--reduce-dtype is of --search placement", "gradient_dtype"], "plan", file_of("mlp"), "--search", "whole", "--cluster", os.path.join(CLUSTERS, "dgx-a100.json"), "--dtype",
                     "bf16", "--reduce-dtype", "compute")
         self.assertNotEqual(kerf("import", file_of("mlp"), "--dtype", "bf16").returncode, 0)
 

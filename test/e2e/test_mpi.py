@@ -18,7 +18,7 @@ class Mpi(KerfTest):
         for model, ranks, mesh in (("gpt2", 2, {"data": 1, "model": 2}), ("gpt2", 4, {"data": 2, "model": 2}), ("mlp", 4, None)):
             constraints = ["--constraints", self.write("mesh.json", {"kerf": 1, "mesh": mesh})] if mesh else []
             package = self.path(f"{model}{ranks}")
-            self.succeed("compile", file_of(model), "--ranks", ranks, "--optimizer", "adamw", *constraints, "-o", package)
+            self.succeed("compile", file_of(model), "--ranks", ranks, "--all-ranks", "--optimizer", "adamw", *constraints, "-o", package)
             args = ["run", package, "--data", file_of(model, "batches.npz"), "--steps", 10]
             self.succeed(*args, "--log", self.path("threads"), "--save", self.path("threads.safetensors"))
             done = subprocess.run(mpirun(ranks, *args, "--log", self.path("processes"), "--save", self.path("processes.safetensors"),
@@ -35,11 +35,11 @@ class Mpi(KerfTest):
         done = subprocess.run(mpirun(2, *args, "--log", self.path("processes")), stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.succeed(*args, "--ranks", 2, "--log", self.path("threads"))
+        self.succeed(*args, "--ranks", 2, "--all-ranks", "--log", self.path("threads"))
         self.assertEqual(losses_of(self.path("threads")), losses_of(self.path("processes")))
 
     def test_wrong_number_of_processes(self):
-        self.succeed("compile", file_of("mlp"), "--ranks", 4, "-o", self.path("package"))
+        self.succeed("compile", file_of("mlp"), "--ranks", 4, "--all-ranks", "-o", self.path("package"))
         done = subprocess.run(mpirun(2, "run", self.path("package"), "--data", file_of("mlp", "batches.npz")),
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
         self.assertNotEqual(done.returncode, 0)
@@ -47,7 +47,7 @@ class Mpi(KerfTest):
         self.assertIn("2 processes", done.stderr)
 
     def test_killing_one_rank_ends_the_job(self):
-        self.succeed("compile", file_of("gpt2"), "--ranks", 4, "-o", self.path("package"))
+        self.succeed("compile", file_of("gpt2"), "--ranks", 4, "--all-ranks", "-o", self.path("package"))
         job = subprocess.Popen(mpirun(4, "run", self.path("package"), "--data", file_of("gpt2", "batches.npz"), "--steps", 1000000, "--log",
                                       self.path("log")), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:

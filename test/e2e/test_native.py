@@ -37,7 +37,7 @@ class Native(KerfTest):
         for model, ranks, more in (("gpt2", 1, []), ("gpt2", 3, ["--threads", 2]), ("llama", 2, ["--dtype", "bf16"]), ("llama", 1, ["--dtype", "f16"]),
                                    ("mlp", 2, ["--dtype", "f64"]), ("gpt2", 1, ["--no-recognition"]), ("gpt2", 1, ["--clip-norm", 0.5, "--threads", 3])):
             with self.subTest(model=model, ranks=ranks, more=more):
-                a, b = self.trained(file_of(model), "--data", file_of(model, "batches.npz"), "--steps", 3, "--optimizer", "adamw", "--ranks", ranks, *more)
+                a, b = self.trained(file_of(model), "--data", file_of(model, "batches.npz"), "--steps", 3, "--optimizer", "adamw", "--ranks", ranks, "--all-ranks", *more)
                 self.assertEqual(a, b)
 
     def test_of_pipelines_too(self):
@@ -48,7 +48,7 @@ class Native(KerfTest):
     def test_of_batch_statistics_too(self):
         self.write("model.onnx", small_net(training=True))
         small_batches(self.path("data.npz"))
-        for more in ([], ["--threads", 3], ["--ranks", 2, "--dtype", "bf16"]):
+        for more in ([], ["--threads", 3], ["--ranks", 2, "--all-ranks", "--dtype", "bf16"]):
             with self.subTest(more=more):
                 a, b = self.trained(self.path("model.onnx"), "--data", self.path("data.npz"), "--steps", 2, "--lr", 0.1, *more)
                 self.assertEqual(a, b)

@@ -191,10 +191,10 @@ class Pipelines(KerfTest):
             refused = self.refuse(1, words, "train", model, "--data", data, "--steps", 1, "--plan", cut)
             said = refused.stderr.removeprefix("error: ").strip()
             self.refuse(1, [cut, said], "simulate", model, "--plan", cut)
-            self.refuse(1, ["microbatch is 1", said], "plan", model, "--search", "all", "--ranks", 2, "--constraints", cut)
+            self.refuse(1, ["microbatch is 1", said], "plan", model, "--search", "whole", "--ranks", 2, "--constraints", cut)
             self.succeed("simulate", model, "--plan", self.write("whole.json", plan(data=2, microbatch=batch // 2)))
             for mesh in ({"stage": 1}, {"data": 1}):
-                self.succeed("plan", model, "--search", "all", "--ranks", 2, "-o", self.path("plan.json"), "--constraints", self.write("mesh.json", {"kerf": 1, "mesh": mesh}))
+                self.succeed("plan", model, "--search", "whole", "--ranks", 2, "-o", self.path("plan.json"), "--constraints", self.write("mesh.json", {"kerf": 1, "mesh": mesh}))
                 with open(self.path("plan.json")) as file:
                     found = json.load(file)
                 self.assertEqual(found["microbatch"] * found["mesh"]["data"] * found["mesh"]["expert"], batch)
@@ -325,7 +325,7 @@ class Pipelines(KerfTest):
         refused(["stage 1", "holds the rest"], plan(stage=2, stages=[{"until": "*.0.mlp*"}, {"until": "*.1.mlp*"}]))
         refused(["stage 0", "no \"until\""], plan(stage=3, stages=[{}, {"until": "*.1.mlp*"}, {}]))
         refused(["stages[1]", "layers", "until"], plan(stage=2, stages=[{"until": "*.0.mlp*"}, {"layers": [1, 1]}]))
-        self.refuse(1, ["until", "layers"], "plan", file_of("gpt2"), "--search", "all", "--ranks", 2, "--constraints",
+        self.refuse(1, ["until", "layers"], "plan", file_of("gpt2"), "--search", "whole", "--ranks", 2, "--constraints",
                     self.write("plan.json", plan(stage=2, **until("*.0.mlp*"))))
         self.refuse(1, ["until", "layers"], "export", file_of("gpt2"), "--to", "megatron", "--plan",
                     self.write("plan.json", plan(stage=2, **until("*.0.mlp*"))), "-o", self.path("out.sh"))

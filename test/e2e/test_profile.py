@@ -35,7 +35,7 @@ class Profile(KerfTest):
         plan = self.path("plan.json")
         model = file_of("mlp")
         for ranks in (1, 3):
-            self.succeed("plan", model, "--cluster", path, "--ranks", ranks, "-o", plan)
+            self.succeed("plan", model, "--cluster", path, "--ranks", ranks, "--all-ranks", "-o", plan)
             with open(plan) as file:
                 predicted = json.load(file)["predicted"]
             self.assertTrue(0 < predicted["lower_bound_seconds"] <= predicted["step_seconds"] < 1, predicted)

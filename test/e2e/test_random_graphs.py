@@ -47,7 +47,7 @@ class RandomGraphs(KerfTest):
                 model_ways = rnd.choice([d for d in range(1, ranks + 1) if ranks % d == 0])
                 plan = {"kerf": 1, "mesh": {"data": ranks // model_ways, "model": model_ways}}
                 with self.subTest(seed=seed, optimizer=optimizer[1], plan=plan, cluster=cluster):
-                    got = self.losses("--ranks", ranks, *optimizer, "--cluster", self.write("cluster.json", cluster),
+                    got = self.losses("--ranks", ranks, "--all-ranks", *optimizer, "--cluster", self.write("cluster.json", cluster),
                                       "--constraints", self.write("plan.json", plan))
                     for a, b in zip(got, expected, strict=True):
                         self.assertTrue(abs(a - b) <= TOLERANCE * max(abs(b), 1), f"seed {seed}: {got} on {ranks} ranks, {expected} on one")

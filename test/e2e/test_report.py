@@ -80,7 +80,7 @@ class Pages(KerfTest):
         return self.read(name).decode()
 
     def op_by_op(self, name):
-        self.succeed("plan", file_of("gpt2"), "--ranks", 4, "--report", self.path(name))
+        self.succeed("plan", file_of("gpt2"), "--ranks", 4, "--all-ranks", "--report", self.path(name))
         return self.read(name).decode()
 
     def deep(self, name):

@@ -20,7 +20,7 @@ def content(folder):
 class Reproducible(KerfTest):
     def test_plan_and_compile(self):
         cluster = os.path.join(CLUSTERS, "dgx-a100.json")
-        for model, where in (("gpt2", ["--ranks", 3]), ("llama", ["--cluster", cluster, "--ranks", 8]), ("mlp", ["--ranks", 4])):
+        for model, where in (("gpt2", ["--ranks", 3, "--all-ranks"]), ("llama", ["--cluster", cluster, "--ranks", 8, "--all-ranks"]), ("mlp", ["--ranks", 4, "--all-ranks"])):
             packages = []
             for run in "ab":
                 self.succeed("plan", file_of(model), *where, "-o", self.path(run + ".json"), "--report", self.path(run + ".txt"))
@@ -38,14 +38,14 @@ class Reproducible(KerfTest):
 
     def test_a_saved_plan_is_the_plan(self):
         """Compiling by a saved plan gives what the search itself compiles."""
-        self.succeed("plan", file_of("gpt2"), "--ranks", 4, "-o", self.path("plan.json"))
-        for name, more in (("found", ["--ranks", 4]), ("saved", ["--plan", self.path("plan.json")])):
+        self.succeed("plan", file_of("gpt2"), "--ranks", 4, "--all-ranks", "-o", self.path("plan.json"))
+        for name, more in (("found", ["--ranks", 4, "--all-ranks"]), ("saved", ["--plan", self.path("plan.json")])):
             self.succeed("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 3, "--log", self.path(name), *more)
         self.assertEqual(losses_of(self.path("found")), losses_of(self.path("saved")))
 
     def test_training(self):
         for run in "ab":
-            self.succeed("train", file_of("llama"), "--data", file_of("llama", "batches.npz"), "--ranks", 3, "--steps", 3, "--optimizer", "adamw",
+            self.succeed("train", file_of("llama"), "--data", file_of("llama", "batches.npz"), "--ranks", 3, "--all-ranks", "--steps", 3, "--optimizer", "adamw",
                          "--save", self.path(run))
         self.assertEqual(self.read("a"), self.read("b"))
 
@@ -59,7 +59,7 @@ class Reproducible(KerfTest):
         for name, model, data, ranks in [*models, ("a wide one", wide, batch, 1)]:
             more = ["--global-batch", 2, "--sequence", 96, "--seed", 1] if model == wide else []
             for threads in (1, 2, 5):
-                self.succeed("train", model, "--data", data, "--ranks", ranks, "--threads", threads, "--steps", 3, "--optimizer", "adamw",
+                self.succeed("train", model, "--data", data, "--ranks", ranks, "--all-ranks", "--threads", threads, "--steps", 3, "--optimizer", "adamw",
                              "--save", self.path(str(threads)), *more)
             self.assertEqual(self.read("1"), self.read("2"), name)
             self.assertEqual(self.read("1"), self.read("5"), name)
@@ -67,14 +67,14 @@ class Reproducible(KerfTest):
     def test_saved_weights_have_the_exported_names_and_go_back_in(self):
         """Ten steps at once are five and five (SGD without momentum has no other state)."""
         common = ["train", file_of("mlp"), "--data", file_of("mlp", "batches.npz"), "--lr", 0.05, "--dtype", "f64"]
-        self.succeed(*common, "--ranks", 3, "--steps", 1, "--save", self.path("one"))
+        self.succeed(*common, "--ranks", 3, "--all-ranks", "--steps", 1, "--save", self.path("one"))
         saved = read_safetensors(self.path("one"))
         self.assertEqual({name: entry[1] for name, entry in saved.items()}, {
             "gate": [1], "up.weight": [53, 37], "up.bias": [53], "norm.weight": [53], "norm.bias": [53], "mid.weight": [53, 53],
             "mid.bias": [53], "down.weight": [29, 53], "down.bias": [29], "head.weight": [11, 29]})
         os.rename(self.path("one"), self.path("one.safetensors"))
-        self.succeed(*common, "--ranks", 2, "--steps", 1, "--log", self.path("after"), "--weights", self.path("one.safetensors"))
-        self.succeed(*common, "--ranks", 2, "--steps", 1, "--log", self.path("before"))
+        self.succeed(*common, "--ranks", 2, "--all-ranks", "--steps", 1, "--log", self.path("after"), "--weights", self.path("one.safetensors"))
+        self.succeed(*common, "--ranks", 2, "--all-ranks", "--steps", 1, "--log", self.path("before"))
         self.assertLess(losses_of(self.path("after"))[0], losses_of(self.path("before"))[0])
 
 

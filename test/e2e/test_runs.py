@@ -186,11 +186,11 @@ class Signals(RunTest):
 
     def test_one_signal(self):
         self.goes_on(130, signal.SIGINT)
-        self.goes_on(143, signal.SIGTERM, "--ranks", 4)
+        self.goes_on(143, signal.SIGTERM, "--ranks", 4, "--all-ranks")
         self.goes_on(143, signal.SIGTERM, "--plan", self.write("plan.json", STAGES))
 
     def test_of_a_package(self):
-        self.succeed("compile", file_of("mlp"), "--ranks", 2, "-o", self.path("package"))
+        self.succeed("compile", file_of("mlp"), "--ranks", 2, "--all-ranks", "-o", self.path("package"))
         job = self.start("run", self.path("package"), "--data", file_of("mlp", "batches.npz"), "--steps", FOR_EVER, "--log", self.path("log"))
         self.wait_for_steps(job, 5)
         job.send_signal(signal.SIGTERM)
@@ -198,7 +198,7 @@ class Signals(RunTest):
 
     def test_a_second_signal_ends_at_once(self):
         """A step over this link takes seconds."""
-        job = self.start("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--ranks", 2, "--mode", "data", "--steps", FOR_EVER,
+        job = self.start("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--ranks", 2, "--all-ranks", "--mode", "data", "--steps", FOR_EVER,
                          "--emulate-link", 200000, "--log", self.path("log"), "--checkpoint", self.path("saved"), "--every", FOR_EVER)
         self.wait_for_steps(job, 1)
         job.send_signal(signal.SIGTERM)
@@ -227,7 +227,7 @@ class Signals(RunTest):
         self.assertIn(f"stopped by {stop} after step {steps - 1}: wrote checkpoint", said)
         self.assertEqual(sorted(os.listdir(self.path("saved"))), ["latest", f"step-{steps:06}"])
         self.wait("the end of the ranks", lambda: not any(runs(rank) for rank in ranks))
-        done = self.succeed(*self.SLOW, "--ranks", 2, "--steps", steps + 2, "--resume", self.path("saved"))
+        done = self.succeed(*self.SLOW, "--ranks", 2, "--all-ranks", "--steps", steps + 2, "--resume", self.path("saved"))
         self.assertIn(f"step {steps} of", done.stderr)
         shutil.rmtree(self.path("saved"))
 
@@ -255,7 +255,7 @@ class NotFinite(RunTest):
     def test_stop_keeps_the_last_checkpoint(self):
         for number, name in ((math.inf, r"inf|nan|-nan"), (math.nan, r"nan|-nan")):
             data = spoiled(self.path("bad.npz"), self.BAD, number)
-            for where in (["--ranks", 1], ["--ranks", 4], ["--plan", self.write("plan.json", STAGES)]):
+            for where in (["--ranks", 1], ["--ranks", 4, "--all-ranks"], ["--plan", self.write("plan.json", STAGES)]):
                 args = self.train(*where, "--checkpoint", self.path("saved"), "--every", 2, "--keep", 1, "--log", self.path("log"),
                                   "--save", self.path("weights.safetensors"), data=data)
                 done = self.refuse(1, [f"step {self.BAD}: the loss is ", f"the last checkpoint is '{self.path('saved')}/step-000004'", "--on-nan skip"],
@@ -293,10 +293,10 @@ class NotFinite(RunTest):
 
     def test_skip(self):
         self.skip("--ranks", 1)
-        self.skip("--ranks", 3, "--clip-norm", 1)
+        self.skip("--ranks", 3, "--all-ranks", "--clip-norm", 1)
         self.skip("--plan", self.write("plan.json", STAGES))
         self.skip("--plan", self.write("plan.json", {"kerf": 1, "mesh": {"data": 13, "stage": 1}, "microbatch": 1, "optimizer_sharding": 3}))
-        self.skip("--ranks", 2, "--dtype", "bf16")
+        self.skip("--ranks", 2, "--all-ranks", "--dtype", "bf16")
         self.skip("--dtype", "f16")
 
     def test_continue_is_as_before(self):
@@ -307,7 +307,7 @@ class NotFinite(RunTest):
 
     def test_updates_that_are_not_finite(self):
         """The loss of the last step is finite, what it makes of the parameters is not."""
-        sgd = ["train", file_of("mlp"), "--data", file_of("mlp", "batches.npz"), "--ranks", 2, "--lr", 1e39, "--steps", 1]
+        sgd = ["train", file_of("mlp"), "--data", file_of("mlp", "batches.npz"), "--ranks", 2, "--all-ranks", "--lr", 1e39, "--steps", 1]
         self.refuse(1, ["step 0: the loss is finite, but '", "no checkpoint was written"], *sgd, "--checkpoint", self.path("saved"))
         self.assertEqual(os.listdir(self.path("saved")), [])
         self.refuse(1, ["step 0: the loss is finite, but '"], *sgd, "--save", self.path("weights.safetensors"))

@@ -393,7 +393,7 @@ class Simulate(KerfTest):
             return self.simulate(plan, config, cluster, "--dtype", "f16", "--optimizer", "adamw")
 
         result = simulate(plan)
-        self.assertEqual([memory["limit_bytes"] >> 30 for memory in result["memory"]], [80, 80, 32, 32])
+        self.assertEqual([memory["limit_bytes"] >> 30 for memory in result["memory"]], [76, 76, 30, 30])  # 5 % stay free
         # 24 layers by 312, 312, 125, 125 TFLOP/s are 9, 9, 3, 3; the stages in the middle have nothing but layers.
         weights = [memory["weights"] for memory in result["memory"]]
         self.assertEqual(weights[1], 3 * weights[2])
@@ -422,7 +422,7 @@ class Simulate(KerfTest):
                              plan_of(4, 4, 8, batch=64, order=["data", "stage", "context", "expert", "model"]))):
             self.refuse(1, words, "simulate", config, "--cluster", MIXED, "--plan", self.write("plan.json", plan))
         self.assertEqual(self.simulate(plan_of(1, 8, 8, batch=64), GPT, MIXED)["ranks"], 64)
-        self.refuse(1, ["2 groups", "64 A100", "--ranks 64"], "plan", file_of("mlp"), "--cluster", MIXED)
+        self.refuse(1, ["2 groups", "64 A100", "--ranks 64"], "plan", file_of("mlp"), "--cluster", MIXED, "--search", "placement")
         self.refuse(1, ["2 groups", "64 A100", "--ranks 64"], "compile", file_of("mlp"), "--cluster", MIXED, "-o", self.path("package"))
 
     def test_nesting_without_end_is_refused(self):
@@ -441,8 +441,8 @@ class Simulate(KerfTest):
         # The search of operators' strategies does not choose how a step is executed.
         for more, words in (({"recompute": "full"}, ["recompute"]), ({"optimizer_sharding": 1}, ["optimizer_sharding"]),
                             ({"mesh": {"stage": 2}}, ["mesh.stage is 2"]), ({"microbatch": 1, "global_batch": 2}, ["microbatch 1", "2 samples"])):
-            self.refuse(1, [*words, "--plan"], "compile", config, "--constraints", self.write("plan.json", {"kerf": 1, **more}), "--global-batch", "2",
-                        "-o", self.path("package"))
+            self.refuse(1, [*words, "--search whole"], "compile", config, "--constraints", self.write("plan.json", {"kerf": 1, **more}), "--global-batch", "2",
+                        "--search", "placement", "-o", self.path("package"))
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ class Case:
                 plan.write(repr({"kerf": 1, "mesh": mesh, "ops": {f"case/{self.op}": {"strategy": strategy}}}).replace("'", '"'))
             options = ["--constraints", plan.name]
         done = kerf("train", self.model, "--data", self.data, "--weights", self.weights, "--steps", STEPS, "--dtype", "f64", "--lr", 0.1,
-                    "--ranks", ranks, "--json", *options)
+                    "--ranks", ranks, "--all-ranks", "--json", *options)
         if done.returncode != 0:
             return None, done.stderr
         losses = re.search(r'"losses": \[([^\]]*)\]', done.stdout)[1]

@@ -123,7 +123,7 @@ class Data(KerfTest):
         args = ["--samples", "--shuffle", "--seed", 3, "--lr", 0.05, "--steps", self.steps + 6]
         one = self.losses(samples, *args)
         for ranks in (2, 4):
-            self.close(self.losses(samples, *args, "--ranks", ranks), one, 1e-10, f"{ranks} ranks")
+            self.close(self.losses(samples, *args, "--ranks", ranks, "--all-ranks"), one, 1e-10, f"{ranks} ranks")
         saved = ["--checkpoint", self.path("saved"), "--every", 100]
         first = self.losses(samples, *args[:-1], self.steps + 2, *saved)
         rest = self.losses(samples, "--lr", 0.05, "--steps", self.steps + 6, "--resume", self.path("saved"))

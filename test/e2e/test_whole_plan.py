@@ -292,10 +292,10 @@ class WholePlan(KerfTest):
             mixed = json.load(file)
         mixed["groups"] = mixed["groups"][:1] * 5
         self.refuse(1, ["5 groups", "at most 4"], "plan", config, "--cluster", self.write("five.json", mixed), "--global-batch", 32)
-        self.refuse(1, ["f8", "--search all"], "plan", file_of("mlp"), "--ranks", 2, "--dtype", "f8")
+        self.refuse(1, ["f8", "--search whole"], "plan", file_of("mlp"), "--ranks", 2, "--dtype", "f8")
 
     def test_an_export_when_asked(self):
-        done = self.succeed("plan", file_of("mlp"), "--cluster", CLUSTER, "--ranks", 2, "--search", "all", "--json")
+        done = self.succeed("plan", file_of("mlp"), "--cluster", CLUSTER, "--ranks", 2, "--search", "whole", "--json")
         self.assertGreater(json.loads(done.stdout)["predicted"]["step_seconds"], 0)
 
 

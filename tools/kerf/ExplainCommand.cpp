@@ -76,7 +76,7 @@ struct ExplainCommand {
       return explainWhole(plan, *saved, other, second, whatIf, json);
     }
     if (!whatIf.empty())
-      return fail({fmt::format("{}: --what-if is for plans of `kerf plan --search all`", plan)});
+      return fail({fmt::format("{}: --what-if is for plans of `kerf plan --search whole`", plan)});
     auto first = load(plan);
     if (!first)
       return fail(first.error());

@@ -48,6 +48,8 @@ const std::vector<JobOption> &jobOptions() {
       {"expert-capacity"},
       {"no-recognition"},
       {"memory", {}, false, true},
+      {"margin", {}, false, true},
+      {"all-ranks", {}, false, true},
       {"mode"},
       {"lr", {}, true},
       {"lr-schedule", {}, true},

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf import, plan, compile: from a model to a package.
 #include "Options.h"
+#include "PlanFigures.h"
 #include "Reports.h"
+#include "SearchChoice.h"
 #include "WholePlan.h"
 #include "kerf/Codegen/Codegen.h"
 
@@ -95,13 +97,51 @@ static Result<Planned> compileByHand(const TrainingStep &device, const std::stri
   return Planned{std::move(plan), std::move(*compiled)};
 }
 
-static Result<Planned> planOrLoad(const TrainingStep &step, const std::string &model, const std::string &planFile,
-                                  const PlanFlags &flags) {
+/// Searches for a whole plan and lowers it.
+static Result<Planned> planWhole(const TrainingStep &step, const ModelFlags &model, const PrecisionFlags &precision,
+                                 const PlanFlags &flags, const Cluster &cluster, const PlanOptions &options) {
+  auto answer =
+      searchWhole(model, precision, flags, cluster, options.constraints, options.constraintsFile);
+  if (!answer)
+    return answer.error();
+  answer->plan.modelHash = step.modelHash;
+  auto compiled = compileStep(step, answer->plan, "the plan found", cluster);
+  if (!compiled)
+    return compiled.error();
+  Planned planned{std::move(answer->plan), std::move(*compiled)};
+  planned.notes = std::move(answer->notes);
+  return planned;
+}
+
+/// Searches as the options say. Where nobody says how, and no placement fits, the whole plan is searched.
+static Result<Planned> searchAndCompile(const TrainingStep &step, const ModelFlags &model,
+                                        const PrecisionFlags &precision, const PlanFlags &flags, const Cluster &cluster,
+                                        const PlanOptions &options) {
+  auto kind = searchOf(flags, cluster, options.constraints, options.constraintsFile, batchOf(*step.module));
+  if (!kind)
+    return kind.error();
+  const bool free = flags.search.empty(), onlyPlaced = isWholeTrainStep(step);
+  if (*kind == Search::Whole && !(free && onlyPlaced))
+    return planWhole(step, model, precision, flags, cluster, options);
+  auto planned = planStep(step, cluster, options);
+  if (planned)
+    planned->plan.others["report"] = toJson(planned->compiled.report);
+  if (planned || planned.error().status != ExitStatus::Infeasible || !free || onlyPlaced)
+    return planned;
+  auto whole = planWhole(step, model, precision, flags, cluster, options);
+  if (!whole)
+    return planned;
+  whole->notes.push_back("no placement fits into the memory; the plan is of --search whole");
+  return whole;
+}
+
+static Result<Planned> planOrLoad(const TrainingStep &step, const ModelFlags &model, const PrecisionFlags &precision,
+                                  const std::string &planFile, const PlanFlags &flags) {
   auto options = flags.toPlanOptions();
   if (!options)
     return options.error();
   if (flags.mode == "hybrid")
-    return compileByHand(step, model, planFile, flags);
+    return compileByHand(step, model.model, planFile, flags);
   std::optional<Plan> loaded;
   if (!planFile.empty()) {
     auto plan = readPlan(planFile);
@@ -125,23 +165,33 @@ static Result<Planned> planOrLoad(const TrainingStep &step, const std::string &m
     auto compiled = compileStep(step, plan, planFile, *cluster);
     if (!compiled)
       return compiled.error();
-    compiled->report.model = model;
+    compiled->report.model = model.model;
     if (plan.others.contains("report"))
       if (auto saved = parseReport(plan.others["report"], planFile); saved) {
         compiled->report.alternatives = saved->alternatives;
         compiled->report.memoryLimitBytes = saved->memoryLimitBytes;
       }
-    return Planned{std::move(*loaded), std::move(*compiled)};
+    Planned planned{std::move(*loaded), std::move(*compiled)};
+    if (Status status = takeFigures(planned, model, *cluster, batchOf(*step.module)); !status)
+      return status.error();
+    if (Status status = checkMemory(planned, planFile, flags, *cluster); !status)
+      return status.error();
+    return planned;
   }
   if (loaded) {
     options->constraints = std::move(*loaded);
     options->constraintsFile = planFile;
   }
-  auto planned = planStep(step, *cluster, *options);
+  auto planned = searchAndCompile(step, model, precision, flags, *cluster, *options);
   if (!planned)
     return planned.error();
-  planned->compiled.report.model = model;
-  planned->plan.others["report"] = toJson(planned->compiled.report);
+  planned->compiled.report.model = model.model;
+  if (planned->plan.others.contains("report"))
+    planned->plan.others["report"]["model"] = model.model;
+  if (Status status = takeFigures(*planned, model, *cluster, batchOf(*step.module)); !status)
+    return status.error();
+  for (const std::string &note : planned->notes)
+    fmt::print(stderr, "note: {}\n", note);
   return planned;
 }
 
@@ -157,13 +207,13 @@ static Result<Plan> constraintsOf(const std::string &planFile, const PlanFlags &
   return !plan || !plan->complete() ? plan : Plan();
 }
 
-Result<Planned> planAndCompile(const CLI::App &command, const TrainingStep &step, const std::string &model,
-                               const std::string &planFile, const PlanFlags &flags) {
+Result<Planned> planAndCompile(const CLI::App &command, const TrainingStep &step, const ModelFlags &model,
+                               const PrecisionFlags &precision, const std::string &planFile, const PlanFlags &flags) {
   if (auto cluster = flags.toCluster(); cluster) // where there is none, planning says why
     if (const CLI::Option *dtype = command.get_option_no_throw("--dtype"); dtype && flags.mode != "hybrid")
       if (Status status = checkDtype(*cluster, dtype->as<std::string>()); !status)
         return status.error();
-  auto planned = planOrLoad(step, model, planFile, flags);
+  auto planned = planOrLoad(step, model, precision, planFile, flags);
   if (!planned || flags.mode == "hybrid")
     return planned;
   auto constraints = constraintsOf(planFile, flags);
@@ -232,35 +282,53 @@ struct PlanCommand {
   PrecisionFlags precision;
   PlanFlags plan;
   RunFlags kept; // for runs of the plan
-  std::string output, report, dumpProblem, search;
+  std::string output, report, dumpProblem;
   bool json = false, pareto = false;
   const CLI::App *app = nullptr;
+
+  /// What is asked for decides where nobody says which search it is.
+  Result<Search> search(const Cluster &cluster) const {
+    auto options = plan.toPlanOptions();
+    if (!options)
+      return options.error();
+    auto kind = searchOf(plan, cluster, options->constraints, options->constraintsFile, 0);
+    if (!kind || !plan.search.empty())
+      return kind;
+    if (pareto || !plan.from.empty())
+      return Search::Whole;
+    if (*kind == Search::Placement || !endsWith(model.model, ".mlir"))
+      return kind;
+    auto imported = importStep(model, precision, /*gradientNorms=*/false);
+    if (!imported)
+      return imported.error();
+    return isWholeTrainStep(imported->step) ? Search::Placement : Search::Whole;
+  }
 
   int run() {
     if (plan.mode == "hybrid")
       return fail({"--mode hybrid plans nothing: `kerf compile` and `kerf train` take the device program as it is"});
-    if (search != "runnable") {
-      auto cluster = plan.toCluster();
-      if (!cluster)
-        return fail(cluster.error());
-      // Exports are planned to be compiled; configurations at first to learn what a model will take.
-      if (search == "all" || (endsWith(model.model, ".json") && (cluster->mixed() || cluster->device.kind != "cpu"))) {
-        if (!dumpProblem.empty())
-          return fail({"--dump-problem is for --search runnable: it writes the placement problem of one mesh"});
-        if (std::string option = precision.given(); !option.empty())
-          return fail({fmt::format("{} is for --search runnable; a whole plan says gradient_dtype", option)});
-        return runPlanWhole(*app, model, plan, *cluster, {output, report, json, pareto});
-      }
+    auto cluster = plan.toCluster();
+    if (!cluster)
+      return fail(cluster.error());
+    auto kind = search(*cluster);
+    if (!kind)
+      return fail(kind.error());
+    if (*kind == Search::Whole) {
+      if (!dumpProblem.empty())
+        return fail({"--dump-problem is of --search placement: it writes the placement problem of one mesh"});
+      if (std::string option = precision.given(); !option.empty() && !pricedAsLowered(*cluster))
+        return fail({fmt::format("{} is of --search placement; a whole plan says gradient_dtype", option)});
+      return runPlanWhole(*app, model, precision, plan, *cluster, {output, report, json, pareto});
     }
     if (pareto || !plan.from.empty())
-      return fail({fmt::format("{} is for --search all", pareto ? "--pareto" : "--from")});
+      return fail({fmt::format("{} is of --search whole", pareto ? "--pareto" : "--from")});
     if (model.dtype == "f8")
-      return fail({"--dtype f8 is for --search all: programs run in f32, f64, bf16 and f16"});
+      return fail({"--dtype f8 is of --search whole: programs run in f32, f64, bf16 and f16"});
     auto imported = importStep(model, precision, /*gradientNorms=*/false);
     if (!imported)
       return fail(imported.error());
     warn(imported->step.warnings);
-    auto planned = planAndCompile(*app, imported->step, model.model, "", plan);
+    auto planned = planAndCompile(*app, imported->step, model, precision, "", plan);
     if (!planned)
       return fail(planned.error());
     std::string text = toJson(planned->plan);
@@ -307,13 +375,14 @@ struct CompileCommand {
     if (!imported)
       return fail(imported.error());
     warn(imported->step.warnings);
-    auto planned = planAndCompile(*app, imported->step, model.model, planFile, where);
+    auto planned = planAndCompile(*app, imported->step, model, precision, planFile, where);
     if (!planned)
       return fail(planned.error());
-    if (!noNative)
-      if (Status status = addNativeCode(planned->compiled, {std::begin(codegen::kIsas), std::end(codegen::kIsas)});
-          !status)
-        return fail(status.error());
+    const std::vector<std::string> isas(std::begin(codegen::kIsas), std::end(codegen::kIsas));
+    if (Status status =
+            noNative ? leaveOutNativeCode(planned->compiled) : addNativeCode(planned->compiled, isas);
+        !status)
+      return fail(status.error());
     package::Program &program = planned->compiled.program;
     describeProgram(program, model.model, imported->step, planned->plan);
     program.info["report"] = toJson(planned->compiled.report);
@@ -363,17 +432,12 @@ void addPlan(CLI::App &app, int &status) {
   command->app = sub;
   sub->add_option("-o,--output", command->output, "write the plan: plan.json");
   sub->add_option("--from", command->plan.from,
-                  "with --search all: a plan.json to begin with, and to say what changed since");
+                  "with --search whole: a plan.json to begin with, and to say what changed since");
   sub->add_flag("--pareto", command->pareto,
-                "with --search all: also the best plans for fewer ranks and for less memory; with --json only these");
+                "with --search whole: also the best plans for fewer ranks and for less memory; with --json only these");
   sub->add_option("--report", command->report, "write the report: F.txt, F.json or F.html");
   sub->add_option("--dump-problem", command->dumpProblem,
                   "write the placement problem of the plan's mesh, for kerf solve: P.json or P.json.gz");
-  sub->add_option(
-         "--search", command->search,
-         "runnable: strategies op by op (default); all: the whole execution, pipelines included (default for a "
-         "config.json on devices other than CPUs)")
-      ->check(CLI::IsMember({"runnable", "all"}));
   sub->add_flag("--json", command->json, "print the plan instead of the report");
 }
 

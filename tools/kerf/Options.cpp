@@ -181,11 +181,30 @@ Result<std::optional<PrecisionOptions>> PrecisionFlags::toOptions(const std::str
   return std::optional(options);
 }
 
+void addMargin(CLI::App &command, std::optional<double> &margin) {
+  command
+      .add_option("--margin", margin,
+                  "share of each device's memory that a plan leaves free (default: 0.05, on CPUs 0); --memory is taken "
+                  "as it is")
+      ->check(CLI::Range(0.0, 0.99));
+}
+
 void PlanFlags::addTo(CLI::App &command) {
   command.add_option("--cluster", cluster,
                      "cluster.json (ready ones stand in clusters/); default: CPU ranks of this machine");
-  command.add_option("--ranks", ranks, "use the first N ranks (default: all of the cluster, 1 of this machine)")
+  command
+      .add_option("--ranks", ranks,
+                  "use at most the first N ranks (default: all of the cluster, 1 of this machine); fewer where that is "
+                  "faster")
       ->check(wholeNumber(1, int64_t{1} << 24));
+  command.add_flag("--all-ranks", allRanks, "use all of the ranks also where fewer are faster");
+  command
+      .add_option("--search", search,
+                  "placement: a strategy for every op on a mesh of data and model (default on CPUs); whole: stages, "
+                  "microbatches, recomputation and sharding as well (default on other devices, and where the "
+                  "constraints say any of these)")
+      ->check(CLI::IsMember({"placement", "whole"}));
+  addMargin(command, margin);
   command.add_option("--constraints", constraints, "partial plan.json: what it says stays");
   command.add_option("--memory", memory, "bytes that a rank may use, if less than its device has, such as 16GiB")
       ->transform(numberOfBytes());
@@ -229,6 +248,8 @@ Result<PlanOptions> PlanFlags::toPlanOptions() const {
     options.workBudget =
         static_cast<int64_t>(std::min(1e18, 2 * budgetSeconds * static_cast<double>(SolveOptions().workBudget)));
   options.alternatives = static_cast<int>(top);
+  options.allRanks = allRanks || mode == "stand-alone";
+  options.margin = margin;
   return options;
 }
 

@@ -42,12 +42,18 @@ struct PrecisionFlags {
   Result<std::optional<PrecisionOptions>> toOptions(const std::string &dtype) const;
 };
 
+/// Adds --margin, the share of each device's memory that plans leave free.
+void addMargin(CLI::App &command, std::optional<double> &margin);
+
 /// Where it runs, and what is asked of the plan.
 struct PlanFlags {
   std::string cluster, constraints, mode = "auto", from;
+  std::string search; // "placement", "whole"; empty: what suits the devices
   int64_t ranks = 0, memory = 0, top = 3;
+  std::optional<double> margin; // of the devices' memory; none: defaultMargin
   double budgetSeconds = 0;
   std::optional<Job> job = {}; // of --plan
+  bool allRanks = false;
 
   void addTo(CLI::App &command);
   Result<Cluster> toCluster() const;
@@ -127,9 +133,9 @@ Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &p
                                 const std::string &planFile = "", bool hybrid = false);
 
 /// Searches, or loads `planFile` when it is complete; the plan, which keeps the job that `command` asks for, and its
-/// device program.
-Result<Planned> planAndCompile(const CLI::App &command, const TrainingStep &step, const std::string &model,
-                               const std::string &planFile, const PlanFlags &flags);
+/// device program. `step` is of `model`.
+Result<Planned> planAndCompile(const CLI::App &command, const TrainingStep &step, const ModelFlags &model,
+                               const PrecisionFlags &precision, const std::string &planFile, const PlanFlags &flags);
 
 /// What a program says of where it comes from: `model`, `model_hash`, `plan` of its info.
 void describeProgram(package::Program &program, const std::string &model, const TrainingStep &step, const Plan &plan);

@@ -347,18 +347,21 @@ struct TrainCommand {
                                "or give --seed to start from "
                                "initial values made up from it",
                                model.model, fmt::join(step.missingFiles, "', '"))});
+    where.allRanks |= runtime::launchedByMpi(); // every process is a rank
     if (runtime::launchedByMpi() && !where.ranks)
       if (const char *size = std::getenv("OMPI_COMM_WORLD_SIZE"))
         where.ranks = std::atoll(size);
-    auto planned = planAndCompile(*app, step, model.model, planFile, where);
+    auto planned = planAndCompile(*app, step, model, precision, planFile, where);
     if (!planned)
       return fail(planned.error());
     if (!savePlan.empty())
       if (Status status = writeFile(savePlan, toJson(planned->plan)); !status)
         return fail(status.error());
-    if (auto isas = codeForThisMachine(); !noNative && !isas.empty())
-      if (Status status = addNativeCode(planned->compiled, isas); !status)
-        return fail(status.error());
+    auto isas = codeForThisMachine();
+    if (Status status = noNative || isas.empty() ? leaveOutNativeCode(planned->compiled)
+                                                 : addNativeCode(planned->compiled, isas);
+        !status)
+      return fail(status.error());
     describeProgram(planned->compiled.program, model.model, step, planned->plan);
     auto done = runProgram(planned->compiled.program, step.weights, flags,
                            {resumed ? &*resumed : nullptr, resumedNote}, json);

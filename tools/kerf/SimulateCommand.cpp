@@ -3,6 +3,7 @@
 #include "Checks.h"
 #include "Options.h"
 #include "Reports.h"
+#include "kerf/CostModel/Margin.h"
 #include "kerf/Report/StepText.h"
 #include <fmt/core.h>
 
@@ -22,6 +23,7 @@ struct SimulateCommand {
   ModelFlags model;
   std::string cluster, plan, trace, report;
   int64_t ranks = 0;
+  std::optional<double> margin;
   bool json = false;
   GivenPlan given;
 
@@ -30,6 +32,7 @@ struct SimulateCommand {
     auto machine = machinesOf(cluster, given.job, ranks, asked.mesh().ranks());
     if (!machine)
       return fail(machine.error());
+    *machine = withMargin(std::move(*machine), margin);
     SimulateOptions options;
     options.step = model.toStepOptions();
     options.dtype = model.dtype;
@@ -77,6 +80,7 @@ void addSimulate(CLI::App &app, int &status) {
   sub->add_option("--plan", command->plan, "plan.json, complete or partial; default: the data axis over all ranks");
   sub->add_option("--ranks", command->ranks, "use the first N ranks (default: as many as the plan's mesh has)")
       ->check(wholeNumber(1, int64_t{1} << 24));
+  addMargin(*sub, command->margin);
   sub->add_option("--trace", command->trace, "write the timeline for chrome://tracing or Perfetto: T.json");
   sub->add_option("--report", command->report, "write the report: F.txt, F.json or F.html");
   sub->add_flag("--json", command->json, "everything as JSON on standard output");

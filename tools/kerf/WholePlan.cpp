@@ -4,6 +4,7 @@
 #include "Reports.h"
 
 #include "kerf/Compiler/Simulate.h"
+#include "kerf/CostModel/Margin.h"
 #include "kerf/Report/ExplainText.h"
 #include "kerf/Report/StepText.h"
 #include "kerf/Support/Signals.h"
@@ -32,14 +33,19 @@ Status applyMode(const PlanFlags &flags, Plan &constraints) {
   return ok();
 }
 
-Result<WholeJob> makeJob(mlir::MLIRContext &context, const ModelFlags &model, const PlanFlags &flags,
-                         const Cluster &cluster, const std::optional<Plan> &constraints) {
+Result<WholeJob> makeJob(mlir::MLIRContext &context, const ModelFlags &model, const PrecisionFlags &precision,
+                         const PlanFlags &flags, const Cluster &cluster, const std::optional<Plan> &constraints) {
   auto given = flags.toPlanOptions();
   if (!given)
     return given.error();
   WholeJobOptions options;
   options.step = model.toStepOptions();
   options.dtype = model.dtype;
+  auto mixed = precision.toOptions(model.dtype);
+  if (!mixed)
+    return mixed.error();
+  options.step.precision = *mixed;
+  options.search.allRanks = given->allRanks;
   options.search.constraints = constraints.value_or(given->constraints);
   options.search.constraintsFile = given->constraintsFile;
   options.search.memoryLimitBytes = given->memoryLimitBytes;
@@ -59,7 +65,7 @@ Result<WholeJob> makeJob(mlir::MLIRContext &context, const ModelFlags &model, co
   }
   listenForSignals({SIGINT}); // the first Ctrl-C asks for the best so far, the second one ends the program
   options.search.stop = [] { return receivedSignal() != 0; };
-  Cluster limited = cluster;
+  Cluster limited = withMargin(cluster, flags.margin);
   if (given->memoryLimitBytes) {
     limited.device.memoryBytes = std::min(limited.device.memoryBytes, *given->memoryLimitBytes);
     for (Cluster &group : limited.groups)
@@ -86,15 +92,50 @@ bool anyFits(const ModelFlags &model, const PlanFlags &flags, const Cluster &clu
 
 void tell(const std::string &what) { fmt::print(stderr, "searching: {}\n", what); }
 
+constexpr int64_t kShareForAllRanks = 8; // of the search's budget
+
+/// What the best plan on all ranks would take, where the best of all uses fewer.
+std::vector<std::string> notesOf(const WholeJob &job, const FoundPlan &best) {
+  int64_t ranks = job.cluster.ranks(), used = best.plan.mesh().ranks();
+  if (used == ranks)
+    return {};
+  PlanSearchOptions options = job.search;
+  options.allRanks = true;
+  options.top = 1;
+  options.leastMemory = false;
+  options.from.reset();
+  options.progress = {};
+  options.workBudget /= kShareForAllRanks;
+  auto all = searchPlans(job.cluster, job.job, job.layouts, options);
+  if (!all)
+    return {fmt::format("planned for {} of {} ranks: no plan was found that uses all", used, ranks)};
+  return {fewerRanksText(ranks, all->plans.front().simulation.stepSeconds, used, best.simulation.stepSeconds)};
+}
+
 } // namespace
 
-int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFlags &plan, const Cluster &cluster,
-                 const WholePlanFlags &flags) {
+Result<WholeAnswer> searchWhole(const ModelFlags &model, const PrecisionFlags &precision, const PlanFlags &plan,
+                                const Cluster &cluster, const Plan &constraints, const std::string &constraintsFile) {
+  auto context = createContext();
+  auto job = makeJob(*context, model, precision, plan, cluster, constraints);
+  if (!job)
+    return job.error();
+  job->search.constraintsFile = constraintsFile;
+  auto found = searchPlans(job->cluster, job->job, job->layouts, job->search);
+  if (!found)
+    return found.error();
+  WholeAnswer answer{found->plans.front().plan, notesOf(*job, found->plans.front())};
+  answer.plan.clusterHash = sha256(toJson(cluster));
+  return answer;
+}
+
+int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PrecisionFlags &precision,
+                 const PlanFlags &plan, const Cluster &cluster, const WholePlanFlags &flags) {
   auto whole = plan.cluster.empty() ? Result<Cluster>(cluster) : readCluster(plan.cluster);
   if (!whole)
     return fail(whole.error());
   auto context = createContext();
-  auto job = makeJob(*context, model, plan, cluster, std::nullopt);
+  auto job = makeJob(*context, model, precision, plan, cluster, std::nullopt);
   if (!job)
     return fail(job.error());
   auto described = describeJob(command, *whole, cluster.ranks(), job->search.constraints);
@@ -113,6 +154,8 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFla
     fmt::print(stderr, "warning: {}\n", warning);
   if (receivedSignal())
     fmt::print(stderr, "interrupted: the best so far\n");
+  for (const std::string &note : notesOf(*job, found->plans.front()))
+    fmt::print(stderr, "note: {}\n", note);
   std::vector<ParetoPlan> pareto;
   if (flags.pareto)
     pareto = paretoPlans(job->cluster, job->job, job->layouts, job->search, found->plans.front(), tell);
@@ -143,7 +186,8 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFla
     auto full = stepReport(model.model, job->cluster, *simulated);
     if (!full)
       return fail(full.error());
-    full->lowerBoundSeconds = found->lowerBoundSeconds;
+    if (found->lowerBoundSeconds > 0) // none is known of programs
+      full->lowerBoundSeconds = found->lowerBoundSeconds;
     full->outside = found->outside;
     full->statistics = found->statistics;
     full->others.assign(found->plans.begin() + 1, found->plans.end());
@@ -243,6 +287,8 @@ Result<WholeJob> savedJob(mlir::MLIRContext &context, const std::string &file, c
   PlanFlags flags;
   model.addTo(command, {"f32", "f64", "bf16", "f16", "f8"});
   flags.addTo(command);
+  PrecisionFlags precision;
+  precision.addTo(command);
   if (Status status = takeOptions(command, job, file, JobPart::All); !status)
     return status.error();
   model.model = job.model;
@@ -255,7 +301,7 @@ Result<WholeJob> savedJob(mlir::MLIRContext &context, const std::string &file, c
   auto used = firstRanks(cluster, flags.mode == "stand-alone" ? 1 : flags.ranks ? flags.ranks : cluster.ranks());
   if (!used)
     return used.error();
-  return makeJob(context, model, flags, *used, constraints);
+  return makeJob(context, model, precision, flags, *used, constraints);
 }
 
 int answerWhatIf(const std::string &file, const Plan &plan, WholeJob job, const std::vector<std::string> &whatIf,
@@ -287,7 +333,8 @@ int answerWhatIf(const std::string &file, const Plan &plan, WholeJob job, const 
     fmt::print("  {:<12} {:.4g} s{}\n", file, there->simulation.stepSeconds,
                there->simulation.fits ? "" : ", and does not fit");
   fmt::print("  best         {:.4g} s: {}\n", best.simulation.stepSeconds, planText(best.plan));
-  fmt::print("  bound        {:.4g} s\n", found->lowerBoundSeconds);
+  if (found->lowerBoundSeconds > 0)
+    fmt::print("  bound        {:.4g} s\n", found->lowerBoundSeconds);
   if (there)
     fmt::print("{}", differenceText(*there, best));
   return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kerf plan --search all, and what kerf explain asks of the plans that it wrote.
+// Searches for whole plans, and what kerf explain asks of the plans that it wrote.
 #pragma once
 
 #include "Options.h"
@@ -14,8 +14,17 @@ struct WholePlanFlags {
 };
 
 /// Searches and answers; the exit status. The plan keeps its job, so that it can be explained later.
-int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PlanFlags &plan, const Cluster &cluster,
-                 const WholePlanFlags &flags);
+int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PrecisionFlags &precision,
+                 const PlanFlags &plan, const Cluster &cluster, const WholePlanFlags &flags);
+
+/// The best whole plan for a model that is then compiled, with notes for the user. `constraints` came from
+/// `constraintsFile`.
+struct WholeAnswer {
+  Plan plan;
+  std::vector<std::string> notes;
+};
+Result<WholeAnswer> searchWhole(const ModelFlags &model, const PrecisionFlags &precision, const PlanFlags &plan,
+                                const Cluster &cluster, const Plan &constraints, const std::string &constraintsFile);
 
 /// The plan is one that runPlanWhole wrote.
 bool isWhole(const Plan &plan);

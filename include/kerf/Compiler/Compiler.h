@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"
+#include "kerf/CostModel/Simulator.h"
 #include "kerf/Frontend/Import.h"
 #include "kerf/Report/Report.h"
 #include "kerf/Search/Plan.h"
@@ -50,8 +51,10 @@ struct PlanOptions {
   Plan constraints;
   std::string constraintsFile = "the constraints"; // for messages
   std::optional<int64_t> memoryLimitBytes;         // per rank; the device's own memory counts as well
+  std::optional<double> margin;                    // of the device's memory; absent: as withMargin has it
   int64_t workBudget = SolveOptions().workBudget;  // per mesh
   int alternatives = 3;                            // runners-up that the report names
+  bool allRanks = false;                           // no plan uses fewer ranks than the cluster has
 };
 
 /// The device program of a step under a plan, and the report of what the plan does there.
@@ -60,7 +63,17 @@ struct Compiled {
   Report report;
   /// The program as IR, in the step's context; null of compileDevice.
   mlir::OwningOpRef<mlir::ModuleOp> device = {};
+  /// What one step of the program takes by its kernels and collectives, and the bytes that the runtime allocates on
+  /// each stage (`peakBytes`; `fits`: in the device's memory), with machine code for its pointwise ops where that needs
+  /// no more memory (`usesCode`), and without. They are the figures of plans that are priced as lowered.
+  Simulation figures = {}, figuresWithoutCode = {};
+  bool usesCode = false;
 };
+
+/// Whether plans for this cluster are priced as the programs that they are lowered to, and take the memory that the
+/// runtime plans for them: on CPUs. On other devices both are the simulator's, but for plans of strategies op by op,
+/// which it does not know.
+bool pricedAsLowered(const Cluster &cluster);
 
 struct Planned {
   Plan plan;
@@ -68,7 +81,11 @@ struct Planned {
   /// What the search answered, on the plan's mesh and under the cluster's limit. Without nodes where the plan was
   /// given.
   Problem problem = {};
+  std::vector<std::string> notes = {}; // for the user, such as that fewer ranks are faster
 };
+
+/// "4 ranks would take 4.5 ms a step, 2 take 3.4 ms: planned for 2; --all-ranks plans for 4".
+std::string fewerRanksText(int64_t ranks, double seconds, int64_t fewer, double fewerSeconds);
 
 /// The fastest plan that fits into the memory of every rank of `cluster`. Infeasible: ExitStatus::Infeasible, with the
 /// least memory that some plan needs.
@@ -92,9 +109,11 @@ Result<TrainingStep> importDevice(mlir::MLIRContext &context, const std::string 
                                   const std::optional<std::string> &weights);
 
 /// Makes kernels of the program's pointwise ops, with machine code for each of `isas` (kerf/Codegen/Codegen.h): another
-/// program of the same bits and its memory. Nothing changes where that would not fit into the device's memory any more.
-/// A program of compileDevice has the kernels that are written in it.
+/// program of the same bits, which needs no more memory. Nothing changes where it would (Compiled::usesCode). A program
+/// of compileDevice has the kernels that are written in it.
 Status addNativeCode(Compiled &compiled, const std::vector<std::string> &isas);
+/// Instead: the figures become those of a program that runs its ops one by one.
+Status leaveOutNativeCode(Compiled &compiled);
 
 /// Writes the package of all ranks: program.json, weights.safetensors and code in `folder`, each file whole or not at
 /// all.

@@ -5,8 +5,11 @@
 #include "kerf/CostModel/Cluster.h"
 #include "kerf/Schedule/Schedule.h"
 #include "kerf/Search/Plan.h"
+#include <functional>
 
 namespace kerf {
+
+struct Simulation;
 
 /// The training job that plans are made for.
 struct TrainingJob {
@@ -21,6 +24,9 @@ struct TrainingJob {
   std::vector<ArgumentPlan> arguments;
   std::vector<OpRecompute> recomputeOps;
   std::string wholeGroups = {}; // why a step needs all samples of a data group at once; empty: it takes microbatches
+  /// Puts the figures of the program that a complete plan is lowered to into the plan's simulation, on CPUs; refuses
+  /// plans that cannot be lowered. Empty: the simulator's figures are the plan's.
+  std::function<Status(const Plan &plan, const Cluster &cluster, Simulation &simulation)> asLowered = {};
 };
 
 struct CompletedPlan {

@@ -21,6 +21,7 @@ struct PlanSearchOptions {
   Plan constraints; // what it says stays
   std::string constraintsFile = "the constraints";
   std::optional<int64_t> memoryLimitBytes; // of a device; its own memory counts as well
+  bool allRanks = false;                   // no plan uses fewer ranks than the cluster has
   /// Sizes of "model" that are tried.
   std::vector<int64_t> modelSizes = {1};
   /// Of the axis "expert".

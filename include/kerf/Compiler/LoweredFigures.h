@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The figures of a plan whose program runs on CPUs: the plan is lowered, the program priced, and its memory planned as
+// the runtime will allocate it. Every command that prints seconds or bytes of such a plan asks here.
+#pragma once
+
+#include "kerf/Compiler/Compiler.h"
+
+namespace kerf {
+
+class LoweredFigures {
+public:
+  /// `dtype` as SimulateOptions has it; `step.precision` says how a step computes in bf16 and f16, and has
+  /// defaultPrecision(dtype) where it is absent.
+  LoweredFigures(mlir::MLIRContext &context, std::string modelPath, StepOptions step, std::string dtype);
+
+  /// Puts the seconds, their parts and the memory of the plan's program into `simulation`, which is the simulator's of
+  /// the same plan. Refuses plans that cannot be lowered. `where` names the plan in messages.
+  Status apply(const Plan &plan, const std::string &where, const Cluster &cluster, Simulation &simulation);
+
+private:
+  Result<TrainingStep *> imported(const Plan &plan, const std::string &where);
+
+  mlir::MLIRContext &context;
+  std::string modelPath, dtype;
+  StepOptions step;
+  bool configured;                                                           // a config.json, of any batch
+  std::map<std::pair<int64_t, std::vector<std::string>>, TrainingStep> steps; // by batch and cuts
+};
+
+/// How a step in `dtype` computes where nobody says otherwise: bf16 without a loss scale, f16 with a dynamic one.
+/// Nothing for f32 and f64.
+std::optional<PrecisionOptions> defaultPrecision(std::string_view dtype);
+
+/// The first figures over the second: what a search's estimate of the same plan is off by is not told twice.
+void putFigures(const Simulation &lowered, Simulation &simulation);
+
+} // namespace kerf

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Compiler/LoweredFigures.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace kerf {
+
+std::optional<PrecisionOptions> defaultPrecision(std::string_view dtype) {
+  if (dtype != "bf16" && dtype != "f16")
+    return std::nullopt;
+  PrecisionOptions options;
+  options.compute = dtype == "bf16" ? DType::BF16 : DType::F16;
+  options.scaling = dtype == "f16" ? LossScaling::Dynamic : LossScaling::None;
+  return options;
+}
+
+LoweredFigures::LoweredFigures(mlir::MLIRContext &context, std::string modelPath, StepOptions step, std::string dtype)
+    : context(context), modelPath(std::move(modelPath)), dtype(std::move(dtype)), step(std::move(step)),
+      configured(std::filesystem::path(this->modelPath).extension() == ".json") {
+  this->step.import.floatType = this->dtype == "f64" ? DType::F64 : DType::F32;
+  if (!this->step.precision)
+    this->step.precision = defaultPrecision(this->dtype);
+}
+
+Result<TrainingStep *> LoweredFigures::imported(const Plan &plan, const std::string &where) {
+  auto cuts = stageCuts(plan, where);
+  if (!cuts)
+    return cuts.error();
+  int64_t batch = configured ? plan.globalBatch : 0;
+  auto found = steps.find({batch, *cuts});
+  if (found == steps.end()) {
+    StepOptions sized = step;
+    sized.cuts = *cuts;
+    if (configured)
+      sized.import.globalBatch = batch;
+    auto made = importTrainingStep(context, modelPath, sized);
+    if (!made)
+      return made.error();
+    found = steps.emplace(std::pair(batch, *cuts), std::move(*made)).first;
+  }
+  return &found->second;
+}
+
+Status LoweredFigures::apply(const Plan &plan, const std::string &where, const Cluster &cluster,
+                             Simulation &simulation) {
+  if (dtype == "f8")
+    return Error{fmt::format("{}: --dtype f8 is simulated only; programs run in f32, f64, bf16 and f16", where)};
+  auto imported = this->imported(plan, where);
+  if (!imported)
+    return imported.error();
+  Plan lowered = plan;
+  lowered.modelHash.clear();
+  lowered.clusterHash.clear();
+  lowered.predicted.reset();
+  auto compiled = compileStep(**imported, lowered, where, cluster);
+  if (!compiled)
+    return compiled.error();
+  putFigures(compiled->figures, simulation);
+  return ok();
+}
+
+void putFigures(const Simulation &lowered, Simulation &simulation) {
+  double slower = lowered.stepSeconds / simulation.stepSeconds;
+  const Breakdown old = simulation.breakdown;
+  simulation.stepSeconds = lowered.stepSeconds;
+  simulation.breakdown = lowered.breakdown;
+  // The program does not say which of its backward's ops run again: their share is the simulator's.
+  if (double whole = old.recompute + old.backward; whole > 0) {
+    double again = lowered.breakdown.backward * (old.recompute / whole);
+    simulation.breakdown.recompute = again;
+    simulation.breakdown.backward -= again;
+  }
+  for (size_t s = 0; s < std::min(simulation.memory.size(), lowered.memory.size()); ++s) {
+    auto largest = std::move(simulation.memory[s].largest);
+    std::string moment = simulation.memory[s].moment;
+    simulation.memory[s] = lowered.memory[s];
+    simulation.memory[s].largest = std::move(largest);
+    simulation.memory[s].moment = std::move(moment);
+  }
+  simulation.fits = lowered.fits;
+  simulation.tokensPerSecond /= slower;
+  simulation.modelFlopsUtilization /= slower;
+  if (!simulation.trace.empty())
+    simulation.trace = lowered.trace;
+}
+
+} // namespace kerf
