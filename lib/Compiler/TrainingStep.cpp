@@ -12,6 +12,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include <cstring>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 using namespace mlir;
 
@@ -107,6 +108,26 @@ Status checkWholeStep(const std::string &path, const StepOptions &options) {
   return ok();
 }
 
+/// Takes the list of folded parameters off the module. An error names them, unless they are accepted.
+Status takeFolded(ModuleOp module, const std::string &path, bool accepted) {
+  auto folded = module->getAttrOfType<ArrayAttr>(kFoldedAttr);
+  module->removeAttr(kFoldedAttr);
+  if (!folded || folded.empty() || accepted)
+    return ok();
+  constexpr size_t kNamed = 12;
+  std::vector<std::string> names;
+  for (Attribute name : folded)
+    if (auto text = dyn_cast<StringAttr>(name); text && names.size() < kNamed)
+      names.push_back(text.str());
+  return Error{fmt::format("'{}': the exporter folded {} parameter{} into constants or merged them with others, so that "
+                           "training this graph would train another model: {}{}. Export it with torch.onnx.export(..., "
+                           "dynamo=True, optimize=False), or with dynamo=False, do_constant_folding=False "
+                           "(docs/exporting.md); --accept-folded trains what is left",
+                           path, folded.size(), folded.size() == 1 ? "" : "s", fmt::join(names, ", "),
+                           folded.size() > names.size() ? fmt::format(" and {} more", folded.size() - names.size())
+                                                        : "")};
+}
+
 } // namespace
 
 TrainingStep stepOf(ImportedModel model) {
@@ -129,6 +150,8 @@ Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string 
 
 Result<TrainingStep> trainingStepOf(MLIRContext &context, ImportedModel model, const std::string &path,
                                     const StepOptions &options) {
+  if (Status status = takeFolded(*model.module, path, options.acceptFolded); !status)
+    return status.error();
   TrainingStep step = stepOf(std::move(model));
   OptimizerOptions optimizer = options.optimizer;
   if (options.precision) {

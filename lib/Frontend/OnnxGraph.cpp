@@ -6,6 +6,7 @@
 #include "OnnxNeeded.h"
 #include "OnnxNode.h"
 #include "OnnxParameters.h"
+#include "TorchMetadata.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <algorithm>
@@ -523,8 +524,13 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm) {
   for (const auto &[name, count] : file.missingFiles)
     model.missingFiles.push_back(name);
   model.warnings = std::move(warnings);
-  for (std::string &warning : parameterWarnings(file, roles, needed.nodes))
-    model.warnings.push_back(std::move(warning));
+  LostParameters lost = lostParameters(file, roles, needed.nodes);
+  if (!lost.folded.empty())
+    (*model.module)
+        ->setAttr(kFoldedAttr, builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(lost.folded.begin(),
+                                                                                          lost.folded.end())));
+  for (auto &&more : {parameterWarnings(file, roles, needed.nodes, lost), differenceWarnings(file, roles, needed.nodes)})
+    model.warnings.insert(model.warnings.end(), more.begin(), more.end());
   return model;
 }
 

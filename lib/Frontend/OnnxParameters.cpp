@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads PyTorch's metadata: kinds of initializers, the signature of the exported program, module paths of nodes.
+// Which initializers are parameters, by what the exporter says of them or by their names, and what people are told of it.
 #include "OnnxParameters.h"
 #include "Literal.h"
 #include "Narrow.h"
+#include "TorchMetadata.h"
 #include "kerf/Support/Glob.h"
 
 #include <algorithm>
@@ -16,11 +17,6 @@
 namespace kerf::frontend {
 
 namespace {
-
-constexpr std::string_view kSignatureKey = "pkg.torch.export.ExportedProgram.graph_signature";
-constexpr std::string_view kCallKey = "pkg.torch.onnx.fx_node";
-constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
-constexpr std::string_view kNamespaceKey = "namespace";
 
 bool endsWith(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
@@ -38,46 +34,10 @@ bool isNormStatistic(const std::string &name) {
   return endsWith(name, "running_mean") || endsWith(name, "running_var") || endsWith(name, "num_batches_tracked");
 }
 
-/// The words of a list that Python printed: ['', 'transformer', 'view'].
-std::vector<std::string> listWords(std::string_view text) {
-  std::vector<std::string> words;
-  for (size_t at = 0; at < text.size(); ++at) {
-    char quote = text[at];
-    if (quote != '\'' && quote != '"')
-      continue;
-    size_t end = text.find(quote, at + 1);
-    if (end == std::string_view::npos)
-      break;
-    words.emplace_back(text.substr(at + 1, end - at - 1));
-    at = end;
-  }
-  return words;
-}
-
-/// Names of the module's parameters, in its order: lines "p_name: PARAMETER target='name'".
-std::vector<std::string> signatureParameters(const OnnxFile &file) {
-  std::string text = metadata(file.model->graph().metadata_props(), kSignatureKey);
-  constexpr std::string_view mark = ": PARAMETER target='";
-  std::vector<std::string> names;
-  for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at)) {
-    at += mark.size();
-    size_t end = text.find('\'', at);
-    if (end == std::string::npos)
-      break;
-    names.push_back(text.substr(at, end - at));
-  }
-  return names;
-}
-
 /// The one name that an initializer was folded from, or "".
 std::string onlySource(const Initializer &initializer) {
   std::vector<std::string> from = listWords(initializer.foldedFrom);
   return from.size() == 1 ? from[0] : std::string();
-}
-
-bool hasKinds(const OnnxFile &file) {
-  return std::any_of(file.initializers.begin(), file.initializers.end(),
-                     [](const Initializer &i) { return !i.kind.empty(); });
 }
 
 bool isTransposeOf(const Initializer &copy, const Initializer &of) {
@@ -94,6 +54,32 @@ bool isTransposeOf(const Initializer &copy, const Initializer &of) {
   return true;
 }
 
+/// Initializers that say what a node does (the scales of a Resize, the weights of a loss's classes): no parameters, whatever
+/// their shape.
+std::set<std::string> settings(const OnnxFile &file) {
+  struct Operand {
+    std::string_view op;
+    int first; // it and those behind it
+  };
+  constexpr Operand kSettings[] = {{"NegativeLogLikelihoodLoss", 2}, {"OneHot", 1}, {"Pad", 1}, {"Resize", 1},
+                                   {"SoftmaxCrossEntropyLoss", 2},   {"Upsample", 1}};
+  std::set<std::string> names;
+  for (const onnx::NodeProto &node : file.model->graph().node())
+    for (const Operand &operand : kSettings)
+      for (int i = operand.first; node.op_type() == operand.op && i < node.input_size(); ++i)
+        names.insert(node.input(i));
+  return names;
+}
+
+} // namespace
+
+bool hasKinds(const OnnxFile &file) {
+  return std::any_of(file.initializers.begin(), file.initializers.end(),
+                     [](const Initializer &i) { return !i.kind.empty(); });
+}
+
+namespace {
+
 /// What PyTorch's older exporter calls the weight that it transposed for a product.
 bool isTransposedByName(const OnnxFile &file, const Initializer &initializer) {
   return startsWith(initializer.name, "onnx::MatMul_") && initializer.tensor.shape.size() == 2 &&
@@ -109,12 +95,12 @@ const Initializer *tiedTo(const OnnxFile &file, const Initializer &copy) {
   return nullptr;
 }
 
-/// Weights of linear layers that the exporter transposed and gave a name of its own: each is a matrix, the only
-/// constant made of a parameter that is gone, and products alone read it, on their right. To train it is to train the
-/// parameter.
+} // namespace
+
 std::set<std::string> transposedWeights(const OnnxFile &file) {
-  std::vector<std::string> names = signatureParameters(file);
-  std::set<std::string> parameters(names.begin(), names.end());
+  std::set<std::string> parameters;
+  for (SignatureEntry &entry : signatureParameters(file))
+    parameters.insert(std::move(entry.target));
   std::map<std::string, std::vector<std::string>> madeOf; // name of a parameter that is gone -> what it went into
   for (const Initializer &initializer : file.initializers)
     for (const std::string &from : listWords(initializer.foldedFrom))
@@ -137,59 +123,14 @@ std::set<std::string> transposedWeights(const OnnxFile &file) {
   return weights;
 }
 
-std::string_view lastWord(std::string_view path) { return path.substr(path.rfind('.') + 1); }
-std::string_view allButLast(std::string_view path) {
-  size_t dot = path.rfind('.');
-  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
-}
-
-/// Initializers that say what a node does (the scales of a Resize, the values of a OneHot): no parameters, whatever
-/// their shape.
-std::set<std::string> settings(const OnnxFile &file) {
-  struct Operand {
-    std::string_view op;
-    int first; // it and those behind it
-  };
-  constexpr Operand kSettings[] = {{"OneHot", 1}, {"Pad", 1}, {"Resize", 1}, {"Upsample", 1}};
-  std::set<std::string> names;
-  for (const onnx::NodeProto &node : file.model->graph().node())
-    for (const Operand &operand : kSettings)
-      for (int i = operand.first; node.op_type() == operand.op && i < node.input_size(); ++i)
-        names.insert(node.input(i));
-  return names;
-}
-
-} // namespace
-
-std::string moduleOf(const onnx::NodeProto &node) {
-  // The last word is the node itself.
-  if (std::vector<std::string> scopes = listWords(metadata(node.metadata_props(), kScopesKey)); scopes.size() >= 2)
-    return scopes[scopes.size() - 2];
-  // "transformer: Model/transformer.wte: Embedding/embedding: aten.embedding"
-  std::string text = metadata(node.metadata_props(), kNamespaceKey);
-  size_t last = text.rfind('/');
-  if (last == std::string::npos)
-    return "";
-  size_t start = text.rfind('/', last - 1);
-  start = last == 0 || start == std::string::npos ? 0 : start + 1;
-  std::string scope = text.substr(start, last - start);
-  return scope.substr(0, scope.find(':'));
-}
-
 std::optional<int64_t> untrainedRow(const OnnxFile &file, const onnx::NodeProto &node) {
   const Initializer *table = node.op_type() == "Gather" ? file.find(node.input(0)) : nullptr;
   if (!table || !table->hasData() || table->narrow || table->tensor.shape.size() != 2)
     return std::nullopt;
-  // "... aten.embedding.default](args = (%table, %indices, 0), kwargs = {})"
-  std::string text = metadata(node.metadata_props(), kCallKey);
-  constexpr std::string_view call = "aten.embedding.default](args = (";
-  size_t at = text.find(call), second = text.find(", ", at == std::string::npos ? at : at + call.size());
-  size_t third = second == std::string::npos ? second : text.find(", ", second + 2);
-  if (at == std::string::npos || third == std::string::npos || third > text.find(')', at + call.size()))
-    return std::nullopt;
+  std::string padding = callArgument(callOf(node), "aten.embedding.default", 2, "padding_idx").value_or("");
   int64_t row = -1, columns = table->tensor.shape[1], bytes = columns * bytesOf(table->tensor.dtype);
-  const char *from = text.data() + third + 2, *end = text.data() + text.size();
-  if (std::from_chars(from, end, row).ec != std::errc() || row < 0 || row >= table->tensor.shape[0])
+  if (std::from_chars(padding.data(), padding.data() + padding.size(), row).ec != std::errc() || row < 0 ||
+      row >= table->tensor.shape[0])
     return std::nullopt;
   const std::byte *values = table->tensor.data + row * bytes;
   return std::all_of(values, values + bytes, [](std::byte b) { return b == std::byte(0); }) ? std::optional(row)
@@ -252,26 +193,8 @@ const Initializer *transposedOf(const OnnxFile &file, const std::vector<Initiali
   return isParameter && isTransposeOf(copy, *of) ? of : nullptr;
 }
 
-/// Whether the missing parameter is tied to one that is there: an embedding whose table has another module's name (the
-/// exporter keeps the last of the names), or a module that holds its child's parameter as its own. Equal tensors of a
-/// fresh model look alike otherwise.
-static bool isTied(const OnnxFile &file, const std::vector<InitializerRole> &roles, const std::string &missing) {
-  std::string module(allButLast(missing));
-  auto isParameter = [&](const std::string &name) {
-    auto it = file.initializerIndex.find(name);
-    return it != file.initializerIndex.end() && roles[it->second] >= InitializerRole::FrozenParameter &&
-           lastWord(name) == lastWord(missing);
-  };
-  for (const onnx::NodeProto &node : file.model->graph().node())
-    if (node.op_type() == "Gather" && node.input_size() > 0 && isParameter(node.input(0)) && moduleOf(node) == module)
-      return true;
-  return std::any_of(file.initializers.begin(), file.initializers.end(), [&](const Initializer &initializer) {
-    return isParameter(initializer.name) && startsWith(initializer.name, module + ".");
-  });
-}
-
 std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vector<InitializerRole> &roles,
-                                           const std::vector<int> &needed) {
+                                           const std::vector<int> &needed, const LostParameters &lost) {
   std::vector<std::string> warnings;
   if (!file.missingFiles.empty()) {
     std::vector<std::string> files;
@@ -280,43 +203,24 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
     warnings.push_back(fmt::format("the model's weights are absent: {} does not exist", fmt::join(files, ", ")));
   }
 
-  std::set<std::string> constantsSaid, areTransposed = transposedWeights(file);
-  std::vector<std::string> lost, transposed;
-  std::vector<std::string> names = signatureParameters(file);
-  for (const std::string &name : names) {
-    if (file.find(name))
-      continue;
-    std::string now;
-    bool isTransposed = false;
-    for (size_t i = 0; i < file.initializers.size() && now.empty() && !isTransposed; ++i) {
-      const Initializer &initializer = file.initializers[i];
-      std::vector<std::string> from = listWords(initializer.foldedFrom);
-      if (std::find(from.begin(), from.end(), name) == from.end())
-        continue;
-      constantsSaid.insert(initializer.name);
-      if ((isTransposed = areTransposed.count(initializer.name)))
-        transposed.push_back(fmt::format("{} is {}", name, initializer.name));
-      else
-        now = fmt::format(" (now {} {} {})",
-                          roles[i] == InitializerRole::TrainedParameter ? "trained as" : "in the constant",
-                          initializer.name, shapeText(initializer.tensor.shape));
-    }
-    if (!isTransposed && (!now.empty() || !isTied(file, roles, name)))
-      lost.push_back(name + now);
-  }
-  for (const std::string &name : areTransposed)
-    if (!constantsSaid.count(name))
-      transposed.push_back(name);
-  if (!transposed.empty())
+  if (!lost.transposed.empty())
     warnings.push_back(
         fmt::format("the exporter transposed {} weights and gave them names of its own, by which they are "
                     "trained and saved: {}",
-                    transposed.size(), fmt::join(transposed, ", ")));
-  if (!lost.empty())
+                    lost.transposed.size(), fmt::join(lost.transposed, ", ")));
+  if (!lost.trainedAs.empty())
+    warnings.push_back(fmt::format("{} parameters are trained as the constants that the exporter made of them: {}",
+                                   lost.trainedAs.size(), fmt::join(lost.trainedAs, ", ")));
+  if (!lost.folded.empty())
     warnings.push_back(fmt::format(
-        "the exporter folded {} of the model's {} parameters into constants or merged them with others; training this "
-        "graph is not training the model (export with the parameters kept; --trainable GLOB trains a constant): {}",
-        lost.size(), names.size(), fmt::join(lost, ", ")));
+        "the exporter folded {} of the model's {}parameters into constants or merged them with others; training this "
+        "graph is not training the model (export with optimize=False, docs/exporting.md; --trainable GLOB trains a "
+        "constant): {}",
+        lost.folded.size(), lost.parameters ? fmt::format("{} ", lost.parameters) : "",
+        fmt::join(lost.folded, ", ")));
+  if (!lost.unread.empty())
+    warnings.push_back(fmt::format("{} parameters of the module are not in the graph, which reads none of them: {}",
+                                   lost.unread.size(), fmt::join(lost.unread, ", ")));
 
   // Without kinds a scalar may be a learned temperature or a constant.
   std::vector<std::string> scalars;
@@ -331,9 +235,11 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
                                    fmt::join(scalars, ", ")));
 
   std::vector<std::string> narrow;
+  std::set<std::string> names;
+  for (SignatureEntry &entry : signatureParameters(file))
+    names.insert(std::move(entry.target));
   for (const Initializer &initializer : file.initializers)
-    if (initializer.narrow &&
-        (initializer.kind == "PARAMETER" || std::find(names.begin(), names.end(), initializer.name) != names.end()))
+    if (initializer.narrow && (initializer.kind == "PARAMETER" || names.count(initializer.name)))
       narrow.push_back(fmt::format("{} ({})", initializer.name, initializer.narrow->name));
   if (!narrow.empty())
     warnings.push_back(
@@ -355,6 +261,7 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
 
   constexpr int64_t kLikeWeights = 1024; // elements: what is no table of a few scalars
   std::vector<std::string> large;
+  std::set<std::string> constantsSaid = lost.constants;
   for (int index : needed) {
     const onnx::NodeProto &node = file.model->graph().node(index);
     const std::string &op = node.op_type();
@@ -374,7 +281,7 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
           transposedOf(file, roles, file.initializers[it->second]))
         continue;
       constantsSaid.insert(input);
-      large.push_back(fmt::format("{} {}", input, shapeText(tensor.shape)));
+      large.push_back(fmt::format("{} {} of '{}'", input, shapeText(tensor.shape), node.name()));
     }
   }
   if (!large.empty())

@@ -99,12 +99,15 @@ class OtherExports(KerfTest):
             self.close(*self.losses(model, "logits.onnx", "--loss", "cross_entropy(logits, labels)"), TOLERANCE["f64"], f"{model} logits")
 
     def test_default_settings_lose_parameters(self):
-        """The exporter folded parameters away: the first loss is PyTorch's, and a warning says that the training is not."""
+        """The exporter folded parameters away: refused, with exactly their names. What is left begins with PyTorch's loss."""
         for model in {"bert", "resnet", "vit"} & set(SHARED_EXPORTS):
-            got, expected = self.losses(model, "default.onnx")
+            gone = golden_of(model)["files"]["default.onnx"]["parameters"]["gone"]
+            told = self.succeed("import", file_of(model, "default.onnx"), "--json")
+            self.assertEqual({text.split(" ")[0] for text in json.loads(told.stdout)["folded"]}, set(gone), model)
+            self.assertIn("training this graph is not training the model", told.stderr, model)
+            self.refuse(1, gone[:12] + ["--accept-folded"], "train", file_of(model, "default.onnx"), "--data", file_of(model, "batches.npz"))
+            got, expected = self.losses(model, "default.onnx", "--accept-folded")
             self.close(got[:1], expected[:1], TOLERANCE["f64"], f"{model} default")
-            said = kerf("import", file_of(model, "default.onnx"), "--json").stderr
-            self.assertIn("training this graph is not training the model", said, model)
 
 
 @unittest.skipUnless(os.path.isdir(os.path.join(SHARED, "models", "gpt2")), f"no models in {SHARED}")

@@ -47,6 +47,7 @@ const std::vector<JobOption> &jobOptions() {
       {"sequence"},
       {"expert-capacity"},
       {"no-recognition"},
+      {"accept-folded", {}, false, true},
       {"memory", {}, false, true},
       {"margin", {}, false, true},
       {"all-ranks", {}, false, true},

@@ -4,6 +4,7 @@
 #include "PlanFigures.h"
 #include "Reports.h"
 #include "SearchChoice.h"
+#include "Trained.h"
 #include "WholePlan.h"
 #include "kerf/Codegen/Codegen.h"
 
@@ -18,11 +19,6 @@
 namespace kerf::tool {
 
 namespace {
-
-void warn(const std::vector<std::string> &warnings) {
-  for (const std::string &warning : warnings)
-    fmt::print(stderr, "warning: {}\n", warning);
-}
 
 bool endsWith(const std::string &text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.compare(text.size() - suffix.size(), suffix.size(), suffix) == 0;
@@ -244,7 +240,7 @@ struct ImportCommand {
     auto imported = importModel(*context, model.model, model.toStepOptions().import);
     if (!imported)
       return fail(imported.error());
-    warn(imported->warnings);
+    printWarnings(imported->warnings);
     if (!output.empty()) {
       if (Status status = writeModel(*imported, model.model, output); !status)
         return fail(status.error());
@@ -272,6 +268,11 @@ struct ImportCommand {
     main.walk([&](mlir::Operation *op) { ++ops[op->getName().getStringRef().str()]; });
     summary["ops"] = ops;
     summary["warnings"] = imported->warnings;
+    summary["folded"] = nlohmann::ordered_json::array();
+    if (auto folded = (*imported->module)->getAttrOfType<mlir::ArrayAttr>(kFoldedAttr))
+      for (mlir::Attribute name : folded)
+        if (auto text = mlir::dyn_cast<mlir::StringAttr>(name))
+          summary["folded"].push_back(text.str());
     fmt::print("{}\n", summary.dump(2));
     return 0;
   }
@@ -327,7 +328,7 @@ struct PlanCommand {
     auto imported = importStep(model, precision, /*gradientNorms=*/false);
     if (!imported)
       return fail(imported.error());
-    warn(imported->step.warnings);
+    printWarnings(imported->step.warnings);
     auto planned = planAndCompile(*app, imported->step, model, precision, "", plan);
     if (!planned)
       return fail(planned.error());
@@ -374,7 +375,7 @@ struct CompileCommand {
     auto imported = importStep(model, precision, gradientNorms, planFile, where.mode == "hybrid");
     if (!imported)
       return fail(imported.error());
-    warn(imported->step.warnings);
+    printWarnings(imported->step.warnings);
     auto planned = planAndCompile(*app, imported->step, model, precision, planFile, where);
     if (!planned)
       return fail(planned.error());

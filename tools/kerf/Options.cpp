@@ -95,6 +95,9 @@ CLI::Option *ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtype
       ->type_name("exact|FACTOR");
   command.add_flag("--no-recognition", noRecognition,
                    "keep attention, normalization and GELU as the simple ops of the export");
+  command.add_flag("--accept-folded", acceptFolded,
+                   "train what is left of a model whose exporter folded parameters into constants or merged them "
+                   "(docs/exporting.md)");
   return required;
 }
 
@@ -119,6 +122,7 @@ StepOptions ModelFlags::toStepOptions() const {
   o.noDecayGlobs = noDecay;
   o.clipNorm = clipNorm;
   options.recognizeComposites = !noRecognition;
+  options.acceptFolded = acceptFolded;
   return options;
 }
 

@@ -21,7 +21,7 @@ struct ModelFlags {
   std::optional<double> weightDecay;
   int64_t globalBatch = 0, sequence = 0;
   std::optional<double> expertCapacity;
-  bool noRecognition = false;
+  bool noRecognition = false, acceptFolded = false;
 
   /// `dtypes`: those that the command knows, from f32 and f64 on. Those of 16 bits and less are no type of the import.
   /// Returns MODEL, which is required; a plan may name it where a command takes one.
@@ -146,8 +146,9 @@ struct Resumed {
   std::string note;
 };
 
-/// Runs a program and writes what the flags ask for.
+/// Runs a program and writes what the flags ask for. Standard error has `warnings`, and what is trained, before the
+/// first step.
 Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags,
-                                      const Resumed &from, bool quiet);
+                                      const std::vector<std::string> &warnings, const Resumed &from, bool quiet);
 
 } // namespace kerf::tool

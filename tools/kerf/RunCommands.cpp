@@ -6,6 +6,7 @@
 #include "ResumedOptions.h"
 #include "RunSettings.h"
 #include "StepLines.h"
+#include "Trained.h"
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Runtime/Native.h"
 #include "kerf/Support/Signals.h"
@@ -162,7 +163,7 @@ Error toldOnce(const Error &error, const runtime::Communicator *communicator) {
 } // namespace
 
 Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags,
-                                      const Resumed &from, bool quiet) {
+                                      const std::vector<std::string> &warnings, const Resumed &from, bool quiet) {
   const runtime::Checkpoint *resumed = from.checkpoint;
   auto data = runtime::openData(flags.data);
   if (!data)
@@ -195,6 +196,10 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
     return toldOnce(ready.error(), communicator.get());
   if (isFirst && resumed)
     say(resumeText(*resumed, program, *settings, *dataSteps) + from.note);
+  if (isFirst) {
+    printWarnings(warnings);
+    say(trainedText(program) + "\n");
+  }
   options.onStep = [&](const runtime::StepResult &step) -> Status {
     if (!quiet)
       say(progressLine(step));
@@ -280,15 +285,16 @@ struct RunCommand {
     auto note = *resumed ? compareResumedOptions(loaded->program, flags, **resumed) : Result<std::string>("");
     if (!note)
       return fail(note.error());
-    auto done = runProgram(loaded->program, loaded->weights, flags, {*resumed ? &**resumed : nullptr, *note}, json);
-    if (!done)
-      return fail(done.error());
-    if (done->steps.empty())
-      return 0; // not the first process, or nothing was left to train
     std::optional<Report> saved;
     if (loaded->program.info.contains("report"))
       if (auto parsed = parseReport(loaded->program.info["report"], folder); parsed)
         saved = std::move(*parsed);
+    auto done = runProgram(loaded->program, loaded->weights, flags, saved ? saved->warnings : std::vector<std::string>(),
+                           {*resumed ? &**resumed : nullptr, *note}, json);
+    if (!done)
+      return fail(done.error());
+    if (done->steps.empty())
+      return 0; // not the first process, or nothing was left to train
     if (saved)
       addMeasured(*done, *saved);
     if (!report.empty() && saved)
@@ -363,7 +369,7 @@ struct TrainCommand {
         !status)
       return fail(status.error());
     describeProgram(planned->compiled.program, model.model, step, planned->plan);
-    auto done = runProgram(planned->compiled.program, step.weights, flags,
+    auto done = runProgram(planned->compiled.program, step.weights, flags, planned->compiled.report.warnings,
                            {resumed ? &*resumed : nullptr, resumedNote}, json);
     if (!done) {
       Error error = done.error();

@@ -23,6 +23,9 @@ struct StepOptions {
   /// Nothing: everything is in import.floatType. Otherwise that is F32.
   std::optional<PrecisionOptions> precision;
   bool recognizeComposites = true;
+  /// Takes a graph whose exporter folded parameters away; what is left of the model is trained. Otherwise that is an
+  /// error.
+  bool acceptFolded = false;
   /// Of the plan that the step is compiled under, where it cuts stages at ops (stageCuts).
   std::vector<std::string> cuts = {};
 };
