@@ -5,6 +5,7 @@
 #include "Diagnostics.h"
 #include "EmitProgram.h"
 #include "PlanLowering.h"
+#include "kerf/Package/Accumulation.h"
 #include "kerf/Package/Native.h"
 #include "kerf/Transforms/OpKeys.h"
 #include "kerf/Transforms/Passes.h"
@@ -185,6 +186,8 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
     setSchedule(*module, scheduleOf(execution->completed.plan));
   if (Status status = emitProgram(*module, collectives, Kernels::Fused, compiled); !status)
     return status.error();
+  if (auto batches = whole->getAttrOfType<IntegerAttr>(kAccumulateAttr))
+    compiled.program.info[package::kAccumulateKey] = batches.getInt();
   compiled.device = std::move(module);
   if (plan.predicted) {
     report.stepSeconds = plan.predicted->stepSeconds;

@@ -4,6 +4,7 @@
 // all-gather.
 #include "PlanLowering.h"
 
+#include "kerf/Package/Accumulation.h"
 #include "kerf/Transforms/Placement.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <fmt/format.h>
@@ -98,6 +99,11 @@ Status Sharder::shard(Operation *update, int64_t level, Reduction reduction) {
     shardUses(parameter, projected->operands[0]);
   // From the sum of the gradient on, its way to here follows the update.
   auto name = main.getArgAttrOfType<StringAttr>(parameter.getArgNumber(), KerfDialect::kNameAttr);
+  const std::string accumulator = (package::kAccumulatedPrefix.data() + name.getValue()).str();
+  for (BlockArgument argument : main.getArguments())
+    if (auto its = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kNameAttr);
+        its && its.getValue() == accumulator)
+      setSharding(main, argument.getArgNumber(), projected->operands[0]);
   for (auto sync : main.getOps<SyncGradientOp>()) {
     if (sync.getParameter() != name.getValue())
       continue;

@@ -3,6 +3,7 @@
 // its stage, and a layer that stages of several meshes call becomes a function for each. What crosses from one to
 // another is resharded like any other value (kerf-insert-reshards), as all layouts name the same axes.
 #include "PlanLowering.h"
+#include "kerf/Package/Accumulation.h"
 #include "kerf/Transforms/Placement.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -74,9 +75,13 @@ private:
 void Joiner::findUpdate() {
   DenseMap<StringRef, Value> parameters;
   for (BlockArgument argument : main.getArguments()) {
-    if (auto name = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kNameAttr))
+    auto name = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kNameAttr);
+    if (name)
       parameters[name.getValue()] = argument;
-    if (isUpdated(argument))
+    StringRef summed = name ? name.getValue() : StringRef();
+    if (summed.consume_front(package::kAccumulatedPrefix)) // lies where its parameter does
+      homes[argument] = homeOf(parameters.lookup(summed));
+    else if (isUpdated(argument))
       homes[argument] = homeOf(argument);
   }
   for (Operation &op : main.front().without_terminator()) {

@@ -63,7 +63,7 @@ static bool isChosen(const OptimizerOptions &options) {
   OptimizerOptions defaults;
   return options.kind != defaults.kind || options.momentum != defaults.momentum ||
          options.clipNorm != defaults.clipNorm || options.weightDecay != defaults.weightDecay ||
-         !options.noDecayGlobs.empty();
+         !options.noDecayGlobs.empty() || !options.groups.empty();
 }
 
 namespace {
@@ -102,6 +102,8 @@ Status checkWholeStep(const std::string &path, const StepOptions &options) {
     return Error{fmt::format("'{}' is a whole train step, whose backward pass is its own; its stages can be cut "
                              "between layers only: give \"layers\" instead of \"until\"",
                              path)};
+  if (options.optimizer.accumulate > 1)
+    return Error{fmt::format("'{}' is a whole train step, which updates after each batch: leave --accumulate out", path)};
   if (options.optimizer.gradientNorms)
     return Error{
         fmt::format("'{}' is a whole train step, whose gradients have no names: leave --gradient-norms out", path)};

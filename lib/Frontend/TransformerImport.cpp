@@ -6,6 +6,7 @@
 #include "OnnxNode.h"
 #include "SmallModel.h"
 #include "TransformerLayer.h"
+#include "kerf/Package/HuggingFace.h"
 
 #include <cmath>
 #include <filesystem>
@@ -20,7 +21,7 @@ namespace {
 using mlir::Value;
 
 constexpr int64_t kIgnoredLabel = -100; // PyTorch's cross_entropy leaves this label out by default
-constexpr const char *kWeightsFile = "model.safetensors", *kIndexFile = "model.safetensors.index.json";
+constexpr const char *kWeightsFile = "model.safetensors";
 
 mlir::func::FuncOp emptyFunction(mlir::ModuleOp module, llvm::StringRef name, mlir::Location loc) {
   mlir::OpBuilder top = mlir::OpBuilder::atBlockEnd(module.getBody());
@@ -327,32 +328,7 @@ Status takeWeights(ImportedModel &model, mlir::func::FuncOp main, const Transfor
 } // namespace
 
 Result<std::optional<TensorMap>> weightsBesideConfig(const std::string &path) {
-  std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  std::set<std::string> files;
-  std::error_code code;
-  if (std::filesystem::exists(folder / kWeightsFile, code)) {
-    files.insert(kWeightsFile);
-  } else if (std::filesystem::exists(folder / kIndexFile, code)) {
-    std::string indexPath = (folder / kIndexFile).string();
-    KERF_TRY(index, ConfigReader::open(indexPath));
-    const nlohmann::json &map = index.value("weight_map");
-    for (const nlohmann::json &file : map.is_object() ? map : nlohmann::json::object()) {
-      std::string name = file.is_string() ? file.get<std::string>() : "";
-      if (name.empty() || std::filesystem::path(name).filename() != name) // only what lies beside it
-        return Error{fmt::format("'{}': weight_map names {}, a file beside it is needed", indexPath, file.dump())};
-      files.insert(name);
-    }
-    if (files.empty())
-      return Error{fmt::format("'{}' has no weight_map from tensors to files", indexPath)};
-  }
-  if (files.empty())
-    return std::optional<TensorMap>();
-  TensorMap all;
-  for (const std::string &file : files) {
-    KERF_TRY(tensors, readTensors((folder / file).string()));
-    all.merge(tensors);
-  }
-  return std::optional<TensorMap>(std::move(all));
+  return readHuggingFaceWeights(std::filesystem::path(path).parent_path().string());
 }
 
 namespace {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks, stages and microbatches of a program's mesh.
-#include "kerf/Package/Package.h"
+// Ranks, stages and microbatches of a program's mesh, and the batches of its step.
+#include "kerf/Package/Accumulation.h"
+
+#include <algorithm>
+#include <fmt/format.h>
 
 namespace kerf::package {
 
@@ -48,6 +51,23 @@ int64_t rankOnStage(const Program &program, int64_t rank, int64_t stage) {
     return rank;
   AxisRef ref = wholeAxis(program.mesh, axis);
   return realRank(program.mesh, rankAt(program.mesh, std::span(&ref, 1), virtualRank(program, rank, 0), stage));
+}
+
+Result<int64_t> batchesOfStep(const Program &program) {
+  constexpr int64_t kMost = 1 << 30;
+  const auto accumulators = std::count_if(program.args.begin(), program.args.end(), isAccumulator);
+  auto given = program.info.is_object() ? program.info.find(kAccumulateKey) : program.info.end();
+  int64_t batches = 1;
+  if (program.info.is_object() && given != program.info.end()) {
+    if (!given->is_number_integer() || *given < 1 || *given > kMost)
+      return Error{fmt::format("info.{} of the program is {}, not a number of batches from 1 to {}", kAccumulateKey,
+                               given->dump(), kMost)};
+    batches = given->get<int64_t>();
+  }
+  if ((batches > 1) != (accumulators > 0))
+    return Error{fmt::format("info.{} of the program is {}, but it has {} arguments '{}...': compile the model again",
+                             kAccumulateKey, batches, accumulators, kAccumulatedPrefix)};
+  return batches;
 }
 
 } // namespace kerf::package

@@ -2,6 +2,7 @@
 // Element types, tensors that own their bytes, and conversion between types.
 #include "Readers.h"
 #include "kerf/Package/Half.h"
+#include "kerf/Package/HuggingFace.h"
 #include "kerf/Package/IntegerType.h"
 #include "kerf/Package/TensorFile.h"
 
@@ -168,14 +169,19 @@ Result<Tensor> convertTensor(const Tensor &tensor, DType dtype) {
 Result<TensorMap> readTensors(const std::string &path) {
   namespace fs = std::filesystem;
   std::error_code code;
-  if (fs::is_directory(path, code))
-    return readNpyFolder(path);
+  if (fs::is_directory(path, code)) {
+    auto weights = readHuggingFaceWeights(path);
+    if (!weights)
+      return weights.error();
+    return *weights ? Result<TensorMap>(std::move(**weights)) : readNpyFolder(path);
+  }
   if (path.ends_with(".safetensors"))
     return readSafetensors(path);
   if (path.ends_with(".npz"))
     return readNpz(path);
   return Error{
-      fmt::format("cannot read tensors from '{}': give a .safetensors or .npz file, or a folder of .npy files{}", path,
+      fmt::format("cannot read tensors from '{}': give a .safetensors or .npz file, a folder of .npy files, or "
+                  "a Hugging Face folder with model.safetensors{}", path,
                   fs::exists(path, code) ? "" : " (it does not exist)")};
 }
 

@@ -8,8 +8,8 @@
 
 namespace kerf::runtime {
 
-/// Parameters, buffers and states.
-bool staysBetweenSteps(package::ArgKind kind);
+/// Parameters, buffers and states, but for sums of gradients, which begin anew with each step.
+bool staysBetweenSteps(const package::Arg &arg);
 /// One of them that some rank has: a buffer that nothing uses stays what its file says.
 bool isSaved(const package::Program &program, size_t arg);
 

@@ -2,6 +2,7 @@
 // index.json: who wrote which box, as text and back. A damaged index is found by its own checksum, one that never was
 // right by the checks of its boxes.
 #include "CheckpointFiles.h"
+#include "kerf/Package/Accumulation.h"
 #include "kerf/Support/Nesting.h"
 
 #include <algorithm>
@@ -218,8 +219,9 @@ int64_t CheckpointIndex::bytes() const {
   return sum;
 }
 
-bool staysBetweenSteps(ArgKind kind) {
-  return std::find(kSavedKinds.begin(), kSavedKinds.end(), kind) != kSavedKinds.end();
+bool staysBetweenSteps(const package::Arg &arg) {
+  return !package::isAccumulator(arg) &&
+         std::find(kSavedKinds.begin(), kSavedKinds.end(), arg.kind) != kSavedKinds.end();
 }
 
 std::string fileName(const SavedFile &file) { return fmt::format("rank-{:05}.safetensors", file.rank); }

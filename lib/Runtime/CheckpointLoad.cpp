@@ -190,7 +190,7 @@ Status checkCheckpoint(const Checkpoint &checkpoint, const package::Program &pro
   bool anyFound = false;
   for (size_t i = 0; i < program.args.size(); ++i) {
     const Arg &arg = program.args[i];
-    if (!staysBetweenSteps(arg.kind))
+    if (!staysBetweenSteps(arg))
       continue;
     known.emplace(arg.name, &arg);
     if (checkpoint.index.tensors.count(arg.name))

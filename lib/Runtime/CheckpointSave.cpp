@@ -57,7 +57,7 @@ Result<std::string> headerOf(const std::vector<NamedBox> &boxes) {
 
 bool isSaved(const package::Program &program, size_t arg) {
   std::vector<bool> holders;
-  if (staysBetweenSteps(program.args[arg].kind))
+  if (staysBetweenSteps(program.args[arg]))
     holders = holdersOf(program, arg);
   return std::find(holders.begin(), holders.end(), true) != holders.end();
 }
@@ -131,7 +131,7 @@ Status CheckpointWriter::writeShards(const std::string &folder,
     return status;
   std::map<std::string_view, size_t> args;
   for (size_t i = 0; i < program->args.size(); ++i)
-    if (staysBetweenSteps(program->args[i].kind))
+    if (staysBetweenSteps(program->args[i]))
       args.emplace(program->args[i].name, i);
   for (const NamedBox &box : boxes) {
     size_t number = args.find(*box.name)->second;

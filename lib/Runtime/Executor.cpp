@@ -4,6 +4,7 @@
 // send is begun, a receive and the wait for a send block, all on the compute stream.
 #include "kerf/Runtime/Executor.h"
 #include "RankTimes.h"
+#include "StepParts.h"
 
 #include <algorithm>
 #include <chrono>
@@ -25,6 +26,13 @@ struct Action {
   Ran *ran = nullptr;
   Stream *stream = nullptr;
   Event *ready = nullptr, *done = nullptr;
+  int64_t instruction = -1, copy = -1; // of the flat program, or of the copies at its end
+};
+
+/// A part of the step, ready to run.
+struct PreparedPart {
+  std::vector<bool> runs; // of each action
+  std::vector<std::pair<int, std::vector<std::byte>>> putBack; // buffers, and room for their content
 };
 
 class ProgramExecutor : public Executor {
@@ -58,8 +66,8 @@ public:
          pending) // what nobody waits for reads its operand all the same, which a copy may overwrite
       if (!started.waited)
         addWait(started, nullptr);
-    for (const EndCopy &copy : buffers.copies)
-      addCopy(copy.from, copy.to);
+    for (size_t c = 0; c < buffers.copies.size(); ++c)
+      addCopy(buffers.copies[c].from, buffers.copies[c].to, int64_t(c));
     reserve();
     return ok();
   }
@@ -79,18 +87,29 @@ public:
   }
   const MemoryReport &memory() const override { return plan.memory; }
 
-  Status step() override {
+  Status step(Extent extent) override {
     Clock::time_point start = Clock::now();
-    for (const Action &action : actions)
-      if (Status status = run(action); !status)
-        break;
+    PreparedPart *part = extent == Extent::Step ? nullptr : &prepared(extent);
+    measures = extent != Extent::Evaluation;
+    if (part)
+      for (auto &[buffer, content] : part->putBack)
+        device.copyOut(content.data(), memories[size_t(buffer)], int64_t(content.size()));
+    for (size_t i = 0; i < actions.size(); ++i)
+      if (!part || part->runs[i])
+        if (Status status = run(actions[i]); !status)
+          break;
     // After a failure too: nothing may still work on memory that the caller is about to free.
     Status status = compute->synchronize();
     for (auto &[name, stream] : streams)
       if (Status other = stream->synchronize(); !other && status)
         status = other;
-    ++steps;
-    stepSeconds += secondsSince(start);
+    if (part)
+      for (auto &[buffer, content] : part->putBack)
+        device.copyIn(memories[size_t(buffer)], content.data(), int64_t(content.size()));
+    steps += extent == Extent::Step;
+    if (measures)
+      stepSeconds += secondsSince(start);
+    measures = true;
     return status;
   }
 
@@ -140,11 +159,13 @@ private:
       Clock::time_point start = Clock::now();
       Status status = kernel();
       double seconds = secondsSince(start);
-      *ran = {start, seconds};
-      ++timer->calls;
-      timer->seconds += seconds;
-      if (waits)
-        timer->waitSeconds += seconds;
+      if (measures) {
+        *ran = {start, seconds};
+        ++timer->calls;
+        timer->seconds += seconds;
+        if (waits)
+          timer->waitSeconds += seconds;
+      }
       if (status)
         return status;
       if (auto ended = communicator.failure())
@@ -186,6 +207,7 @@ private:
   void addCompute(size_t index, Kernel kernel, bool waits) {
     Action action;
     action.kernel = wrapped(std::move(kernel), index, waits);
+    action.instruction = int64_t(index);
     actions.push_back(std::move(action));
   }
 
@@ -253,19 +275,22 @@ private:
     start.stream = stream.get();
     start.ready = newEvent();
     start.done = newEvent();
+    start.instruction = int64_t(index);
     for (int result : flat.body[index].results)
-      pending[result] = {start.done, timerOf(index), false};
+      pending[result] = {start.done, timerOf(index), int64_t(index), false};
     actions.push_back(std::move(start));
   }
 
   struct Pending {
     Event *done;
     Timer *timer;
+    int64_t instruction; // that started it
     bool waited;
   };
 
   void addWait(Pending &started, Ran *ran) {
     Action wait;
+    wait.instruction = started.instruction; // they run together
     wait.kind = Action::Kind::Wait;
     wait.timer = started.timer;
     wait.ran = ran;
@@ -304,8 +329,24 @@ private:
     return events.back().get();
   }
 
-  void addCopy(int from, int to) {
+  PreparedPart &prepared(Extent extent) {
+    auto [found, isNew] = parts.try_emplace(extent);
+    if (!isNew)
+      return found->second;
+    StepPart part =
+        partOf(program, plan, extent == Extent::Batch ? accumulatedResults(program) : evaluatedResults(program));
+    for (const Action &action : actions)
+      found->second.runs.push_back(action.copy >= 0 ? std::count(part.copies.begin(), part.copies.end(), action.copy) > 0
+                                                    : part.runs[size_t(action.instruction)]);
+    for (int buffer : part.putBack)
+      found->second.putBack.emplace_back(
+          buffer, std::vector<std::byte>(size_t(buffers.buffers[size_t(buffer)].lifetime.bytes)));
+    return found->second;
+  }
+
+  void addCopy(int from, int to, int64_t number) {
     Action copy;
+    copy.copy = number;
     copy.kernel =
         device.bindCopy(memories[size_t(to)], memories[size_t(from)], buffers.buffers[size_t(to)].lifetime.bytes);
     actions.push_back(std::move(copy));
@@ -327,9 +368,11 @@ private:
       Clock::time_point start = Clock::now();
       Status status = compute->wait(*action.done);
       double seconds = secondsSince(start);
-      action.timer->waitSeconds += seconds;
-      if (action.ran)
-        *action.ran = {start, seconds};
+      if (measures) {
+        action.timer->waitSeconds += seconds;
+        if (action.ran)
+          *action.ran = {start, seconds};
+      }
       return status;
     }
     }
@@ -350,6 +393,8 @@ private:
   std::vector<Timer> timers;      // of each origin
   std::vector<Ran> ran;           // of each instruction
   std::vector<Action> actions;
+  std::map<Extent, PreparedPart> parts;
+  bool measures = true; // times of what runs count; streams read it between two steps' ends
   int64_t steps = 0;
   double stepSeconds = 0;
   std::unique_ptr<Stream> compute;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Inputs.h"
 #include "CheckpointFiles.h"
+#include "StepParts.h"
+#include "kerf/Package/Accumulation.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -111,7 +113,8 @@ Result<Inputs> findInputs(const package::Program &program, const TensorMap &weig
     ArgSource &source = inputs.sources[i];
     switch (program.args[i].kind) {
     case ArgKind::LearningRate:
-      source.kind = ArgSource::Kind::LearningRate;
+      source.kind = program.args[i].name == package::kRateFactorName ? ArgSource::Kind::RateFactor
+                                                                     : ArgSource::Kind::LearningRate;
       break;
     case ArgKind::Step:
       source.kind = ArgSource::Kind::Step;
@@ -132,6 +135,15 @@ Result<Inputs> findInputs(const package::Program &program, const TensorMap &weig
       inputs.lossResult = int(r);
   if (inputs.lossResult < 0 || elementsOf(program.results[size_t(inputs.lossResult)].shape) != 1)
     return Error{"the program has no scalar result 'loss': compile a model with a loss"};
+  inputs.metricResults = {inputs.lossResult};
+  const std::vector<bool> evaluated = evaluatedResults(program);
+  for (size_t r = 0; r < program.results.size(); ++r)
+    if (evaluated[r] && int(r) != inputs.lossResult && elementsOf(program.results[r].shape) == 1)
+      inputs.metricResults.push_back(int(r));
+  auto batchesOfStep = package::batchesOfStep(program);
+  if (!batchesOfStep)
+    return batchesOfStep.error();
+  inputs.batchesOfStep = *batchesOfStep;
   return inputs;
 }
 

@@ -9,7 +9,7 @@ namespace kerf::runtime {
 
 /// Where an argument's content comes from.
 struct ArgSource {
-  enum class Kind { Tensor, Zeros, Initialize, Resume, Data, LearningRate, Step, Seed } kind = Kind::Zeros;
+  enum class Kind { Tensor, Zeros, Initialize, Resume, Data, LearningRate, RateFactor, Step, Seed } kind = Kind::Zeros;
   Tensor tensor;    // Tensor: whole, as the file has it
   size_t input = 0; // Data: index into Inputs::batch
 };
@@ -18,7 +18,11 @@ struct Inputs {
   std::vector<ArgSource> sources; // of each argument
   std::vector<BatchInput> batch;  // what the program takes of each batch
   int64_t dataSteps = 1;          // batches in one pass through the data
+  int64_t batchesOfStep = 1;
+  int64_t evaluationBatches = 0;  // of each evaluation
+  int64_t evaluationData = 0;     // batches in one pass through the evaluation's data
   int lossResult = -1;
+  std::vector<int> metricResults; // scalars that an evaluation reports, the loss first
   std::vector<std::string> initialized, unused;
 };
 

@@ -5,6 +5,7 @@
 #include "Shards.h"
 #include "StepControl.h"
 #include "Trace.h"
+#include "kerf/Package/Accumulation.h"
 #include "kerf/Package/Half.h"
 
 #include <algorithm>
@@ -90,12 +91,15 @@ Result<RunReport> RankRun::run() {
       return status.error();
     if (Status status = endStep(result, report); !status)
       return status.error();
+    if (evaluatesAfter(step))
+      if (Status status = evaluate(step, report); !status)
+        return status.error();
     if (Status status = checkpoint(step + 1, report.stoppedBy != 0); !status)
       return told(status.error());
   }
   report.skippedSteps = skippedSteps;
   report.times = executor->times();
-  if (!options.savePath.empty() || options.keepTrained)
+  if (!options.savePath.empty() || options.keepTrained || options.saveTo)
     if (Status status = gatherTrained(step, report); !status)
       return told(status.error());
   if (!options.tracePath.empty())
@@ -258,6 +262,7 @@ Status RankRun::fill(const ArgumentPiece &piece) {
     feeds.push_back({&source, cutShard(arg.shape, shard, bytesOf(arg.dtype)), std::move(host), target});
     return ok();
   case ArgSource::Kind::LearningRate:
+  case ArgSource::Kind::RateFactor:
   case ArgSource::Kind::Step:
     feeds.push_back({&source, {}, std::move(host), target});
     return ok();
@@ -266,59 +271,133 @@ Status RankRun::fill(const ArgumentPiece &piece) {
   return ok();
 }
 
-/// Gives the step its batch, number and learning rate.
-Status RankRun::feed(BatchReader &reader, int64_t step, double learningRate) {
+/// Gives the program its next batch, the batch's number and the learning rate.
+Status RankRun::feed(BatchReader &reader, int64_t number, double learningRate, double rateFactor) {
   auto batch = reader.next(batches.user);
   if (!batch)
     return batch.error();
   for (Feed &feed : feeds) {
-    if (feed.source->kind == ArgSource::Kind::Data)
+    switch (feed.source->kind) {
+    case ArgSource::Kind::Data:
       feed.cut.run((**batch)[feed.source->input], feed.host.data());
-    else
-      // A skipped step leaves no trace: it is no step of AdamW and draws no random numbers.
-      writeScalar(feed.target.dtype,
-                  feed.source->kind == ArgSource::Kind::Step ? double(step - skippedSteps) : learningRate,
-                  feed.host.data());
+      break;
+    case ArgSource::Kind::Step:
+      writeScalar(feed.target.dtype, double(number), feed.host.data());
+      break;
+    case ArgSource::Kind::RateFactor:
+      writeScalar(feed.target.dtype, rateFactor, feed.host.data());
+      break;
+    default:
+      writeScalar(feed.target.dtype, learningRate, feed.host.data());
+      break;
+    }
     device->copyIn(static_cast<std::byte *>(feed.target.data), feed.host.data(), feed.target.bytes());
   }
   reader.release(batches.user);
   return ok();
 }
 
+/// Sets the sums of gradients to zero.
+void RankRun::clearAccumulators() {
+  for (const ArgumentPiece &piece : executor->arguments()) {
+    if (!package::isAccumulator(program.args[piece.arg]))
+      continue;
+    zeros.resize(std::max(zeros.size(), size_t(piece.tensor.bytes())));
+    device->copyIn(static_cast<std::byte *>(piece.tensor.data), zeros.data(), piece.tensor.bytes());
+  }
+}
+
+/// All batches of a step; the loss is the mean of theirs.
+Status RankRun::runBatches(StepResult &result) {
+  const int64_t count = inputs.batchesOfStep;
+  // A skipped step leaves no trace: it is no step of AdamW and draws no random numbers.
+  const int64_t firstNumber = (result.step - skippedSteps) * count;
+  if (count > 1)
+    clearAccumulators();
+  double sum = 0;
+  for (int64_t b = 0; b < count; ++b) {
+    Status fed = feed(batches.training, firstNumber + b, result.learningRate, options.rateFactor(result.step));
+    if (!fed) {
+      Error error{fmt::format("step {}: {}", result.step, fed.error().message), fed.error().status};
+      communicator.abort(error);
+      return error;
+    }
+    Extent extent = b + 1 == count ? Extent::Step : Extent::Batch;
+    Status done = executor->step(extent);
+    double of = 0;
+    if (done)
+      done = readScalar(inputs.lossResult, of);
+    if (!done)
+      return Error{fmt::format("step {}: {}", result.step, done.error().message), done.error().status};
+    sum += of;
+  }
+  result.loss = sum / double(count);
+  return ok();
+}
+
 Status RankRun::runStep(StepResult &result) {
   Clock::time_point start = Clock::now();
-  auto failed = [&](const Error &error) {
-    return Error{fmt::format("step {}: {}", result.step, error.message), error.status};
-  };
   result.learningRate = options.learningRate(result.step);
-  if (Status status = feed(batches.training, result.step, result.learningRate); !status) {
-    communicator.abort(failed(status.error()));
-    return failed(status.error());
-  }
-  if (Status status = executor->step(); !status)
-    return failed(status.error());
-  if (Status status = shareLoss(result.loss); !status)
-    return failed(status.error());
+  if (Status status = runBatches(result); !status)
+    return status;
   result.seconds = secondsSince(start);
   return ok();
 }
 
-/// Every rank of the stage that has the loss tells its peers on the others.
-Status RankRun::shareLoss(double &loss) {
-  if (auto local = executor->result(size_t(inputs.lossResult))) {
+bool RankRun::evaluatesAfter(int64_t step) const {
+  bool isLast = step + 1 == options.firstStep + options.steps;
+  return batches.evaluation && (isLast || (step + 1) % options.evaluation.every == 0);
+}
+
+/// The means of the loss and of other scalar results over the batches of the evaluation's data. Nothing is updated, and
+/// nothing is dropped: the number of the batch is negative.
+Status RankRun::evaluate(int64_t step, RunReport &report) {
+  Clock::time_point start = Clock::now();
+  std::vector<double> sums(inputs.metricResults.size(), 0.0);
+  for (int64_t b = 0; b < inputs.evaluationBatches; ++b) {
+    if (Status status = feed(*batches.evaluation, -1, 0, 0); !status) {
+      Error error{fmt::format("evaluation after step {}: {}", step, status.error().message), status.error().status};
+      communicator.abort(error);
+      return error;
+    }
+    Status done = executor->step(Extent::Evaluation);
+    for (size_t m = 0; m < sums.size() && done; ++m) {
+      double value = 0;
+      done = readScalar(inputs.metricResults[m], value);
+      sums[m] += value;
+    }
+    if (!done)
+      return Error{fmt::format("evaluation after step {}: {}", step, done.error().message), done.error().status};
+  }
+  Evaluation evaluation{step, inputs.evaluationBatches, {}, secondsSince(start)};
+  for (size_t m = 0; m < sums.size(); ++m)
+    evaluation.means.emplace_back(program.results[size_t(inputs.metricResults[m])].name,
+                                  sums[m] / double(inputs.evaluationBatches));
+  report.evaluations.push_back(evaluation);
+  if (communicator.rank() == 0 && options.onEvaluation)
+    if (Status status = options.onEvaluation(evaluation); !status) {
+      communicator.abort(status.error());
+      return status;
+    }
+  return ok();
+}
+
+/// A scalar result. Every rank of the stage that has it tells its peers on the others.
+Status RankRun::readScalar(int result, double &value) {
+  if (auto local = executor->result(size_t(result))) {
     alignas(8) std::byte bytes[8];
     device->copyOut(bytes, static_cast<const std::byte *>(local->data), bytesOf(local->dtype));
-    loss = kernels::readScalar({bytes, local->dtype, {}});
+    value = kernels::readScalar({bytes, local->dtype, {}});
   }
-  int64_t home = program.results[size_t(inputs.lossResult)].stage, stages = package::stagesOf(program);
+  int64_t home = program.results[size_t(result)].stage, stages = package::stagesOf(program);
   if (home < 0 || stages == 1)
     return ok();
   if (stage != home)
-    return communicator.receive(std::as_writable_bytes(std::span(&loss, 1)),
+    return communicator.receive(std::as_writable_bytes(std::span(&value, 1)),
                                 package::rankOnStage(program, communicator.rank(), home), kStageTag);
   for (int64_t other = 0; other < stages; ++other)
     if (other != home)
-      if (Status sent = communicator.startSend(std::as_bytes(std::span(&loss, 1)),
+      if (Status sent = communicator.startSend(std::as_bytes(std::span(&value, 1)),
                                                package::rankOnStage(program, communicator.rank(), other), kStageTag);
           !sent)
         return sent;
@@ -412,7 +491,7 @@ Status RankRun::gatherTrained(int64_t nextStep, RunReport &report) {
   for (size_t i = 0; i < program.args.size(); ++i) {
     const Arg &arg = program.args[i];
     bool saved = arg.kind == ArgKind::Parameter || arg.kind == ArgKind::Buffer ||
-                 (arg.kind == ArgKind::State && options.saveStates);
+                 (arg.kind == ArgKind::State && options.saveStates && !package::isAccumulator(arg));
     if (!saved)
       continue;
     auto whole = gatherArgument(i, pieces);
@@ -423,8 +502,12 @@ Status RankRun::gatherTrained(int64_t nextStep, RunReport &report) {
     (*whole)->shape = arg.exportedShape;
     tensors.emplace(arg.name, std::move(**whole));
   }
-  bool writes = communicator.rank() == 0 && !options.savePath.empty();
-  if (Status status = agree(communicator, writes ? writeSafetensors(options.savePath, tensors) : ok()); !status)
+  Status written = ok();
+  if (communicator.rank() == 0 && !options.savePath.empty())
+    written = writeSafetensors(options.savePath, tensors);
+  if (communicator.rank() == 0 && options.saveTo && written)
+    written = options.saveTo(tensors);
+  if (Status status = agree(communicator, written); !status)
     return status;
   if (options.keepTrained)
     report.trained = std::move(tensors);

@@ -15,6 +15,7 @@ struct Feed;
 /// Where a rank gets its batches from, and as which of the reader's users.
 struct RankBatches {
   BatchReader &training;
+  BatchReader *evaluation = nullptr; // none: nothing is evaluated
   int64_t user = 0;
 };
 
@@ -37,9 +38,13 @@ private:
   std::string lastCheckpointText() const;
   Error told(Error error) const;
   Status fill(const ArgumentPiece &piece);
-  Status feed(BatchReader &reader, int64_t step, double learningRate);
+  Status feed(BatchReader &reader, int64_t number, double learningRate, double rateFactor);
+  void clearAccumulators();
+  Status runBatches(StepResult &result);
   Status runStep(StepResult &result);
-  Status shareLoss(double &loss);
+  bool evaluatesAfter(int64_t step) const;
+  Status evaluate(int64_t step, RunReport &report);
+  Status readScalar(int result, double &value);
   Status gatherMemory(RunReport &report);
   Result<std::optional<Tensor>> gather(const std::optional<TensorView> &local, DType dtype, const Shape &shape,
                                        const Sharding &sharding, int64_t stage);
@@ -57,6 +62,7 @@ private:
   std::unique_ptr<Device> device;
   std::unique_ptr<Executor> executor;
   std::vector<Feed> feeds;
+  std::vector<std::byte> zeros; // what sums of gradients begin with
   std::optional<ShardReader> reader; // while arguments are filled
   std::optional<CheckpointWriter> writer;
   std::optional<StepGuard> guard;

@@ -28,22 +28,52 @@ Result<RunReport> guarded(RankRun &rank, Communicator &communicator) {
   }
 }
 
-/// Reads the batches of all steps of the run, for `users` ranks in this process.
-std::unique_ptr<BatchReader> trainingBatches(const Inputs &inputs, const DataSet &data, const RunOptions &options,
-                                             int64_t users) {
-  int64_t first = options.firstBatch.value_or(options.firstStep);
-  return std::make_unique<BatchReader>(
-      data, inputs.batch, options.order, inputs.dataSteps, options.steps,
+/// The readers of a run's data, for `users` ranks in this process.
+struct Readers {
+  std::unique_ptr<BatchReader> training, evaluation;
+  RankBatches of(int64_t user) const { return {*training, evaluation.get(), user}; }
+};
+
+Readers openReaders(const Inputs &inputs, const DataSet &data, const RunOptions &options, int64_t users) {
+  Readers readers;
+  const int64_t perStep = inputs.batchesOfStep, first = options.firstBatch.value_or(options.firstStep * perStep);
+  readers.training = std::make_unique<BatchReader>(
+      data, inputs.batch, options.order, inputs.dataSteps, options.steps * perStep,
       [first](int64_t request) { return first + request; }, users);
+  const EvaluationOptions &evaluation = options.evaluation;
+  if (!evaluation.data)
+    return readers;
+  const int64_t end = options.firstStep + options.steps, every = evaluation.every;
+  const int64_t times = end / every - options.firstStep / every + (end % every != 0); // and after the last step
+  readers.evaluation = std::make_unique<BatchReader>(
+      *evaluation.data, inputs.batch, DataOrder{evaluation.samples, false, 0}, inputs.evaluationData,
+      times * inputs.evaluationBatches, [count = inputs.evaluationBatches](int64_t request) { return request % count; },
+      users);
+  return readers;
+}
+
+/// The batches of an evaluation.
+Status findEvaluation(const EvaluationOptions &evaluation, Inputs &inputs) {
+  if (!evaluation.data)
+    return ok();
+  auto batches = batchesOf(*evaluation.data, inputs.batch, DataOrder{evaluation.samples, false, 0});
+  if (!batches)
+    return Error{fmt::format("evaluation: {}", batches.error().message)};
+  inputs.evaluationData = *batches;
+  inputs.evaluationBatches = evaluation.batches.value_or(*batches);
+  if (inputs.evaluationBatches < 1 || inputs.evaluationBatches > *batches || evaluation.every < 1)
+    return Error{fmt::format("evaluation: {} batches every {} steps are asked for; the data has {} batches",
+                             inputs.evaluationBatches, evaluation.every, *batches)};
+  return ok();
 }
 
 Result<RunReport> runThreads(const package::Program &program, const Inputs &inputs, const DataSet &data,
                              const RunOptions &options) {
-  auto batches = trainingBatches(inputs, data, options, package::ranksOf(program));
+  Readers readers = openReaders(inputs, data, options, package::ranksOf(program));
   auto communicators = createThreadCommunicators(package::ranksOf(program), options.link);
   std::vector<RankRun> ranks; // outlive the threads: one rank's messages are copied from another's memory
   for (auto &communicator : communicators)
-    ranks.emplace_back(program, inputs, options, *communicator, RankBatches{*batches, communicator->rank()});
+    ranks.emplace_back(program, inputs, options, *communicator, readers.of(communicator->rank()));
   std::vector<std::thread> workers;
   std::vector<std::optional<Error>> failures(ranks.size());
   for (size_t r = 1; r < ranks.size(); ++r)
@@ -110,6 +140,8 @@ Result<RunReport> run(const package::Program &program, const TensorMap &weights,
   auto inputs = findInputs(program, weights, data, options.order, options.resume);
   Status ready = inputs ? checkWritable(options.savePath) : Status(inputs.error());
   if (ready)
+    ready = findEvaluation(options.evaluation, *inputs);
+  if (ready)
     ready = checkWritable(options.tracePath);
   if (ready && options.communicator && options.communicator->size() != ranks)
     ready = Error{fmt::format("the program is for {} ranks, but {} processes were started: mpirun -n {}", ranks,
@@ -127,8 +159,8 @@ Result<RunReport> run(const package::Program &program, const TensorMap &weights,
   }
   if (Status status = agree(*options.communicator, ready); !status)
     return Error{isFirst ? status.error().message : "", status.error().status};
-  auto batches = trainingBatches(*inputs, data, options, 1);
-  RankRun rank(program, *inputs, options, *options.communicator, {*batches, 0});
+  Readers readers = openReaders(*inputs, data, options, 1);
+  RankRun rank(program, *inputs, options, *options.communicator, readers.of(0));
   return guarded(rank, *options.communicator);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "StepGuard.h"
+#include "kerf/Package/Accumulation.h"
 #include "Shards.h"
 
 namespace kerf::runtime {
@@ -35,7 +36,7 @@ StepGuard::StepGuard(const package::Program &program, int64_t rank, Device &devi
     : device(device) {
   for (const ArgumentPiece &piece : pieces) {
     const package::Arg &arg = program.args[piece.arg];
-    if (arg.updatedBy < 0)
+    if (arg.updatedBy < 0 || package::isAccumulator(arg)) // sums of gradients begin anew with each step
       continue;
     Shard shard = shardOf(program.mesh, arg.shape, arg.sharding, package::virtualRank(program, rank, piece.microbatch));
     watched.push_back(

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf-add-optimizer: gradients become new parameters and states; @main becomes one training step.
 #include "kerf/Dialect/Kerf/Emit.h"
+#include "kerf/Package/Accumulation.h"
 #include "kerf/Support/Glob.h"
 #include "kerf/Transforms/Optimizer.h"
 #include "kerf/Transforms/Passes.h"
 
 #include "llvm/ADT/StringMap.h"
+#include <cmath>
 #include <fmt/format.h>
 #include <limits>
 
@@ -32,6 +34,8 @@ struct Trained {
   Value parameter, gradient;
   SmallVector<unsigned> states; // argument numbers
   SmallVector<Value> updated;   // the new parameter, then the new states
+  std::optional<unsigned> accumulator = std::nullopt; // argument number, where gradients are added up over batches
+  const OptimizerGroup *group = nullptr;              // of the parameter; none: the step's own settings hold
 };
 
 class StepBuilder {
@@ -47,6 +51,8 @@ private:
   unsigned addArgument(Type type, StringRef kind, StringRef name, DictionaryAttr more);
   void sync(Trained &trained);
   Value scaled(Location loc, const Trained &one, Value scalar);
+  void accumulate();
+  Value updateNumber();
   void unscale();
   void adaptScale();
   void countUpdate();
@@ -85,9 +91,11 @@ private:
   /// Of every argument of the step, set at the end: one by one, each would copy those of all.
   SmallVector<DictionaryAttr> argumentAttributes;
   unsigned learningRate = 0, step = 0;
+  std::optional<unsigned> rateFactor; // what the schedule multiplies every learning rate by, for groups with their own
   /// With a loss scale: its argument, and those that count steps.
   std::optional<unsigned> lossScale, goodSteps, updates;
-  Value skip; // i1: this step changes nothing
+  Value number; // of the update, from 0
+  Value skip;   // i1: this step changes nothing
   /// Arguments that are no parameter's, with what replaces them.
   SmallVector<std::pair<unsigned, Value>> scalars;
   SmallVector<Value> squaredNorms;
@@ -123,10 +131,17 @@ LogicalResult StepBuilder::findGradients() {
       return main.emitOpError() << "trainable parameter '" << name.getValue() << "' has type " << argument.getType()
                                 << ", its gradient " << gradient.getType();
     trained.push_back({index, name.str(), argument, gradient, {}, {}});
+    auto group = llvm::find_if(options.groups, [&](const OptimizerGroup &each) { return globMatch(each.glob, name.str()); });
+    if (group != options.groups.end())
+      trained.back().group = &*group;
   }
   if (trained.empty())
     return main.emitOpError()
            << "has no trainable parameter; run kerf-differentiate first, or choose some with --trainable GLOB";
+  for (const OptimizerGroup &group : options.groups)
+    if (llvm::none_of(trained, [&](const Trained &one) { return globMatch(group.glob, one.name); }))
+      return main.emitOpError() << "parameter group '" << group.glob << "' matches none of the " << trained.size()
+                                << " trained parameters, the first of which is '" << trained.front().name << "'";
   return success();
 }
 
@@ -150,6 +165,9 @@ void StepBuilder::addArguments() {
     for (const std::string &state : stateNames())
       one.states.push_back(addArgument(one.parameter.getType(), "state", state + "/" + one.name,
                                        shape.getDictionary(main.getContext())));
+    if (options.accumulate > 1)
+      one.accumulator = addArgument(one.parameter.getType(), "state", (package::kAccumulatedPrefix.data() + one.name),
+                                    shape.getDictionary(main.getContext()));
   }
   auto counter = RankedTensorType::get({}, builder.getI64Type());
   auto scaleKind = lossScale ? main.getArgAttrOfType<StringAttr>(*lossScale, KerfDialect::kKindAttr) : StringAttr();
@@ -159,6 +177,8 @@ void StepBuilder::addArguments() {
     updates = addArgument(counter, "state", "grad_scaler/updates", {});
   Type rate = isDouble ? builder.getF64Type() : Type(builder.getF32Type());
   learningRate = addArgument(RankedTensorType::get({}, rate), "learning_rate", "learning_rate", {});
+  if (llvm::any_of(trained, [](const Trained &one) { return one.group && one.group->learningRate; }))
+    rateFactor = addArgument(RankedTensorType::get({}, rate), "learning_rate", package::kRateFactorName, {});
   for (unsigned i = 0; i < main.getNumArguments(); ++i) // a model with dropout has it already
     if (auto kind = main.getArgAttrOfType<StringAttr>(i, KerfDialect::kKindAttr); kind && kind.getValue() == "step") {
       step = i;
@@ -189,6 +209,28 @@ Value StepBuilder::scaled(Location loc, const Trained &one, Value scalar) {
   if (type.getRank() > 0)
     factor = BroadcastInDimOp::create(builder, loc, type, factor, builder.getDenseI64ArrayAttr({}));
   return MultiplyOp::create(builder, location(one), type, one.gradient, factor);
+}
+
+/// Adds up the gradients of the batches of a step. The update takes their mean.
+void StepBuilder::accumulate() {
+  for (Trained &one : trained) {
+    Location loc = location(one);
+    Value sum = AddOp::create(builder, loc, one.gradient.getType(), main.getArgument(*one.accumulator), one.gradient);
+    replaceScalar(*one.accumulator, sum);
+    one.gradient = sum;
+    Type element = tensorType(sum).getElementType();
+    Value share = scalar(loc, RankedTensorType::get({}, element), 1.0 / static_cast<double>(options.accumulate));
+    one.gradient = scaled(loc, one, share);
+  }
+}
+
+/// The runtime counts batches.
+Value StepBuilder::updateNumber() {
+  Value batch = main.getArgument(step);
+  if (options.accumulate == 1)
+    return batch;
+  Emitter emit{builder, NameLoc::get(StringAttr::get(main.getContext(), "optimizer/step"))};
+  return emit.divide(batch, emit.splat(options.accumulate, batch));
 }
 
 /// Divides the gradients by the loss scale, and finds out whether all of their elements are finite.
@@ -267,9 +309,14 @@ void StepBuilder::clip() {
 
 void StepBuilder::update(Trained &one) {
   bool decays = llvm::none_of(options.noDecayGlobs, [&](const std::string &glob) { return globMatch(glob, one.name); });
-  FloatAttr decay = builder.getF64FloatAttr(decays ? options.weightDecay : 0.0);
+  double ofGroup = one.group ? one.group->weightDecay.value_or(options.weightDecay) : options.weightDecay;
+  bool isOwn = one.group && one.group->weightDecay;
+  FloatAttr decay = builder.getF64FloatAttr(decays || isOwn ? ofGroup : 0.0);
   Type type = one.parameter.getType();
   Value rate = main.getArgument(learningRate);
+  if (one.group && one.group->learningRate)
+    rate = MultiplyOp::create(builder, location(one), rate.getType(), main.getArgument(*rateFactor),
+                              scalar(location(one), rate.getType(), *one.group->learningRate));
   if (options.kind == OptimizerKind::Sgd) {
     Value velocity = one.states.empty() ? one.gradient : Value(main.getArgument(one.states[0]));
     auto op = SgdOp::create(builder, location(one), type, type, one.parameter, velocity, one.gradient, rate, skip,
@@ -281,7 +328,7 @@ void StepBuilder::update(Trained &one) {
   }
   auto op = AdamwOp::create(builder, location(one), type, type, type, one.parameter, main.getArgument(one.states[0]),
                             main.getArgument(one.states[1]), one.gradient, rate,
-                            main.getArgument(updates.value_or(step)), skip, builder.getF64FloatAttr(options.beta1),
+                            updates ? Value(main.getArgument(*updates)) : number, skip, builder.getF64FloatAttr(options.beta1),
                             builder.getF64FloatAttr(options.beta2), builder.getF64FloatAttr(options.epsilon), decay);
   one.updated.assign(op->result_begin(), op->result_end());
 }
@@ -332,6 +379,9 @@ LogicalResult StepBuilder::run() {
   for (Trained &one : trained)
     sync(one);
   builder.setInsertionPoint(main.getBody().front().getTerminator());
+  number = updateNumber();
+  if (options.accumulate > 1)
+    accumulate();
   if (lossScale)
     unscale();
   if (goodSteps)
@@ -365,6 +415,13 @@ LogicalResult checkOptions(ModuleOp module, const OptimizerOptions &options) {
   if (!options.reduceType.empty() && options.reduceType != "bf16" && options.reduceType != "f16")
     return module.emitError() << "optimizer option --reduce-type is '" << options.reduceType
                               << "'; it must be bf16 or f16";
+  if (options.accumulate < 1)
+    return module.emitError() << "optimizer option accumulate is " << options.accumulate << "; it must be 1 or more";
+  for (const OptimizerGroup &group : options.groups)
+    for (std::optional<double> number : {group.learningRate, group.weightDecay})
+      if (number && !(*number >= 0 && std::isfinite(*number)))
+        return module.emitError() << "parameter group '" << group.glob << "' has the number " << *number
+                                  << "; learning rates and decays must be 0 or more and finite";
   if (options.lossScaleWindow < 1)
     return module.emitError() << "optimizer option --loss-scale-window is " << options.lossScaleWindow
                               << "; it must be 1 or more";
@@ -380,11 +437,22 @@ LogicalResult checkOptions(ModuleOp module, const OptimizerOptions &options) {
 
 struct AddOptimizerPass : kerf::impl::AddOptimizerBase<AddOptimizerPass> {
   using AddOptimizerBase::AddOptimizerBase;
+  AddOptimizerPass() = default;
+  /// All settings, those included that have no option of kerf-opt.
+  explicit AddOptimizerPass(const OptimizerOptions &all) : all(all) {}
+  AddOptimizerPass(const AddOptimizerPass &other) : AddOptimizerBase(other), all(other.all) {}
   void runOnOperation() override {
+    std::optional<OptimizerOptions> options = all ? all : fromTextOptions();
+    if (!options || failed(addOptimizer(getOperation(), *options)))
+      signalPassFailure();
+  }
+
+private:
+  std::optional<OptimizerOptions> fromTextOptions() {
     OptimizerOptions options;
     if (optimizer != "sgd" && optimizer != "adamw") {
       getOperation().emitError() << "unknown optimizer '" << optimizer << "'; there are sgd and adamw";
-      return signalPassFailure();
+      return std::nullopt;
     }
     options.kind = optimizer == "sgd" ? OptimizerKind::Sgd : OptimizerKind::AdamW;
     options.momentum = momentum;
@@ -397,9 +465,9 @@ struct AddOptimizerPass : kerf::impl::AddOptimizerBase<AddOptimizerPass> {
     options.gradientNorms = gradientNorms;
     options.reduceType = reduceType;
     options.lossScaleWindow = lossScaleWindow;
-    if (failed(addOptimizer(getOperation(), options)))
-      signalPassFailure();
+    return options;
   }
+  std::optional<OptimizerOptions> all;
 };
 } // namespace
 
@@ -411,21 +479,13 @@ LogicalResult kerf::addOptimizer(ModuleOp module, const OptimizerOptions &option
     return module.emitError() << "no function @" << KerfDialect::kEntryName << " with one block: import a model first";
   if (main.getNumResults() == 0)
     return main.emitOpError() << "returns nothing; its first result must be the loss";
-  return StepBuilder(main, options).run();
+  if (failed(StepBuilder(main, options).run()))
+    return failure();
+  if (options.accumulate > 1)
+    module->setAttr(kAccumulateAttr, Builder(module.getContext()).getI64IntegerAttr(options.accumulate));
+  return success();
 }
 
 std::unique_ptr<Pass> kerf::createAddOptimizer(const OptimizerOptions &options) {
-  AddOptimizerOptions generated;
-  generated.optimizer = options.kind == OptimizerKind::Sgd ? "sgd" : "adamw";
-  generated.momentum = options.momentum;
-  generated.beta1 = options.beta1;
-  generated.beta2 = options.beta2;
-  generated.eps = options.epsilon;
-  generated.weightDecay = options.weightDecay;
-  generated.noDecay.assign(options.noDecayGlobs.begin(), options.noDecayGlobs.end());
-  generated.clipNorm = options.clipNorm;
-  generated.gradientNorms = options.gradientNorms;
-  generated.reduceType = options.reduceType;
-  generated.lossScaleWindow = options.lossScaleWindow;
-  return createAddOptimizer(std::move(generated));
+  return std::make_unique<AddOptimizerPass>(options);
 }

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a run does besides single steps (docs/training.md): the learning rate's schedule, data in shards, by sample and shuffled."""
+"""What a run does besides single steps (docs/training.md): the learning rate's schedule, data in shards, by sample and
+shuffled, several batches a step, evaluations, parameter groups, Hugging Face folders."""
 import json
 import math
 import os
+import struct
 import subprocess
 import unittest
 import zipfile
 
-from support import KERF, ROOT, KerfTest, file_of, main, npy, read_npz, write_npz
+from support import KERF, ROOT, KerfTest, file_of, kerf, main, npy, read_npz, read_safetensors, write_npz
+from test_dropout import transformer
 
 
 class LearningRate(KerfTest):
@@ -175,6 +178,227 @@ class Data(KerfTest):
             process.returncode = os.waitstatus_to_exitcode(status)
             self.assertEqual(process.returncode, 0)
             self.assertLess(usage.ru_maxrss, 250_000, more)  # KiB; a shard has 300,000
+
+
+PIPELINE = {"mesh": {"stage": 2, "data": 2, "model": 1}, "microbatch": 2, "optimizer_sharding": 1, "recompute": "full"}
+MESHES = {"mesh": {"stage": 2}, "stages": [{"layers": [0, 0], "mesh": {"data": 4}}, {"layers": [1, 1], "mesh": {"data": 2, "model": 2}}],
+          "microbatch": 1, "optimizer_sharding": 1}
+SHARDED_2 = {"mesh": {"data": 4}, "microbatch": 1, "optimizer_sharding": 2, "optimizer_sharding_ranks": 2}
+SHARDED_3 = {"mesh": {"stage": 1, "data": 2, "model": 1}, "microbatch": 2, "optimizer_sharding": 3}
+PLANS = {"pipeline": PIPELINE, "stages of two meshes": MESHES, "sharding 2": SHARDED_2, "sharding 3": SHARDED_3}
+
+with open(file_of("mlp", "training.json")) as reference:
+    PYTORCH = json.load(reference)["runs"]
+ADAMW = ["--optimizer", "adamw", "--lr", 1e-2, "--weight-decay", 0.01]
+AGREE = 1e-10  # relative, in f64
+
+
+class TrainingTest(KerfTest):
+    def masked(self):
+        """The mlp's batches with labels left out, as test/models/make_training.py leaves them out."""
+        arrays = read_npz(file_of("mlp", "batches.npz"))
+        dtype, shape, data = arrays["labels"]
+        labels = list(struct.unpack(f"<{len(data) // 8}q", data))
+        for step in range(shape[0]):
+            for sample in range(shape[1]):
+                if (7 * step + sample) % 9 < step % 6:
+                    labels[step * shape[1] + sample] = -100
+        arrays["labels"] = (dtype, shape, struct.pack(f"<{len(labels)}q", *labels))
+        return write_npz(self.path("masked.npz"), arrays)
+
+    def summary(self, *args):
+        return json.loads(self.succeed(*args, "--json").stdout)
+
+    def mlp(self, *args):
+        return self.summary("train", file_of("mlp"), "--data", self.masked(), "--dtype", "f64", *args)
+
+    def gpt2(self, *args, plan=None):
+        plan = ["--plan", self.write("plan.json", {"kerf": 1, **plan})] if plan else []
+        return self.summary("train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--dtype", "f64", *plan, *args)
+
+
+class Accumulation(TrainingTest):
+    """A step of N batches is PyTorch's, with loss / N and one update: in f64 within 1e-10, on any ranks."""
+
+    def test_steps_are_those_of_pytorch(self):
+        sgd = ["--optimizer", "sgd", "--momentum", 0.9, "--lr", 0.1, "--clip-norm", 0.3]
+        for name, args in (("adamw, accumulate 3", [*ADAMW, "--accumulate", 3]), ("sgd, accumulate 4, clip", [*sgd, "--accumulate", 4])):
+            for ranks in (1, 2, 4):
+                losses = self.mlp(*args, "--steps", 8, "--ranks", ranks)["losses"]
+                self.close(losses, PYTORCH[name]["losses"], AGREE, f"{name} on {ranks} ranks")
+            data = self.write("data.json", {"kerf": 1, "mesh": {"data": 2, "model": 1}})
+            losses = self.mlp(*args, "--steps", 8, "--ranks", 2, "--constraints", data, "--no-native")["losses"]
+            self.close(losses, PYTORCH[name]["losses"], AGREE, f"{name} on data 2")
+
+    def test_packages_keep_the_number(self):
+        self.succeed("compile", file_of("mlp"), *ADAMW[:2], *ADAMW[4:], "--dtype", "f64", "--accumulate", 3, "--ranks", 2, "-o", self.path("package"))
+        done = self.summary("run", self.path("package"), "--data", self.masked(), "--lr", 1e-2)
+        self.assertEqual(len(done["losses"]), 6)  # of 20 batches
+        self.close(done["losses"], PYTORCH["adamw, accumulate 3"]["losses"][:6], AGREE, "a package")
+
+    def test_every_kind_of_plan(self):
+        args = [*ADAMW, "--clip-norm", 1, "--accumulate", 2, "--steps", 5]
+        one = self.gpt2(*args)["losses"]
+        for name, plan in PLANS.items():
+            self.close(self.gpt2(*args, plan=plan)["losses"], one, AGREE, name)
+
+    def test_loss_scale(self):
+        args = ["train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--dtype", "f16", *ADAMW, "--accumulate", 2, "--steps", 6,
+                "--initial-loss-scale", 2 ** 24]  # the first steps overflow and are left out
+        one = self.summary(*args)["losses"]
+        self.assertTrue(all(math.isfinite(loss) for loss in one))
+        self.close(self.summary(*args, "--ranks", 2)["losses"], one, 2e-3, "2 ranks")
+
+    def test_a_resumed_run_goes_on_with_the_next_batch(self):
+        args = [*ADAMW, "--accumulate", 3, "--lr-schedule", "linear", "--total", 8]
+        whole = self.mlp(*args, "--steps", 8)["losses"]
+        first = self.mlp(*args, "--steps", 5, "--checkpoint", self.path("saved"))["losses"]
+        index = json.loads(self.read("saved/step-000005/index.json"))
+        self.assertFalse([name for name in index["tensors"] if name.startswith("accumulated")])
+        rest = self.mlp(*args, "--steps", 8, "--resume", self.path("saved"))["losses"]
+        self.assertEqual(first + rest, whole)
+        # With another number the data goes on where it was, at batch 15: at a learning rate of 0 a loss tells its batches.
+        still = ["--optimizer", "adamw", "--weight-decay", 0.01, "--lr", 0, "--lr-schedule", "constant", "--resume", self.path("saved")]
+        singles = self.mlp(*still, "--steps", 8, "--accumulate", 1)["losses"]
+        mean = self.mlp(*still, "--steps", 6, "--accumulate", 3)["losses"]
+        self.assertEqual(len(singles), 3)
+        self.close(mean, [sum(singles) / 3], AGREE, "batches 15 to 17")
+
+    def test_dropout_differs_from_batch_to_batch(self):
+        """At a learning rate of 0 a step of two batches is the mean of two steps of one, masks included."""
+        graph, loss = transformer()
+        graph.write(self, loss)
+        args = ["train", self.path("model.onnx"), "--data", self.path("data.npz"), "--dtype", "f64", "--lr", 0, "--seed", 5]
+        single = self.summary(*args, "--steps", 8)["losses"]
+        for ranks in (1, 2):
+            self.close(self.summary(*args, "--steps", 4, "--accumulate", 2, "--ranks", ranks)["losses"],
+                       [(single[i] + single[i + 1]) / 2 for i in range(0, 8, 2)], AGREE, f"{ranks} ranks")
+
+
+class Evaluation(TrainingTest):
+    def test_means_are_those_of_pytorch_and_training_goes_on_as_without(self):
+        wanted = PYTORCH["adamw, evaluated"]
+        args = [*ADAMW, "--steps", 8]
+        evaluated = ["--eval-data", self.masked(), "--eval-every", 3, "--eval-steps", 7]
+        for ranks in (1, 2, 4):
+            plain = self.mlp(*args, "--ranks", ranks)
+            done = self.mlp(*args, "--ranks", ranks, *evaluated, "--log", self.path("log"))
+            self.assertEqual(done["losses"], plain["losses"])
+            self.assertEqual([e["step"] for e in done["evaluations"]], [2, 5, 7])
+            self.close([e["eval_loss"] for e in done["evaluations"]], [mean for _, mean in wanted["evaluations"]], AGREE, f"{ranks} ranks")
+            for each in done["evaluations"]:
+                self.assertAlmostEqual(each["eval_perplexity"], math.exp(each["eval_loss"]), delta=1e-12)
+            lines = [json.loads(line) for line in self.read("log").decode().splitlines()]
+            self.assertEqual([line["step"] for line in lines], [0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 7])
+            self.assertEqual([line["eval_loss"] for line in lines if "eval_loss" in line], [e["eval_loss"] for e in done["evaluations"]])
+
+    def test_every_kind_of_plan(self):
+        args = [*ADAMW, "--steps", 3, "--accumulate", 2, "--eval-data", file_of("gpt2", "batches.npz"), "--eval-every", 1, "--eval-steps", 4]
+        one = self.gpt2(*args)
+        for name, plan in PLANS.items():
+            done = self.gpt2(*args, plan=plan)
+            self.close(done["losses"], one["losses"], AGREE, name)
+            self.close([e["eval_loss"] for e in done["evaluations"]], [e["eval_loss"] for e in one["evaluations"]], AGREE, name)
+
+    def test_nothing_is_dropped(self):
+        evaluations = {}
+        for rate in (0.25, 0):
+            graph, loss = transformer(rate)
+            graph.write(self, loss)
+            done = self.summary("train", self.path("model.onnx"), "--data", self.path("data.npz"), "--dtype", "f64", "--lr", 0, "--seed", 5,
+                                "--eval-data", self.path("data.npz"))
+            evaluations[rate] = done["evaluations"][0]["eval_loss"]
+            mean = sum(done["losses"]) / len(done["losses"])
+        self.assertAlmostEqual(evaluations[0], mean, delta=1e-12)
+        self.assertAlmostEqual(evaluations[0.25], evaluations[0], delta=1e-12)
+
+    def test_mistakes(self):
+        train = ["train", file_of("mlp"), "--data", file_of("mlp", "batches.npz")]
+        self.refuse(1, ["--eval-every", "--eval-data"], *train, "--eval-every", 3)
+        self.refuse(1, ["evaluation", "input_ids"], *train, "--eval-data", file_of("gpt2", "batches.npz"))
+        self.refuse(1, ["21 batches", "20"], *train, "--eval-data", file_of("mlp", "batches.npz"), "--eval-steps", 21)
+
+
+class Groups(TrainingTest):
+    GROUPS = ["--group", "*.bias:lr=0.03,decay=0", "--group", "norm*:decay=0.5", "--group", "head.weight:lr=0.002"]
+
+    def test_groups_are_those_of_pytorch(self):
+        wanted = PYTORCH["adamw, groups"]["losses"]
+        args = [*ADAMW, "--lr-schedule", "linear", "--warmup", 2, "--total", 10, *self.GROUPS]
+        for ranks in (1, 2, 4):
+            self.close(self.mlp(*args, "--steps", 8, "--ranks", ranks)["losses"], wanted, AGREE, f"{ranks} ranks")
+        self.succeed("compile", file_of("mlp"), *ADAMW[:2], *ADAMW[4:], "--dtype", "f64", *self.GROUPS, "-o", self.path("package"))
+        done = self.summary("run", self.path("package"), "--data", self.masked(), "--lr", 1e-2, *args[6:12], "--steps", 8)
+        self.close(done["losses"], wanted, AGREE, "a package")
+
+    def test_every_kind_of_plan(self):
+        args = [*ADAMW, "--steps", 4, "--group", "*ln*:lr=0.05,decay=0", "--group", "*.weight:decay=0.3"]
+        one = self.gpt2(*args)["losses"]
+        for name, plan in PLANS.items():
+            self.close(self.gpt2(*args, plan=plan)["losses"], one, AGREE, name)
+
+    def test_mistakes(self):
+        train = ["train", file_of("mlp"), "--data", file_of("mlp", "batches.npz")]
+        for text, words in (("*.bias", ["GLOB:lr=X,decay=Y"]), ("*:rate=1", ["'rate'"]), ("*:lr=x", ["'x'"]), ("*:lr=1,lr=2", ["twice"]),
+                            ("nothing*:lr=1", ["nothing*", "matches none"])):
+            done = kerf(*train, "--group", text)
+            self.assertNotEqual(done.returncode, 0)
+            for word in words:
+                self.assertIn(word, done.stderr)
+
+
+class HuggingFace(TrainingTest):
+    """--save-hf writes what Transformers loads; --weights reads such folders."""
+
+    def setUp(self):
+        super().setUp()
+        self.model = os.path.join(ROOT, "test", "models", "families", "gpt2")
+        with open(os.path.join(self.model, "golden.json")) as file:
+            golden = json.load(file)
+        self.config = os.path.join(self.model, "config.json")
+        self.sizes = ["--global-batch", golden["batch"], "--sequence", golden["sequence"]]
+        self.train = ["train", self.config, *self.sizes, "--data", os.path.join(self.model, "batches.npz"), "--lr", 0.1]
+
+    def test_what_is_saved_is_what_goes_on(self):
+        whole = self.summary(*self.train, "--steps", 5)["losses"]
+        first = self.summary(*self.train, "--weights", self.model, "--steps", 2, "--save-hf", self.path("hf"))["losses"]
+        self.assertEqual(first, whole[:2])
+        self.assertEqual(sorted(os.listdir(self.path("hf"))), ["config.json", "model.safetensors"])
+        with open(self.config) as file:
+            config = json.load(file)
+        saved = json.loads(self.read("hf/config.json"))
+        self.assertEqual(saved.pop("dtype"), "float32")
+        self.assertEqual({k: v for k, v in saved.items() if k != "torch_dtype"}, {k: v for k, v in config.items() if k not in ("dtype", "torch_dtype")})
+        self.assertIn(b'"format":"pt"', self.read("hf/model.safetensors")[:200].replace(b" ", b""))
+        before, after = read_safetensors(os.path.join(self.model, "model.safetensors")), read_safetensors(self.path("hf/model.safetensors"))
+        self.assertEqual({name: shape for name, (_, shape, _) in after.items()}, {name: shape for name, (_, shape, _) in before.items()})
+        arrays = read_npz(os.path.join(self.model, "batches.npz"))
+        rest = {name: (dtype, [shape[0] - 2, *shape[1:]], data[len(data) // shape[0] * 2:]) for name, (dtype, shape, data) in arrays.items()}
+        data = write_npz(self.path("rest.npz"), rest)
+        second = self.summary("train", self.path("hf/config.json"), *self.sizes, "--data", data, "--lr", 0.1)["losses"]
+        self.assertEqual(second, whole[2:])
+
+    def test_exports_take_a_configuration(self):
+        train = ["train", file_of("gpt2"), "--data", file_of("gpt2", "batches.npz"), "--steps", 1, "--save-hf", self.path("hf")]
+        self.assertIn("--hf-config", self.succeed(*train).stderr)
+        self.assertEqual(os.listdir(self.path("hf")), ["model.safetensors"])
+        self.succeed(*train, "--hf-config", self.config)
+        self.assertEqual(sorted(os.listdir(self.path("hf"))), ["config.json", "model.safetensors"])
+        self.refuse(1, ["--hf-config", "--save-hf"], *train[:-2], "--hf-config", self.config)
+
+    def test_transformers_loads_it(self):
+        try:
+            import torch
+            import transformers
+        except ImportError as error:
+            self.skipTest(f"needs torch and transformers: {error}")
+        self.succeed(*self.train, "--dtype", "f64", "--steps", 3, "--save-hf", self.path("hf"))
+        loss = self.summary("train", self.path("hf/config.json"), *self.sizes, "--data", os.path.join(self.model, "batches.npz"), "--dtype", "f64",
+                            "--steps", 1)["losses"][0]
+        model = transformers.AutoModelForCausalLM.from_pretrained(self.path("hf")).double().eval()
+        arrays = {name: torch.frombuffer(bytearray(data), dtype=torch.int64).reshape(shape)[0]
+                  for name, (_, shape, data) in read_npz(os.path.join(self.model, "batches.npz")).items()}
+        self.assertAlmostEqual(model(**arrays).loss.item(), loss, delta=1e-9)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ const std::vector<JobOption> &jobOptions() {
       {"weight-decay", {"optimizer"}},
       {"no-decay"},
       {"clip-norm"},
+      {"accumulate", {}, false, true},
+      {"group", {}, false, true},
       {"dtype"},
       {"reduce-dtype", {"dtype"}},
       {"loss-scale", {"dtype"}},

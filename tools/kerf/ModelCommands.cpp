@@ -448,6 +448,7 @@ void addCompile(CLI::App &app, int &status) {
                                                    "Example: kerf compile model.onnx --plan plan.json -o package",
                                                    status);
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"})->required(false);
+  command->model.addTrainingTo(*sub);
   command->precision.addTo(*sub);
   command->where.addTo(*sub);
   command->kept.addKeptTo(*sub);

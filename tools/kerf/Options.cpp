@@ -101,6 +101,55 @@ CLI::Option *ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtype
   return required;
 }
 
+/// "GLOB:lr=0.001,decay=0"
+static OptimizerGroup groupFrom(const std::string &text) {
+  auto wrong = [&](const std::string &why) {
+    return CLI::ValidationError("--group", fmt::format("'{}': {}; such as \"*.bias:decay=0\" or \"lm_head.*:lr=1e-4\"",
+                                                       text, why));
+  };
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == text.size())
+    throw wrong("it is not GLOB:lr=X,decay=Y");
+  OptimizerGroup group{text.substr(0, colon), {}, {}};
+  for (size_t at = colon + 1; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    const size_t equals = std::min(part.find('='), part.size());
+    const std::string key = part.substr(0, equals), number = part.substr(std::min(equals + 1, part.size()));
+    double value = 0;
+    auto [next, code] = std::from_chars(number.data(), number.data() + number.size(), value);
+    if (key != "lr" && key != "decay")
+      throw wrong(fmt::format("there is no '{}': a group has lr and decay", key));
+    if (number.empty() || code != std::errc() || next != number.data() + number.size() || !std::isfinite(value) ||
+        value < 0)
+      throw wrong(fmt::format("{} is '{}', not a number of 0 or more", key, number));
+    std::optional<double> &own = key == "lr" ? group.learningRate : group.weightDecay;
+    if (own)
+      throw wrong(fmt::format("{} is given twice", key));
+    own = value;
+    at = end + 1;
+  }
+  return group;
+}
+
+void ModelFlags::addTrainingTo(CLI::App &command) {
+  command
+      .add_option("--accumulate", accumulate,
+                  "batches of one step: their gradients and losses are averaged before the update (default 1)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--group",
+          [this](const std::vector<std::string> &texts) {
+            groups.clear();
+            for (const std::string &text : texts)
+              groups.push_back(groupFrom(text));
+          },
+          "GLOB:lr=X,decay=Y: learning rate and weight decay of the parameters that GLOB matches, instead of --lr and "
+          "--weight-decay; the first group that matches counts (repeatable)")
+      ->type_name("GLOB:lr=X,decay=Y");
+}
+
 StepOptions ModelFlags::toStepOptions() const {
   StepOptions options;
   options.import.floatType = dtype == "f64" ? DType::F64 : DType::F32;
@@ -120,6 +169,8 @@ StepOptions ModelFlags::toStepOptions() const {
   o.epsilon = epsilon;
   o.weightDecay = weightDecay.value_or(optimizer == "adamw" ? 0.01 : 0.0);
   o.noDecayGlobs = noDecay;
+  o.groups = groups;
+  o.accumulate = accumulate;
   o.clipNorm = clipNorm;
   options.recognizeComposites = !noRecognition;
   options.acceptFolded = acceptFolded;
@@ -285,6 +336,13 @@ void RunFlags::addTo(CLI::App &command) {
   command.add_flag("--samples", samples, "the arrays of --data have a leading axis of samples; batches are made of them");
   command.add_flag("--shuffle", shuffle,
                    "take the batches (with --samples: the samples) in an order made from --seed, another in each pass");
+  command.add_option("--eval-data", evalData, "held-out data, as --data: its mean loss is reported and nothing trained");
+  command
+      .add_option("--eval-every", evalEvery,
+                  "steps from one evaluation to the next (default: after the last step alone)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--eval-steps", evalSteps, "batches of --eval-data in each evaluation (default: all)")
+      ->check(CLI::PositiveNumber);
   command
       .add_option("--steps", steps,
                   "training steps, those before a checkpoint included (default: as many as the data has)")
@@ -294,6 +352,9 @@ void RunFlags::addTo(CLI::App &command) {
       .add_option("--threads", threads, "of each rank, for its kernels (default: 1); the numbers do not depend on it")
       ->check(wholeNumber(1, 1024));
   command.add_option("--save", save, "write the trained weights: OUT.safetensors");
+  command.add_option("--save-hf", saveHf,
+                     "write the trained weights as a Hugging Face folder: config.json and model.safetensors");
+  command.add_option("--hf-config", hfConfig, "config.json for --save-hf (default: that of MODEL)");
   command.add_option("--checkpoint", checkpoint,
                      "folder to write checkpoints in, as training goes (docs/checkpoints.md)");
   command

@@ -17,6 +17,8 @@ inline constexpr const char *kNoNativeHelp =
 struct ModelFlags {
   std::string model, loss, weights, optimizer = "sgd", dtype = "f32";
   std::vector<std::string> trainable, frozen, noDecay;
+  std::vector<OptimizerGroup> groups;
+  int64_t accumulate = 1;
   double momentum = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, clipNorm = 0;
   std::optional<double> weightDecay;
   int64_t globalBatch = 0, sequence = 0;
@@ -26,6 +28,8 @@ struct ModelFlags {
   /// `dtypes`: those that the command knows, from f32 and f64 on. Those of 16 bits and less are no type of the import.
   /// Returns MODEL, which is required; a plan may name it where a command takes one.
   CLI::Option *addTo(CLI::App &command, std::vector<std::string> dtypes = {"f32", "f64"});
+  /// Options of a step that is trained, not of a prediction.
+  void addTrainingTo(CLI::App &command);
   StepOptions toStepOptions() const;
 };
 
@@ -62,10 +66,10 @@ struct PlanFlags {
 
 /// What a run does.
 struct RunFlags {
-  std::string data, save, log, trace, gradientNorms, checkpoint, resume;
+  std::string data, evalData, save, saveHf, hfConfig, log, trace, gradientNorms, checkpoint, resume;
   std::optional<std::string> schedule; // these: given, or not
   std::optional<double> lr;
-  std::optional<int64_t> steps, warmup, total, every, keep;
+  std::optional<int64_t> steps, warmup, total, every, keep, evalEvery, evalSteps;
   std::optional<uint64_t> seed;
   std::optional<runtime::EmulatedLink> link;
   int64_t threads = 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf run and kerf train: a program on ranks that are threads, or processes under mpirun and srun.
+#include "Evaluation.h"
 #include "LogFile.h"
 #include "Options.h"
 #include "Reports.h"
@@ -8,6 +9,8 @@
 #include "StepLines.h"
 #include "Trained.h"
 #include "kerf/Codegen/Codegen.h"
+#include "kerf/Package/Accumulation.h"
+#include "kerf/Package/HuggingFace.h"
 #include "kerf/Runtime/Native.h"
 #include "kerf/Support/Signals.h"
 
@@ -102,7 +105,8 @@ nlohmann::ordered_json measuredJson(const runtime::RunReport &run) {
   return measured;
 }
 
-nlohmann::ordered_json summaryJson(const runtime::RunReport &run, const Report *report) {
+nlohmann::ordered_json summaryJson(const package::Program &program, const runtime::RunReport &run,
+                                   const Report *report) {
   nlohmann::ordered_json summary;
   summary["losses"] = nlohmann::ordered_json::array();
   for (const runtime::StepResult &step : run.steps)
@@ -110,6 +114,8 @@ nlohmann::ordered_json summaryJson(const runtime::RunReport &run, const Report *
   summary["learning_rates"] = nlohmann::ordered_json::array();
   for (const runtime::StepResult &step : run.steps)
     summary["learning_rates"].push_back(step.learningRate);
+  for (const runtime::Evaluation &evaluation : run.evaluations)
+    summary["evaluations"].push_back(evaluationJson(program, evaluation));
   summary["step_seconds"] = nlohmann::ordered_json::array();
   for (const runtime::StepResult &step : run.steps)
     summary["step_seconds"].push_back(step.seconds);
@@ -132,6 +138,7 @@ runtime::RunOptions toRunOptions(const RunFlags &flags, const RunSettings &setti
   options.tracePath = flags.trace;
   options.link = flags.link;
   options.learningRate = [settings](int64_t step) { return settings.learningRate(step); };
+  options.rateFactor = [settings](int64_t step) { return settings.scheduleFactor(step); };
   options.resume = resumed;
   options.onNan = onNanFrom(flags.onNan);
   options.onStart = [] { listenForSignals({SIGINT, SIGTERM}); };
@@ -162,20 +169,50 @@ Error toldOnce(const Error &error, const runtime::Communicator *communicator) {
 
 } // namespace
 
+/// The text of the config.json that --save-hf copies: of --hf-config, else of the configuration that the model is. Empty
+/// where there is none.
+static Result<std::string> huggingFaceConfig(const package::Program &program, const RunFlags &flags) {
+  std::string path = flags.hfConfig;
+  if (flags.saveHf.empty())
+    return path.empty() ? Result<std::string>(path) : Error{"--hf-config is for --save-hf DIR: give that too"};
+  auto model = program.info.find("model");
+  if (path.empty() && model != program.info.end() && model->is_string() &&
+      std::filesystem::path(model->get<std::string>()).extension() == ".json")
+    path = model->get<std::string>();
+  if (path.empty()) {
+    fmt::print(stderr, "note: '{}' gets no config.json, because the model is an export; --hf-config FILE copies one\n",
+               flags.saveHf);
+    return path;
+  }
+  return readFile(path);
+}
+
 Result<runtime::RunReport> runProgram(const package::Program &program, const TensorMap &weights, const RunFlags &flags,
                                       const std::vector<std::string> &warnings, const Resumed &from, bool quiet) {
   const runtime::Checkpoint *resumed = from.checkpoint;
   auto data = runtime::openData(flags.data);
   if (!data)
     return data.error();
+  auto evaluationData = openEvaluation(flags);
+  if (!evaluationData)
+    return evaluationData.error();
+  auto hfConfig = huggingFaceConfig(program, flags);
+  if (!hfConfig)
+    return hfConfig.error();
   auto dataSteps = runtime::batchesOf(program, *data, dataOrder(flags, resumed));
   if (!dataSteps)
     return dataSteps.error();
-  auto settings = toSettings(flags, *dataSteps, resumed);
+  auto perStep = package::batchesOfStep(program);
+  if (!perStep)
+    return perStep.error();
+  auto settings = toSettings(flags, {*dataSteps, *perStep}, resumed);
   if (!settings)
     return settings.error();
   runtime::RunOptions options = toRunOptions(flags, *settings, resumed);
   options.checkpoint.info = checkpointInfo(program, *settings);
+  options.evaluation = evaluationOptions(flags, *evaluationData, settings->order.samples, settings->endStep);
+  if (!flags.saveHf.empty())
+    options.saveTo = [&](const TensorMap &tensors) { return writeHuggingFace(flags.saveHf, tensors, *hfConfig); };
   std::unique_ptr<runtime::Communicator> communicator;
   if (runtime::launchedByMpi()) {
     auto made = runtime::createMpiCommunicator();
@@ -211,6 +248,11 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
     return log->append(logLine(step));
   };
   options.checkpoint.onNote = [](const std::string &text) { say(fmt::format("note: {}\n", text)); };
+  options.onEvaluation = [&](const runtime::Evaluation &evaluation) -> Status {
+    if (!quiet)
+      say(evaluationText(program, evaluation));
+    return log ? log->append(evaluationJson(program, evaluation).dump()) : ok();
+  };
   options.checkpoint.onSaved = [&](int64_t nextStep, double seconds) {
     if (!quiet)
       say(fmt::format(
@@ -301,7 +343,7 @@ struct RunCommand {
       if (Status status = writeReport(*saved, report); !status)
         return fail(status.error());
     if (json)
-      fmt::print("{}\n", summaryJson(*done, saved ? &*saved : nullptr).dump(2));
+      fmt::print("{}\n", summaryJson(loaded->program, *done, saved ? &*saved : nullptr).dump(2));
     return exitStatus(*done);
   }
 };
@@ -386,7 +428,7 @@ struct TrainCommand {
       if (Status status = writeReport(full, report); !status)
         return fail(status.error());
     if (json)
-      fmt::print("{}\n", summaryJson(*done, &full).dump(2));
+      fmt::print("{}\n", summaryJson(planned->compiled.program, *done, &full).dump(2));
     else
       fmt::print("{}", toText(full));
     return exitStatus(*done);
@@ -416,6 +458,7 @@ void addTrain(CLI::App &app, int &status) {
       "Example: kerf train model.onnx --data batches.npz --steps 20 --ranks 4 --optimizer adamw --lr 1e-3",
       status);
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16"})->required(false);
+  command->model.addTrainingTo(*sub);
   command->precision.addTo(*sub);
   command->where.addTo(*sub);
   command->flags.addTo(*sub);

@@ -58,9 +58,17 @@ runtime::DataOrder dataOrder(const RunFlags &flags, const runtime::Checkpoint *r
           flags.seed.value_or(resumed ? resumed->index.seed : 0)};
 }
 
-Result<RunSettings> toSettings(const RunFlags &flags, int64_t dataSteps, const runtime::Checkpoint *resumed) {
+/// The batch that a resumed run begins with. Its steps may take another number of batches than the checkpoint's.
+static int64_t nextBatch(const runtime::CheckpointIndex &index) {
+  Json made = member(index.info, "data");
+  int64_t firstStep = numberOf<int64_t>(member(made, "first_step"), 0), perStep = numberOf<int64_t>(member(made, "batches_per_step"), 1);
+  return numberOf<int64_t>(member(made, "first_batch"), firstStep * perStep) + (index.nextStep - firstStep) * perStep;
+}
+
+Result<RunSettings> toSettings(const RunFlags &flags, const BatchCounts &batches, const runtime::Checkpoint *resumed) {
   RunSettings settings;
-  settings.endStep = flags.steps.value_or(dataSteps);
+  settings.perStep = batches.perStep;
+  settings.endStep = flags.steps.value_or(std::max<int64_t>(1, batches.inData / batches.perStep));
   settings.total = settings.endStep;
   if (resumed) {
     settings.firstStep = resumed->index.nextStep;
@@ -78,7 +86,7 @@ Result<RunSettings> toSettings(const RunFlags &flags, int64_t dataSteps, const r
   settings.total = flags.total.value_or(settings.total);
   settings.seed = flags.seed.value_or(settings.seed);
   settings.order = dataOrder(flags, resumed);
-  settings.firstBatch = settings.firstStep;
+  settings.firstBatch = resumed ? nextBatch(resumed->index) : 0;
   if (settings.endStep < settings.firstStep)
     return Error{fmt::format("--steps counts from the beginning of training: it is {}, and '{}' is at step {}; give "
                              "--steps more than that",
@@ -105,7 +113,11 @@ Json checkpointInfo(const package::Program &program, const RunSettings &settings
   info["mesh"] = meshJson(program.mesh);
   info["schedule"] = {
       {"name", settings.schedule}, {"lr", settings.lr}, {"warmup", settings.warmup}, {"total", settings.total}};
-  info["data"] = {{"samples", settings.order.samples}, {"shuffle", settings.order.shuffle}};
+  info["data"] = {{"samples", settings.order.samples},
+                  {"shuffle", settings.order.shuffle},
+                  {"first_step", settings.firstStep},
+                  {"first_batch", settings.firstBatch},
+                  {"batches_per_step", settings.perStep}};
   return info;
 }
 
@@ -123,8 +135,8 @@ std::string resumeText(const runtime::Checkpoint &resumed, const package::Progra
                         "model\n",
                         textOf(member(index.info, "model")));
   if (index.dataSteps != dataSteps)
-    text += fmt::format("note: the data had {} steps when it was made, here it has {}: the next batch is {}\n",
-                        index.dataSteps, dataSteps, settings.firstStep % dataSteps);
+    text += fmt::format("note: the data had {} batches when it was made, here it has {}: the next one is {}\n",
+                        index.dataSteps, dataSteps, settings.firstBatch % dataSteps);
   if (settings.schedule != "constant" && settings.total < settings.endStep)
     text += fmt::format("note: the learning rate is 0 from step {} on, where its schedule ends; --total moves that\n",
                         settings.total);

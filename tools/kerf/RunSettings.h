@@ -14,14 +14,18 @@ struct RunSettings {
   uint64_t seed = 0;
   runtime::DataOrder order;
   int64_t firstBatch = 0; // of the first step, counted through all passes
+  int64_t perStep = 1;    // batches of each step
   /// What the learning rate is multiplied by at a step: rises from 0 to 1 during the warm-up, then follows the schedule.
   double scheduleFactor(int64_t step) const;
   double learningRate(int64_t step) const { return lr * scheduleFactor(step); }
 };
 /// How batches are made of the data: as the flags say, or as the run of the checkpoint did.
 runtime::DataOrder dataOrder(const RunFlags &flags, const runtime::Checkpoint *resumed);
-/// `dataSteps`: batches in one pass through the data.
-Result<RunSettings> toSettings(const RunFlags &flags, int64_t dataSteps, const runtime::Checkpoint *resumed);
+struct BatchCounts {
+  int64_t inData = 1;  // in one pass through the data
+  int64_t perStep = 1; // of the program (package::batchesOfStep)
+};
+Result<RunSettings> toSettings(const RunFlags &flags, const BatchCounts &batches, const runtime::Checkpoint *resumed);
 
 /// The checkpoint of --resume; nothing without it. Its index alone is read, so that a wrong one is told before anything
 /// takes long.

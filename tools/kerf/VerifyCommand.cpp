@@ -312,6 +312,7 @@ void addVerify(CLI::App &app, int &status) {
       "Example: kerf verify config.json --plan plan.json --global-batch 512 --sequence 2048",
       status);
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"})->required(false);
+  command->model.addTrainingTo(*sub);
   sub->add_option("--plan", command->planFile, "plan.json, complete or partial")->required();
   sub->add_option("--cluster", command->cluster, "cluster.json: its memory is the limit of every stage");
   sub->add_flag("--json", command->json, "what was checked, as JSON");

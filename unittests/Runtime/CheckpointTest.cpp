@@ -125,7 +125,7 @@ void expectRead(const Checkpoint &checkpoint, const package::Program &program, c
   for (int64_t rank = 0; rank < program.mesh.ranks(); ++rank) {
     ShardReader reader(checkpoint);
     for (const package::Arg &arg : program.args) {
-      if (!staysBetweenSteps(arg.kind))
+      if (!staysBetweenSteps(arg))
         continue;
       std::vector<int32_t> expected = localOf(program, arg, rank), got(expected.size(), -1);
       Shard shard = shardOf(program.mesh, arg.shape, arg.sharding, rank);

@@ -24,10 +24,29 @@ enum class OnNan {
   Continue // nothing
 };
 
+/// The means of the loss and of other scalar results over held-out data.
+struct Evaluation {
+  int64_t step = 0; // the last one that was trained before
+  int64_t batches = 0;
+  std::vector<std::pair<std::string, double>> means; // by result, "loss" first
+  double seconds = 0;
+};
+
+/// When and on what a run is evaluated. Nothing is updated by it, dropout is off.
+struct EvaluationOptions {
+  const DataSet *data = nullptr; // none: nothing is evaluated
+  bool samples = false;          // as DataOrder has it; the order is always that of the data
+  int64_t every = 1;             // steps from one evaluation to the next; one follows the last step, too
+  std::optional<int64_t> batches; // of each evaluation, from the first on; without: one pass
+};
+
 struct RunOptions {
+  /// A step takes as many batches as the program was compiled for (package::batchesOfStep).
   int64_t firstStep = 0, steps = 1;
   /// By the number of the step, counted from 0.
   std::function<double(int64_t)> learningRate = [](int64_t) { return 0.0; };
+  /// What the schedule multiplies learning rates by, for parameters with one of their own.
+  std::function<double(int64_t)> rateFactor = [](int64_t) { return 1.0; };
   /// How batches are made of the data, in which order.
   DataOrder order;
   /// The batch of the first step, counted through all passes; without, that of a run that began at step 0.
@@ -39,6 +58,9 @@ struct RunOptions {
   /// By each rank after each step. Returns a signal (SIGINT or SIGTERM) that asks the run to end after this step, or 0.
   std::function<int()> stopSignal;
   OnNan onNan = OnNan::Stop;
+  EvaluationOptions evaluation;
+  /// On rank 0, after each evaluation. An error ends the run.
+  std::function<Status(const Evaluation &)> onEvaluation;
   /// This process is one rank of it. Without, all ranks are threads of this process.
   Communicator *communicator = nullptr;
   /// Of each rank, for its kernels; no result depends on it.
@@ -46,6 +68,8 @@ struct RunOptions {
   uint64_t seed = 0;
   /// Written at the end, by rank 0: parameters and buffers under their exported names and shapes.
   std::string savePath;
+  /// Called at the end on rank 0 with the same tensors, for other formats.
+  std::function<Status(const TensorMap &)> saveTo;
   /// States of the optimizer too.
   bool saveStates = false;
   /// RunReport::trained holds at the end what would be written to `savePath`.
@@ -68,6 +92,7 @@ struct RunReport {
   int stoppedBy = 0;
   /// Steps of the whole training so far that were skipped.
   int64_t skippedSteps = 0;
+  std::vector<Evaluation> evaluations;
   /// The first step's results that replace no argument ("loss", "gradient_norm_squared/NAME"), whole. On rank 0.
   TensorMap firstResults;
   /// Parameters and buffers after the last step, under their exported names and shapes, where RunOptions::keepTrained

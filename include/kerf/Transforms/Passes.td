@@ -229,6 +229,10 @@ def AddOptimizer : Pass<"kerf-add-optimizer", "::mlir::ModuleOp"> {
     ("grad_scaler/growth_tracker" counts them): torch.amp.GradScaler. AdamW's number of the step is "grad_scaler/updates", the steps that were not
     skipped.
 
+    A step of N batches (OptimizerOptions::accumulate) adds each batch's gradient to a state "accumulated_gradient/NAME", and updates from its Nth part;
+    the module's attribute `kerf.accumulate` is N, and "step" counts batches. A parameter of a group with a learning rate of its own has that times
+    "learning_rate_factor", a second argument of kind "learning_rate", which is what the schedule multiplies learning rates by.
+
     ```mlir
     func.func @main(%w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable})
         -> (tensor<f32>, tensor<4xf32> {kerf.name = "gradient/w"})

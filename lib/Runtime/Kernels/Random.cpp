@@ -78,6 +78,10 @@ Result<Planned> planDropout(const BindRequest &request) {
     using T = typename decltype(type)::type;
     T scale = T(1 / (1 - rate));
     return Planned{[=, team = request.team, from = dataOf<T>(x), to = mutableDataOf<T>(y), n = x.elements()] {
+      if (*scalars[1] < 0) { // an evaluation: nothing is dropped
+        std::copy(from, from + n, to);
+        return ok();
+      }
       uint64_t high = uint64_t(uint32_t(*scalars[1])) | uint64_t(*scalars[2]) << 32;
       Draw draw{high, ~uint64_t(*scalars[0]), dropsBelow};
       uint64_t origin = isPiece ? uint64_t(*scalars[3]) : 0;
