@@ -20,7 +20,8 @@ class LearningRate(KerfTest):
             rows = json.load(file)["rows"]
         for row in rows:
             done = self.succeed("train", file_of("mlp"), "--data", file_of("mlp", "batches.npz"), "--lr", 0.5, "--lr-schedule", row["schedule"],
-                                "--warmup", row["warmup"], "--total", row["total"], "--steps", row["total"], "--json")
+                                "--warmup", row["warmup"], *(["--total", row["total"]] if row["schedule"] != "constant" else []), "--steps",
+                                row["total"], "--json")
             rates = json.loads(done.stdout)["learning_rates"]
             self.assertEqual(len(rates), len(row["factors"]))
             for rate, factor in zip(rates, row["factors"]):
@@ -224,14 +225,14 @@ class Accumulation(TrainingTest):
         sgd = ["--optimizer", "sgd", "--momentum", 0.9, "--lr", 0.1, "--clip-norm", 0.3]
         for name, args in (("adamw, accumulate 3", [*ADAMW, "--accumulate", 3]), ("sgd, accumulate 4, clip", [*sgd, "--accumulate", 4])):
             for ranks in (1, 2, 4):
-                losses = self.mlp(*args, "--steps", 8, "--ranks", ranks)["losses"]
+                losses = self.mlp(*args, "--steps", 8, "--ranks", ranks, "--all-ranks")["losses"]
                 self.close(losses, PYTORCH[name]["losses"], AGREE, f"{name} on {ranks} ranks")
             data = self.write("data.json", {"kerf": 1, "mesh": {"data": 2, "model": 1}})
             losses = self.mlp(*args, "--steps", 8, "--ranks", 2, "--constraints", data, "--no-native")["losses"]
             self.close(losses, PYTORCH[name]["losses"], AGREE, f"{name} on data 2")
 
     def test_packages_keep_the_number(self):
-        self.succeed("compile", file_of("mlp"), *ADAMW[:2], *ADAMW[4:], "--dtype", "f64", "--accumulate", 3, "--ranks", 2, "-o", self.path("package"))
+        self.succeed("compile", file_of("mlp"), *ADAMW[:2], *ADAMW[4:], "--dtype", "f64", "--accumulate", 3, "--ranks", 2, "--all-ranks", "-o", self.path("package"))
         done = self.summary("run", self.path("package"), "--data", self.masked(), "--lr", 1e-2)
         self.assertEqual(len(done["losses"]), 6)  # of 20 batches
         self.close(done["losses"], PYTORCH["adamw, accumulate 3"]["losses"][:6], AGREE, "a package")
@@ -247,7 +248,7 @@ class Accumulation(TrainingTest):
                 "--initial-loss-scale", 2 ** 24]  # the first steps overflow and are left out
         one = self.summary(*args)["losses"]
         self.assertTrue(all(math.isfinite(loss) for loss in one))
-        self.close(self.summary(*args, "--ranks", 2)["losses"], one, 2e-3, "2 ranks")
+        self.close(self.summary(*args, "--ranks", 2, "--all-ranks")["losses"], one, 2e-3, "2 ranks")
 
     def test_a_resumed_run_goes_on_with_the_next_batch(self):
         args = [*ADAMW, "--accumulate", 3, "--lr-schedule", "linear", "--total", 8]
@@ -271,7 +272,7 @@ class Accumulation(TrainingTest):
         args = ["train", self.path("model.onnx"), "--data", self.path("data.npz"), "--dtype", "f64", "--lr", 0, "--seed", 5]
         single = self.summary(*args, "--steps", 8)["losses"]
         for ranks in (1, 2):
-            self.close(self.summary(*args, "--steps", 4, "--accumulate", 2, "--ranks", ranks)["losses"],
+            self.close(self.summary(*args, "--steps", 4, "--accumulate", 2, "--ranks", ranks, "--all-ranks")["losses"],
                        [(single[i] + single[i + 1]) / 2 for i in range(0, 8, 2)], AGREE, f"{ranks} ranks")
 
 
@@ -281,8 +282,8 @@ class Evaluation(TrainingTest):
         args = [*ADAMW, "--steps", 8]
         evaluated = ["--eval-data", self.masked(), "--eval-every", 3, "--eval-steps", 7]
         for ranks in (1, 2, 4):
-            plain = self.mlp(*args, "--ranks", ranks)
-            done = self.mlp(*args, "--ranks", ranks, *evaluated, "--log", self.path("log"))
+            plain = self.mlp(*args, "--ranks", ranks, "--all-ranks")
+            done = self.mlp(*args, "--ranks", ranks, "--all-ranks", *evaluated, "--log", self.path("log"))
             self.assertEqual(done["losses"], plain["losses"])
             self.assertEqual([e["step"] for e in done["evaluations"]], [2, 5, 7])
             self.close([e["eval_loss"] for e in done["evaluations"]], [mean for _, mean in wanted["evaluations"]], AGREE, f"{ranks} ranks")
@@ -326,7 +327,7 @@ class Groups(TrainingTest):
         wanted = PYTORCH["adamw, groups"]["losses"]
         args = [*ADAMW, "--lr-schedule", "linear", "--warmup", 2, "--total", 10, *self.GROUPS]
         for ranks in (1, 2, 4):
-            self.close(self.mlp(*args, "--steps", 8, "--ranks", ranks)["losses"], wanted, AGREE, f"{ranks} ranks")
+            self.close(self.mlp(*args, "--steps", 8, "--ranks", ranks, "--all-ranks")["losses"], wanted, AGREE, f"{ranks} ranks")
         self.succeed("compile", file_of("mlp"), *ADAMW[:2], *ADAMW[4:], "--dtype", "f64", *self.GROUPS, "-o", self.path("package"))
         done = self.summary("run", self.path("package"), "--data", self.masked(), "--lr", 1e-2, *args[6:12], "--steps", 8)
         self.close(done["losses"], wanted, AGREE, "a package")

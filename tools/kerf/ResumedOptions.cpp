@@ -35,8 +35,6 @@ constexpr NumericOption kOptions[] = {
     {"weight-decay", Change::Taken},
     {"no-decay", Change::Taken},
     {"clip-norm", Change::Taken},
-    {"accumulate", Change::Taken},
-    {"group", Change::Taken},
     {"dtype", Change::Taken},
     {"reduce-dtype", Change::Taken, true},
     {"loss-scale", Change::Refused, true},
