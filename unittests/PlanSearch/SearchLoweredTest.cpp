@@ -2,6 +2,7 @@
 // Where programs decide, the plan found is one that was lowered: it fits by its program's memory, and has its figures.
 #include "RandomJobs.h"
 #include "kerf/PlanSearch/Explain.h"
+#include <algorithm>
 #include <gtest/gtest.h>
 
 using namespace kerf;
@@ -45,9 +46,9 @@ TEST(SearchLowered, ThePlanFoundHasTheFiguresOfItsProgramAndFits) {
     lowerTo(job, 1.5, &lowered);
     job.options.leastMemory = false;
     auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
-    EXPECT_GT(lowered, 0);
     if (!found)
       continue;
+    EXPECT_GT(lowered, 0);
     ++fitting;
     const FoundPlan &best = found->plans.front();
     EXPECT_LE(mostBytes(best.simulation), static_cast<double>(job.cluster.device.memoryBytes));
@@ -83,7 +84,9 @@ TEST(SearchLowered, AnEstimateThatIsTooLargeRefusesNoPlan) {
 }
 
 TEST(SearchLowered, APlanThatCannotBeLoweredIsNotFound) {
-  RandomJob job = randomJob(2);
+  RandomJob job = randomJob(1);
+  for (uint64_t seed = 2; job.cluster.mixed() || !searchPlans(job.cluster, job.job, job.source(), job.options); ++seed)
+    job = randomJob(seed);
   job.job.asLowered = [](const Plan &, const Cluster &, Simulation &) -> Status { return Error{"not this one"}; };
   auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
   ASSERT_FALSE(static_cast<bool>(found));
