@@ -78,7 +78,7 @@ Result<WholeJob> makeJob(mlir::MLIRContext &context, const ModelFlags &model, co
 bool anyFits(const ModelFlags &model, const PlanFlags &flags, const Cluster &cluster) {
   constexpr double kSeconds = 2;
   auto context = createContext();
-  auto job = makeJob(*context, model, flags, cluster, std::nullopt);
+  auto job = makeJob(*context, model, PrecisionFlags(), flags, cluster, std::nullopt);
   if (!job)
     return false;
   bool fits = false;
