@@ -416,12 +416,12 @@ TEST(Export, WhatCannotBeSaid) {
     "order": ["model", "data", "stage"], "global_batch": 64, "microbatch": 1,
     "schedule": {"name": "zero-bubble", "variant": "2p"}, "parameter_gathers": "deepspeed-2021",
     "optimizer_sharding": 3, "ops": {"*": {"strategy": {"m0": ["data"]}}}, "arguments": {"*": [["data"], []]},
-    "something": 5})",
+    "notes": 5})",
                               llama3());
   for (ExportTarget target :
        {ExportTarget::Megatron, ExportTarget::TorchTitan, ExportTarget::DeepSpeed, ExportTarget::NeMo}) {
     Keys keys = differing(exported(target, input));
-    for (const char *key : {"order", "schedule.name", "schedule.variant", "ops", "arguments", "something"})
+    for (const char *key : {"order", "schedule.name", "schedule.variant", "ops", "arguments", "notes"})
       EXPECT_TRUE(keys.contains(key)) << toString(target) << " " << key;
   }
   EXPECT_TRUE(differing(exported(ExportTarget::TorchTitan, input)).contains("parameter_gathers"));
