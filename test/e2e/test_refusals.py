@@ -56,7 +56,7 @@ class Numbers(KerfTest):
 
     def test_types_that_a_device_does_not_have(self):
         config = self.write("config.json", GPT)
-        for command in (["simulate", config], ["plan", config], ["plan", MLP, "--ranks", 2, "--search", "runnable"],
+        for command in (["simulate", config], ["plan", config], ["plan", MLP, "--ranks", 2, "--search", "placement"],
                         ["export", config, "--to", "megatron", "--plan", self.write("plan.json", {"kerf": 1, "mesh": {"data": 8}})]):
             self.refuse(1, ["V100", "does not compute in bf16", "f16, f32, f64", "--dtype f16"], *command, "--cluster", V100, "--dtype", "bf16")
         self.succeed("simulate", config, "--cluster", V100, "--dtype", "f16")
@@ -104,7 +104,7 @@ class Layers(KerfTest):
         # The same on ranks, and in a search.
         self.succeed("verify", self.path("config.json"), "--plan",
                      self.write("plan.json", {"kerf": 1, "mesh": {"stage": 4}, "stages": layers((0, 4)), "global_batch": 8, "microbatch": 2}))
-        plan = json.loads(self.succeed("plan", self.path("config.json"), "--cluster", A100, "--ranks", 4, "--global-batch", 8, "--search", "all",
+        plan = json.loads(self.succeed("plan", self.path("config.json"), "--cluster", A100, "--ranks", 4, "--global-batch", 8, "--search", "whole",
                                        "--constraints", self.path("plan.json"), "--json").stdout)
         self.assertEqual(plan["stages"][0]["layers"], [0, 4])
 
