@@ -87,10 +87,10 @@ public:
   }
   const MemoryReport &memory() const override { return plan.memory; }
 
-  Status step(Extent extent) override {
+  Status step(StepKind kind) override {
     Clock::time_point start = Clock::now();
-    PreparedPart *part = extent == Extent::Step ? nullptr : &prepared(extent);
-    measures = extent != Extent::Evaluation;
+    PreparedPart *part = kind == StepKind::Step ? nullptr : &prepared(kind);
+    measures = kind != StepKind::Evaluation;
     if (part)
       for (auto &[buffer, content] : part->putBack)
         device.copyOut(content.data(), memories[size_t(buffer)], int64_t(content.size()));
@@ -106,7 +106,7 @@ public:
     if (part)
       for (auto &[buffer, content] : part->putBack)
         device.copyIn(memories[size_t(buffer)], content.data(), int64_t(content.size()));
-    steps += extent == Extent::Step;
+    steps += kind == StepKind::Step;
     if (measures)
       stepSeconds += secondsSince(start);
     measures = true;
@@ -329,12 +329,12 @@ private:
     return events.back().get();
   }
 
-  PreparedPart &prepared(Extent extent) {
-    auto [found, isNew] = parts.try_emplace(extent);
+  PreparedPart &prepared(StepKind kind) {
+    auto [found, isNew] = parts.try_emplace(kind);
     if (!isNew)
       return found->second;
     StepPart part =
-        partOf(program, plan, extent == Extent::Batch ? accumulatedResults(program) : evaluatedResults(program));
+        partOf(program, plan, kind == StepKind::Batch ? accumulatedResults(program) : evaluatedResults(program));
     for (const Action &action : actions)
       found->second.runs.push_back(action.copy >= 0 ? std::count(part.copies.begin(), part.copies.end(), action.copy) > 0
                                                     : part.runs[size_t(action.instruction)]);
@@ -393,7 +393,7 @@ private:
   std::vector<Timer> timers;      // of each origin
   std::vector<Ran> ran;           // of each instruction
   std::vector<Action> actions;
-  std::map<Extent, PreparedPart> parts;
+  std::map<StepKind, PreparedPart> parts;
   bool measures = true; // times of what runs count; streams read it between two steps' ends
   int64_t steps = 0;
   double stepSeconds = 0;

@@ -322,8 +322,8 @@ Status RankRun::runBatches(StepResult &result) {
       communicator.abort(error);
       return error;
     }
-    Extent extent = b + 1 == count ? Extent::Step : Extent::Batch;
-    Status done = executor->step(extent);
+    StepKind kind = b + 1 == count ? StepKind::Step : StepKind::Batch;
+    Status done = executor->step(kind);
     double of = 0;
     if (done)
       done = readScalar(inputs.lossResult, of);
@@ -360,7 +360,7 @@ Status RankRun::evaluate(int64_t step, RunReport &report) {
       communicator.abort(error);
       return error;
     }
-    Status done = executor->step(Extent::Evaluation);
+    Status done = executor->step(StepKind::Evaluation);
     for (size_t m = 0; m < sums.size() && done; ++m) {
       double value = 0;
       done = readScalar(inputs.metricResults[m], value);
