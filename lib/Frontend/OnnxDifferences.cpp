@@ -184,9 +184,11 @@ std::vector<int64_t> rowsOfZeros(const Tensor &table) {
   return rows;
 }
 
-/// The last word of a name that PyTorch's own layers give to a parameter.
+/// The last word of a name that PyTorch's own layers give to a parameter. A loss has a buffer `pos_weight`.
 bool isNameOfLayer(std::string_view name) {
   std::string_view last = name.substr(name.rfind('.') + 1);
+  if (last == "pos_weight")
+    return false;
   return contains(last, "weight") || contains(last, "bias") || contains(last, "original") || contains(last, "lora");
 }
 

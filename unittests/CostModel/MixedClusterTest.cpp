@@ -426,8 +426,9 @@ TEST(MixedPipeline, LayersInProportion) {
       all += counts[i];
       EXPECT_GE(counts[i], 1);
       for (size_t j = 0; j < counts.size(); ++j)
-        if (weights[i] > weights[j])
+        if (weights[i] > weights[j]) {
           EXPECT_GE(counts[i], counts[j]);
+        }
     }
     EXPECT_EQ(all, layers);
   }

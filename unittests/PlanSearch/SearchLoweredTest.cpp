@@ -100,7 +100,8 @@ TEST(SearchLowered, AllRanksAreUsedWhereTheyAreAskedFor) {
     job.options.allRanks = true;
     job.options.leastMemory = false;
     auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
-    if (found)
+    if (found) {
       EXPECT_EQ(found->plans.front().plan.mesh().ranks(), job.cluster.ranks());
+    }
   }
 }

@@ -115,7 +115,7 @@ Status saveAll(const package::Program &program, const CheckpointOptions &options
 }
 
 CheckpointOptions into(const std::string &folder, int64_t every = 1, int64_t keep = 2) {
-  return {folder, every, keep, {{"model", "test"}}, {}};
+  return {folder, every, keep, {{"model", "test"}}, {}, {}};
 }
 
 /// Every rank of `program` reads back what it should hold.
