@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element types, tensors that own their bytes, and conversion between types.
 #include "Readers.h"
+#include "kerf/Package/Convert.h"
 #include "kerf/Package/Half.h"
 #include "kerf/Package/HuggingFace.h"
 #include "kerf/Package/IntegerType.h"
@@ -94,28 +95,27 @@ template <typename T> void store(std::byte *data, int64_t index, T value) {
   std::memcpy(data + index * int64_t(sizeof(T)), &value, sizeof(T));
 }
 
-template <typename Visit> void visitFloats(const Tensor &tensor, int64_t elements, Visit visit) {
+template <typename Visit> void visitFloats(DType from, const std::byte *data, int64_t elements, Visit visit) {
   for (int64_t i = 0; i < elements; ++i)
-    switch (tensor.dtype) {
+    switch (from) {
     case DType::F64:
-      visit(i, load<double>(tensor.data, i));
+      visit(i, load<double>(data, i));
       break;
     case DType::F32:
-      visit(i, double(load<float>(tensor.data, i)));
+      visit(i, double(load<float>(data, i)));
       break;
     case DType::BF16:
-      visit(i, double(floatFromBf16(load<uint16_t>(tensor.data, i))));
+      visit(i, double(floatFromBf16(load<uint16_t>(data, i))));
       break;
     default:
-      visit(i, double(floatFromF16(load<uint16_t>(tensor.data, i))));
+      visit(i, double(floatFromF16(load<uint16_t>(data, i))));
       break;
     }
 }
 
-Tensor convertFloats(const Tensor &tensor, DType dtype) {
-  auto [result, out] = allocateTensor(dtype, tensor.shape);
-  visitFloats(tensor, elementsOf(tensor.shape), [&, out = out](int64_t i, double value) {
-    switch (dtype) {
+void convertFloats(DType from, const std::byte *data, int64_t elements, DType to, std::byte *out) {
+  visitFloats(from, data, elements, [&](int64_t i, double value) {
+    switch (to) {
     case DType::F64:
       store<double>(out, i, value);
       break;
@@ -130,40 +130,45 @@ Tensor convertFloats(const Tensor &tensor, DType dtype) {
       break;
     }
   });
-  return result;
 }
 
-Result<Tensor> convertIntegers(const Tensor &tensor, DType dtype) {
-  auto [result, memory] = allocateTensor(dtype, tensor.shape);
-  std::byte *out = memory;
-  return forInteger(tensor.dtype, [&, &made = result](auto from) {
-    return forInteger(dtype, [&](auto to) -> Result<Tensor> {
-      using From = decltype(from);
-      using To = decltype(to);
-      To least = std::numeric_limits<To>::min(), most = dtype == DType::Bool ? To(1) : std::numeric_limits<To>::max();
-      for (int64_t i = 0, elements = elementsOf(tensor.shape); i < elements; ++i) {
-        From value = load<From>(tensor.data, i);
+Status convertIntegers(DType from, const std::byte *data, int64_t elements, DType to, std::byte *out) {
+  return forInteger(from, [&](auto fromZero) {
+    return forInteger(to, [&](auto toZero) -> Status {
+      using From = decltype(fromZero);
+      using To = decltype(toZero);
+      To least = std::numeric_limits<To>::min(), most = to == DType::Bool ? To(1) : std::numeric_limits<To>::max();
+      for (int64_t i = 0; i < elements; ++i) {
+        From value = load<From>(data, i);
         if (std::cmp_less(value, least) || std::cmp_greater(value, most))
           return Error{
-              fmt::format("element {} is {}, outside of {}'s range {} to {}", i, value, toString(dtype), least, most)};
+              fmt::format("element {} is {}, outside of {}'s range {} to {}", i, value, toString(to), least, most)};
         store<To>(out, i, To(value));
       }
-      return made;
+      return ok();
     });
   });
 }
 } // namespace
 
+Status convertElements(DType from, const std::byte *data, int64_t elements, DType to, std::byte *out) {
+  if (isFloating(from) != isFloating(to))
+    return Error{
+        fmt::format("{} cannot be converted to {}: only floating types into floating types, integers into integers",
+                    toString(from), toString(to))};
+  if (!isFloating(to))
+    return convertIntegers(from, data, elements, to, out);
+  convertFloats(from, data, elements, to, out);
+  return ok();
+}
+
 Result<Tensor> convertTensor(const Tensor &tensor, DType dtype) {
   if (tensor.dtype == dtype)
     return tensor;
-  if (isFloating(tensor.dtype) != isFloating(dtype))
-    return Error{
-        fmt::format("{} cannot be converted to {}: only floating types into floating types, integers into integers",
-                    toString(tensor.dtype), toString(dtype))};
-  if (isFloating(dtype))
-    return convertFloats(tensor, dtype);
-  return convertIntegers(tensor, dtype);
+  auto [result, out] = allocateTensor(dtype, tensor.shape);
+  if (Status status = convertElements(tensor.dtype, tensor.data, elementsOf(tensor.shape), dtype, out); !status)
+    return status.error();
+  return result;
 }
 
 Result<TensorMap> readTensors(const std::string &path) {

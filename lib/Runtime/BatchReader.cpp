@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "BatchReader.h"
+#include "kerf/Package/Convert.h"
 
 #include <algorithm>
 #include <cstring>
@@ -208,25 +209,24 @@ Status BatchReader::readRows(const BatchInput &input, int64_t firstRow, int64_t 
     int64_t skipped = firstRow - piece->firstRow, taken = std::min(rows, piece->rows - skipped);
     if (taken <= 0)
       continue; // a shard without rows
-    Shape shape = array.row;
-    shape.insert(shape.begin(), taken);
-    if (Status status = readPiece(input.name, *piece, skipped, shape, input.dtype, out); !status)
+    if (Status status = readPiece(input.name, *piece, skipped, taken, array.row, input.dtype, out); !status)
       return status;
-    out += elementsOf(shape) * bytesOf(input.dtype);
+    out += taken * elementsOf(array.row) * bytesOf(input.dtype);
     firstRow += taken, rows -= taken;
   }
   return ok();
 }
 
-/// `firstRow`: of the piece; `shape`: of the rows that are read.
-Status BatchReader::readPiece(const std::string &name, const DataPiece &piece, int64_t firstRow, const Shape &shape,
-                              DType dtype, std::byte *out) {
+/// Reads `count` rows of the piece from `firstRow` on; `row` is the shape of one. Allocates only where a compressed
+/// file is unpacked, or a larger piece than before is converted.
+Status BatchReader::readPiece(const std::string &name, const DataPiece &piece, int64_t firstRow, int64_t count,
+                              const Shape &row, DType dtype, std::byte *out) {
   const DType from = piece.file.empty() ? piece.tensor.dtype : piece.stored.dtype;
-  const int64_t elements = elementsOf(shape), bytes = elements * bytesOf(from);
-  const uint64_t begin = uint64_t(firstRow) * uint64_t(shape[0] ? bytes / shape[0] : 0);
-  Tensor rows{from, shape, nullptr, nullptr};
+  const int64_t elements = count * elementsOf(row), bytes = elements * bytesOf(from);
+  const uint64_t begin = uint64_t(firstRow) * uint64_t(elementsOf(row) * bytesOf(from));
+  const std::byte *rows = nullptr;
   if (piece.file.empty()) {
-    rows.data = piece.tensor.data + begin;
+    rows = piece.tensor.data + begin;
   } else if (piece.stored.compressed) {
     auto tensors = unpacked(piece.file);
     if (!tensors)
@@ -234,29 +234,29 @@ Status BatchReader::readPiece(const std::string &name, const DataPiece &piece, i
     auto found = (*tensors)->find(name);
     if (found == (*tensors)->end() || found->second.dtype != from || found->second.shape != piece.stored.shape)
       return Error{fmt::format("'{}': array '{}' was changed while it was read", piece.file, name)};
-    rows.data = found->second.data + begin;
+    rows = found->second.data + begin;
   } else {
     bool inOrder = !order.shuffle || data.arrays.at(name).pieces.size() == 1;
     if (inOrder && verified.insert(piece.file).second)
       if (Status status = verifyArrays(piece.file); !status)
         return status;
-    std::byte *to = out;
-    if (from != dtype) {
-      auto [made, memory] = allocateTensor(from, shape);
-      rows = made;
-      to = memory;
-    }
+    if (from != dtype)
+      unconverted.resize(size_t(bytes));
+    std::byte *to = from == dtype ? out : unconverted.data();
     if (Status status = readBytes(piece.file, piece.stored.offset + begin, uint64_t(bytes), to); !status)
       return status;
     if (from == dtype)
       return ok();
+    rows = to;
   }
-  auto converted = convertTensor(rows, dtype);
-  if (!converted)
+  if (from == dtype) {
+    std::memcpy(out, rows, size_t(bytes));
+    return ok();
+  }
+  if (Status status = convertElements(from, rows, elements, dtype, out); !status)
     return Error{fmt::format("data: '{}' is {}, the model takes {}: in row {}{}: {}", name, toString(from),
                              toString(dtype), firstRow, piece.file.empty() ? "" : fmt::format(" of '{}'", piece.file),
-                             converted.error().message)};
-  std::memcpy(out, converted->data, size_t(elements * bytesOf(dtype)));
+                             status.error().message)};
   return ok();
 }
 

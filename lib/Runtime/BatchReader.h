@@ -47,8 +47,8 @@ private:
   void work();
   Status read(int64_t batch, Slot &slot);
   Status readRows(const BatchInput &input, int64_t firstRow, int64_t rows, std::byte *out);
-  Status readPiece(const std::string &name, const DataPiece &piece, int64_t firstRow, const Shape &shape, DType dtype,
-                   std::byte *out);
+  Status readPiece(const std::string &name, const DataPiece &piece, int64_t firstRow, int64_t count, const Shape &row,
+                   DType dtype, std::byte *out);
   Result<const TensorMap *> unpacked(const std::string &file);
 
   const DataSet &data;
@@ -59,6 +59,7 @@ private:
   std::vector<Slot> slots;
   std::set<std::string> verified;                           // files whose checksums are right
   std::vector<std::pair<std::string, TensorMap>> unpackedFiles; // the last ones that were compressed
+  std::vector<std::byte> unconverted;                           // rows of a file before their conversion
 
   std::mutex mutex;
   std::condition_variable changed;

@@ -43,7 +43,7 @@ class Checkpoints(KerfTest):
         if mesh and "mesh" in mesh:
             return self.succeed("train", model, "--plan", self.write("plan.json", {"kerf": 1, **mesh}), *args)
         constraints = ["--constraints", self.write("mesh.json", {"kerf": 1, "mesh": mesh})] if mesh else []
-        return self.succeed("train", model, "--ranks", ranks, *constraints, *args)
+        return self.succeed("train", model, "--ranks", ranks, "--all-ranks", *constraints, *args)
 
     def data(self, model):
         return ["--data", os.path.join(os.path.dirname(model), "batches.npz")]
@@ -54,7 +54,7 @@ class Checkpoints(KerfTest):
         args = [*self.data(model), "--steps", 20, *args]
         self.train(model, *args, "--log", self.path("whole"), "--save", self.path("whole.safetensors"), ranks=ranks, mesh=mesh)
         ends = args.index("--steps") + 1
-        first = [*args[:ends], 10, *args[ends + 1:], "--total", 20]
+        first = [*args[:ends], 10, *args[ends + 1:], *(["--total", 20] if "--lr-schedule" in args else [])]
         self.train(model, *first, "--log", self.path("log"), "--checkpoint", self.path("saved"), "--every", 4, ranks=ranks, mesh=mesh)
         self.assertEqual(sorted(os.listdir(self.path("saved"))), ["latest", "step-000008", "step-000010"])
         done = self.train(model, *args, "--resume", self.path("saved"), "--log", self.path("log"), "--save", self.path("out.safetensors"),

@@ -126,6 +126,16 @@ CLI::Validator wholeNumber(int64_t least, int64_t most) {
       "");
 }
 
+CLI::Validator unsignedNumber() {
+  return CLI::Validator(
+      [](std::string &text) {
+        return parsed<uint64_t>(text) ? std::string()
+                                      : fmt::format("'{}' is no whole number from 0 to {}", text,
+                                                    std::numeric_limits<uint64_t>::max());
+      },
+      "");
+}
+
 CLI::Validator finiteNumber(double least) {
   return CLI::Validator(
       [=](std::string &text) {

@@ -324,7 +324,7 @@ void RunFlags::addKeptTo(CLI::App &command) {
   command
       .add_option("--seed", seed,
                   "seed of dropout, and of the initial weights where the model has none (default 0; docs/runtime.md)")
-      ->check(wholeNumber(0));
+      ->check(unsignedNumber());
 }
 
 void RunFlags::addTo(CLI::App &command) {

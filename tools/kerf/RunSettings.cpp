@@ -24,7 +24,7 @@ std::string meshText(const Json &mesh) {
   for (const Json &axis : mesh.is_array() ? mesh : Json::array())
     if (axis.is_array() && axis.size() == 2 && axis[0].is_string() && axis[1].is_number())
       text += fmt::format("{}{} {}", text.empty() ? "" : " x ", textOf(axis[0]), axis[1].get<int64_t>());
-  return text;
+  return text.empty() ? "one rank" : text;
 }
 
 Json meshJson(const Mesh &mesh) {
@@ -126,7 +126,7 @@ std::string resumeText(const runtime::Checkpoint &resumed, const package::Progra
   const runtime::CheckpointIndex &index = resumed.index;
   constexpr double kMegabyte = 1e6;
   std::string text =
-      fmt::format("resuming '{}': step {} of {}, {} tensors, {:.1f} MB, of mesh {}; here {}\n", resumed.folder,
+      fmt::format("resuming '{}': step {} of {}, {} tensors, {:.1f} MB, made on {}; here {}\n", resumed.folder,
                   settings.firstStep, settings.endStep, index.tensors.size(), double(index.bytes()) / kMegabyte,
                   meshText(member(index.info, "mesh")), meshText(meshJson(program.mesh)));
   std::string then = textOf(member(index.info, "model_hash")), now = textOf(member(program.info, "model_hash"));

@@ -55,7 +55,8 @@ TEST(Errors, ListsThatNoMachineHolds) {
 TEST(Errors, NoSuchFile) { expectError(importFile("/nowhere/model.onnx"), {"/nowhere/model.onnx"}); }
 
 TEST(Errors, AnotherSuffix) {
-  expectError(importFile("model.pt"), {"model.pt", ".onnx"});
+  expectError(importFile("model.pt"), {"model.pt", "export the model to ONNX", "--weights"});
+  expectError(importFile("model.xyz"), {"model.xyz", ".onnx"});
   expectError(importFile("nowhere/config.json"), {"nowhere/config.json"});
 }
 
