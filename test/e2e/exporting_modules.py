@@ -704,7 +704,7 @@ class SoftTargets(nn.Module):
         return F.cross_entropy(self.fc(x), y)
 
 
-@case(lambda g: {"x": torch.randn(BATCH, WIDTH, generator=g), "y": torch.randint(2, (BATCH, CLASSES), generator=g).float()})
+@case(lambda g: {"x": torch.randn(BATCH, WIDTH, generator=g), "y": torch.randint(2, (BATCH, CLASSES), generator=g).float()}, "pos_weight")
 class BinaryCrossEntropy(nn.Module):
     def __init__(self):
         super().__init__()
