@@ -20,7 +20,7 @@ ROUNDING = 1e-9
 LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "num_decoder_layers")
 HEADS = ("num_attention_heads", "n_head", "num_heads")
 KEY_HEADS = ("num_key_value_heads", "num_kv_heads")
-WIDTHS = ("hidden_size", "n_embd", "d_model")
+WIDTHS = ("hidden_size", "n_embd", "d_model", "word_embed_proj_dim")
 MLPS = ("intermediate_size", "ffn_hidden_size", "n_inner", "d_ff", "ffn_dim", "moe_intermediate_size")
 
 
@@ -117,7 +117,7 @@ class RandomExplain(KerfTest):
     compared = pins = faster_outside = 0
 
     def plan(self, job, *more):
-        done = kerf("plan", *arguments(self.write("config.json", job[1]), job), "--json", *more)
+        done = kerf("plan", *arguments(self.write("config.json", job[1]), job), "--json", *more, timeout=600)
         self.assertIn(done.returncode, (0, 2), done.stderr)
         return json.loads(done.stdout) if done.returncode == 0 else None
 
@@ -132,7 +132,7 @@ class RandomExplain(KerfTest):
                 return
             saved = self.write("plan.json", plan)
             began = time.time()
-            answer = json.loads(self.succeed("explain", saved, "--json").stdout)
+            answer = json.loads(self.succeed("explain", saved, "--json", timeout=1200).stdout)
             explained = time.time() - began
             self.check_alternatives(job, plan, answer)
             self.check_pins(rnd, job, plan)
