@@ -44,7 +44,7 @@ size_t endOfBrackets(std::string_view text, size_t at) {
   return at;
 }
 
-/// What commas outside of brackets separate.
+/// Returns the parts of a text that commas outside of brackets separate.
 std::vector<std::string> listEntries(std::string_view text) {
   std::vector<std::string> entries;
   for (size_t at = 0; at < text.size();) {

@@ -66,7 +66,7 @@ struct Compiled {
   Report report;
   /// The program as IR, in the step's context; null of compileDevice.
   mlir::OwningOpRef<mlir::ModuleOp> device = {};
-  /// What one step of the program takes by its kernels and collectives, and the bytes that the runtime allocates on
+  /// Seconds that one step of the program takes by its kernels and collectives, and the bytes that the runtime allocates on
   /// each stage (`peakBytes`; `fits`: in the device's memory), with machine code for its pointwise ops where that needs
   /// no more memory (`usesCode`), and without. They are the figures of plans that are priced as lowered.
   Simulation figures = {}, figuresWithoutCode = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which types a device computes in.
+// Lists the element types that a device computes in.
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"

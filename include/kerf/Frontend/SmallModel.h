@@ -7,7 +7,7 @@
 
 namespace kerf {
 
-/// What the sizes of a small model are chosen for. `...Shards` are the most ranks that a plan cuts a dimension over.
+/// The requirements that the sizes of a small model have to meet. `...Shards` are the most ranks that a plan cuts a dimension over.
 struct SmallSizes {
   /// Layers of the model; where it has an encoder and a decoder, of both together.
   int64_t layers = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What compiler and runtime agree on for steps that are made of several batches, and for parameters with a learning
+// Names that compiler and runtime share for steps that are made of several batches, and for parameters with a learning
 // rate of their own.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What takes the memory of a device, for messages.
+// Lists the parts that take the memory of a device, for messages.
 #pragma once
 
 #include "kerf/CostModel/Simulator.h"

@@ -17,7 +17,7 @@ struct StepResult {
   bool skipped = false; // by OnNan::Skip
 };
 
-/// What a run does after a step with a loss that is infinite or NaN.
+/// The action of a run after a step whose loss is infinite or NaN.
 enum class OnNan {
   Stop,    // fails, and writes no checkpoint and no weights of numbers that are not finite
   Skip,    // takes the step back, also where the loss is finite and what the step has updated is not

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody probably meant who misspelled a word.
+// Finds the known word that is nearest to a misspelled one.
 #pragma once
 
 #include <string>
