@@ -24,20 +24,19 @@ LoweredFigures::LoweredFigures(mlir::MLIRContext &context, std::string modelPath
 }
 
 Result<TrainingStep *> LoweredFigures::imported(const Plan &plan, const std::string &where) {
-  auto cuts = stageCuts(plan, where);
-  if (!cuts)
-    return cuts.error();
+  StepOptions sized = step;
+  if (Status status = prepareFor(sized, plan, where); !status)
+    return status.error();
   int64_t batch = configured ? plan.globalBatch : 0;
-  auto found = steps.find({batch, *cuts});
+  const std::tuple key(batch, sized.cuts, sized.patterns);
+  auto found = steps.find(key);
   if (found == steps.end()) {
-    StepOptions sized = step;
-    sized.cuts = *cuts;
     if (configured)
       sized.import.globalBatch = batch;
     auto made = importTrainingStep(context, modelPath, sized);
     if (!made)
       return made.error();
-    found = steps.emplace(std::pair(batch, *cuts), std::move(*made)).first;
+    found = steps.emplace(key, std::move(*made)).first;
   }
   return &found->second;
 }

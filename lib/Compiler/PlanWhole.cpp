@@ -33,8 +33,11 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPa
   if (used->groups.size() > kMostPlannedGroups)
     return Error{fmt::format("cluster '{}' has {} groups; plans are searched on at most {}", used->name,
                              used->groups.size(), kMostPlannedGroups)};
-  auto model = std::make_shared<ModelLayouts>(context, modelPath, options.step, options.dtype, *used,
-                                              options.search.constraints);
+  StepOptions step = options.step;
+  if (Status status = prepareFor(step, options.search.constraints, options.search.constraintsFile); !status)
+    return status.error();
+  auto model =
+      std::make_shared<ModelLayouts>(context, modelPath, step, options.dtype, *used, options.search.constraints);
   auto job = model->job(std::nullopt);
   if (!job)
     return job.error();

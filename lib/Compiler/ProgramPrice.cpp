@@ -2,7 +2,7 @@
 #include "ProgramPrice.h"
 #include "kerf/CostModel/Compute.h"
 #include "kerf/Dialect/Kerf/KerfDialect.h"
-#include "kerf/Schedule/Schedule.h"
+#include "kerf/Package/ProgramSchedule.h"
 #include "kerf/Transforms/DeviceAxes.h"
 #include "kerf/Transforms/EmitPackage.h"
 #include "kerf/Transforms/Work.h"
@@ -235,11 +235,7 @@ ProgramPrice Pricing::inSchedule(const Schedule &schedule) {
 Result<ProgramPrice> Pricing::run() {
   readTasks();
   if (program.schedule) {
-    auto options = scheduleOptions(program.schedule->name, program.schedule->variant, package::stagesOf(program),
-                                   package::microbatchesOf(program), program.schedule->chunks);
-    if (!options)
-      return options.error();
-    auto schedule = makeSchedule(*options);
+    auto schedule = package::scheduleOf(program);
     if (!schedule)
       return schedule.error();
     return inSchedule(*schedule);

@@ -24,6 +24,10 @@ public:
     bool configured = model == ShrunkModel::Configured;
     shrinkMesh();
     shrinkStages(configured);
+    if (configured && newLayers < layers) {
+      shrinkPins(result.plan.ops);
+      shrinkPins(result.plan.recomputeOps);
+    }
     if (!meshOfStage.empty())
       setMeshesOfStages();
     shrinkBatch(configured);
@@ -162,15 +166,40 @@ private:
     rules = std::move(picked);
   }
 
-  /// "model.layers.17.mlp*" -> the same of layer `number`; what names no layer by its number stays.
-  static std::string ofLayer(const std::string &until, int64_t number) {
-    for (size_t begin = 0, end; begin < until.size(); begin = end + 1) {
-      end = std::min(until.find('.', begin), until.size());
-      std::string_view part = std::string_view(until).substr(begin, end - begin);
-      if (!part.empty() && part.find_first_not_of("0123456789") == part.npos)
-        return until.substr(0, begin) + std::to_string(number) + until.substr(end);
+  /// "17" of "model.layers.17.mlp*"; empty where the pattern names no layer by its number.
+  static std::string_view layerIn(std::string_view pattern) {
+    for (size_t begin = 0, end; begin < pattern.size(); begin = end + 1) {
+      end = std::min(pattern.find_first_of("./", begin), pattern.size());
+      std::string_view part = pattern.substr(begin, end - begin);
+      if (!part.empty() && part.size() < 10 && part.find_first_not_of("0123456789") == part.npos)
+        return part;
     }
-    return until;
+    return {};
+  }
+
+  /// "model.layers.17.mlp*" -> the same of layer `number`; what names no layer by its number stays.
+  static std::string ofLayer(const std::string &pattern, int64_t number) {
+    std::string_view part = layerIn(pattern);
+    if (part.empty())
+      return pattern;
+    size_t begin = part.data() - pattern.data();
+    return pattern.substr(0, begin) + std::to_string(number) + pattern.substr(begin + part.size());
+  }
+
+  /// What is told of a layer that is not left is told of the last one.
+  template <typename Pins> void shrinkPins(Pins &pins) {
+    Pins left;
+    for (auto pin : pins) {
+      std::string_view part = layerIn(pin.pattern);
+      if (!part.empty() && std::stoll(std::string(part)) >= newLayers) {
+        std::string pattern = ofLayer(pin.pattern, newLayers - 1);
+        result.notes.push_back(fmt::format("ops[\"{}\"] -> \"{}\"", pin.pattern, pattern));
+        pin.pattern = std::move(pattern);
+      }
+      if (std::none_of(left.begin(), left.end(), [&](const auto &other) { return other.pattern == pin.pattern; }))
+        left.push_back(std::move(pin));
+    }
+    pins = std::move(left);
   }
 
   /// Cuts at ops: as many of them, from first to last; in layers that are left where there are fewer.

@@ -31,20 +31,18 @@ static Status useProgram(mlir::MLIRContext &context, const std::string &modelPat
 
 Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &modelPath, const Plan &given,
                                const std::string &planFile, const Cluster &cluster, const SimulateOptions &options) {
-  auto cuts = stageCuts(given, planFile);
-  if (!cuts)
-    return cuts.error();
-  StepOptions cutStep = options.step;
-  cutStep.cuts = std::move(*cuts);
+  StepOptions prepared = options.step;
+  if (Status status = prepareFor(prepared, given, planFile); !status)
+    return status.error();
   const Plan alone = withoutStrategies(given);
-  auto pinned = std::make_unique<ModelLayouts>(context, modelPath, cutStep, options.dtype, cluster, given);
+  auto pinned = std::make_unique<ModelLayouts>(context, modelPath, prepared, options.dtype, cluster, given);
   auto job = pinned->job(options.ranks);
   if (!job)
     return job.error();
   const bool opByOp = isOpByOp(given, *job);
   const Plan &plan = opByOp ? alone : given;
   if (opByOp) {
-    pinned = std::make_unique<ModelLayouts>(context, modelPath, cutStep, options.dtype, cluster, plan);
+    pinned = std::make_unique<ModelLayouts>(context, modelPath, prepared, options.dtype, cluster, plan);
     job = pinned->job(options.ranks);
     if (!job)
       return job.error();

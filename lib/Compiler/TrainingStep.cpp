@@ -143,6 +143,19 @@ TrainingStep stepOf(ImportedModel model) {
   return step;
 }
 
+Status prepareFor(StepOptions &options, const Plan &plan, const std::string &where) {
+  auto cuts = stageCuts(plan, where);
+  if (!cuts)
+    return cuts.error();
+  options.cuts = std::move(*cuts);
+  options.patterns.clear();
+  for (const OpPlan &op : plan.ops)
+    options.patterns.push_back(op.pattern);
+  for (const OpRecompute &op : plan.recomputeOps)
+    options.patterns.push_back(op.pattern);
+  return ok();
+}
+
 Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string &path, const StepOptions &options) {
   auto model = importModel(context, path, options.import);
   if (!model)
@@ -183,6 +196,8 @@ Result<TrainingStep> trainingStepOf(MLIRContext &context, ImportedModel model, c
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createOutlineLayers());
+  if (!options.patterns.empty())
+    passes.addPass(createSeparateLayers({{options.patterns.begin(), options.patterns.end()}}));
   if (!options.cuts.empty())
     passes.addPass(createCutStages({{options.cuts.begin(), options.cuts.end()}}));
   if (!whole) {

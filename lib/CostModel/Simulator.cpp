@@ -441,3 +441,10 @@ double kerf::leastStepSeconds(const StepWork &work, const StepPlan &plan, const 
   }
   return leastPipelineSeconds(all, schedule, plan.overlap.stage) + update * kLessRounding;
 }
+
+double kerf::mostBytes(const Simulation &simulation) {
+  double most = 0;
+  for (const StageMemory &stage : simulation.memory)
+    most = std::max(most, stage.deviceBytes);
+  return most;
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks, stages and microbatches of a program's mesh, and the batches of its step.
 #include "kerf/Package/Accumulation.h"
+#include "kerf/Package/ProgramSchedule.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -18,6 +19,11 @@ bool isOnce(Phase phase) { return phase == Phase::Prepare || phase == Phase::Upd
 
 int64_t microbatchesOf(const Program &program) { return sizeOf(program.mesh, kMicrobatchAxis); }
 int64_t stagesOf(const Program &program) { return sizeOf(program.mesh, kStageAxis); }
+Result<Schedule> scheduleOf(const Program &program) {
+  auto options = scheduleOptions(program.schedule->name, program.schedule->variant, stagesOf(program),
+                                 microbatchesOf(program), program.schedule->chunks);
+  return options ? makeSchedule(*options) : Result<Schedule>(options.error());
+}
 int64_t ranksOf(const Program &program) { return program.mesh.ranks() / microbatchesOf(program); }
 
 namespace {

@@ -356,7 +356,7 @@ Result<double> Bounds::ofCut(const Choice &choice, double enough) {
   auto work = workOf(key);
   if (!work)
     return work.error();
-  if (!options.constraints.stages.empty() || theSpace->layers() == 0)
+  if (!theSpace->decidesCut(choice) || theSpace->layers() == 0)
     return 0.0;
   const PipelineModel &pipeline = pipelineOf(choice);
   const Plan &given = options.constraints;

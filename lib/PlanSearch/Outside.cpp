@@ -27,7 +27,10 @@ std::vector<std::string> outsideOfSpace(const Cluster &cluster, const TrainingJo
   add(options.contextSizes.size() > 1 && !given.microbatch && !given.meshSizes.contains("data") &&
           !given.meshSizes.contains("context"),
       "mesh: a context that shares a factor with the microbatch, where as much more of data does the same");
-  add(pipelines && given.stages.empty(), "stages: other cuts than even ones with a first and a last part of their own "
+  int64_t told = 0; // layers that the constraints give to parts
+  for (const StageLayers &run : given.stages)
+    told += run.layers ? run.layers->second - run.layers->first + 1 : layers;
+  add(pipelines && told < layers, "stages: other cuts than even ones with a first and a last part of their own "
                                          "size, cuts inside of layers, meshes of their own");
   add(pipelines && cluster.mixed(), "stages: of more than one group of devices, or groups in another order");
   add(!given.decidesRecompute() && layers > 0,

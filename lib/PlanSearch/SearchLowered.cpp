@@ -18,13 +18,6 @@ constexpr int kRounds = 6;
 constexpr double kTighter = 0.97, kLooser = 1.5;
 constexpr int kLooserRounds = 3;
 
-double mostBytes(const Simulation &simulation) {
-  double most = 0;
-  for (const StageMemory &stage : simulation.memory)
-    most = std::max(most, stage.deviceBytes);
-  return most;
-}
-
 /// The programs of the plans that some rounds found.
 class Lowering {
 public:
@@ -95,6 +88,7 @@ Result<FoundPlans> searchLowered(const Cluster &cluster, const TrainingJob &job,
     found.statistics.choices += plans->statistics.choices;
     found.statistics.simulated += plans->statistics.simulated;
     found.statistics.layouts = std::max(found.statistics.layouts, plans->statistics.layouts);
+    found.outside = std::move(plans->outside);
     lowering.add(std::move(plans->plans));
     allowed *= kTighter * lowering.leastShare;
   }

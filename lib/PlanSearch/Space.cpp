@@ -258,10 +258,13 @@ std::vector<Choice> Space::cuts(const Choice &execution) const {
   Choice choice = execution;
   choice.level = Choice::Level::Cut;
   int64_t parts = execution.frame.stage * execution.chunks;
-  if (parts == 1 || !given.stages.empty()) {
+  std::optional<PartialCut> partial = partialCut(choice);
+  if (parts == 1 || (!given.stages.empty() && !partial)) {
     choice.first = choice.last = layerCount;
     return {choice};
   }
+  if (partial)
+    return partialCuts(choice, *partial);
   if (!groupsOf(choice.frame).empty())
     return mixedCuts(choice);
   std::vector<Choice> list;
@@ -272,6 +275,61 @@ std::vector<Choice> Space::cuts(const Choice &execution) const {
       if (parts == 2 ? between == 0 : between >= parts - 2)
         list.push_back(choice);
     }
+  return list;
+}
+
+std::optional<Space::PartialCut> Space::partialCut(const Choice &choice) const {
+  int64_t stages = choice.frame.stage, parts = stages * choice.chunks;
+  if (given.stages.empty() || cluster.mixed())
+    return std::nullopt;
+  std::vector<std::optional<std::pair<int64_t, int64_t>>> told(parts); // first and last layer
+  for (const StageLayers &run : given.stages) {
+    int64_t part = run.chunk * stages + run.stage;
+    if (!run.layers || run.stage >= stages || run.chunk >= choice.chunks || told[part])
+      return std::nullopt;
+    told[part] = run.layers;
+  }
+  PartialCut cut;
+  cut.layers.assign(parts, 0);
+  int64_t next = 0; // layer
+  for (int64_t part = 0; part < parts;) {
+    int64_t end = part;
+    while (end < parts && !told[end])
+      ++end;
+    int64_t layers = (end < parts ? told[end]->first : layerCount) - next;
+    if (end == part ? layers != 0 : layers < end - part)
+      return std::nullopt;
+    if (end > part)
+      cut.free.push_back({part, end, layers});
+    if (end < parts) {
+      cut.layers[end] = told[end]->second - told[end]->first + 1;
+      next = told[end]->second + 1;
+    }
+    part = end + 1;
+  }
+  bool all = cut.free.empty() || (told.back() && next != layerCount);
+  return all ? std::nullopt : std::optional(std::move(cut));
+}
+
+/// The model's first and last part, where they are free, vary as they do without constraints.
+std::vector<Choice> Space::partialCuts(const Choice &execution, const PartialCut &cut) const {
+  auto parts = static_cast<int64_t>(cut.layers.size());
+  auto range = [&](int64_t part) -> std::pair<int64_t, int64_t> {
+    for (const FreeParts &free : cut.free) {
+      int64_t count = free.end - free.begin;
+      if (part >= free.begin && part < free.end)
+        return {count == 1 ? free.layers : 1,
+                count == 1 ? free.layers : std::min(free.layers - count + 1, (free.layers + count - 1) / count + 1)};
+    }
+    return {cut.layers[part], cut.layers[part]};
+  };
+  auto [firstLeast, firstMost] = range(0);
+  auto [lastLeast, lastMost] = range(parts - 1);
+  std::vector<Choice> list;
+  Choice choice = execution;
+  for (choice.first = firstLeast; choice.first <= firstMost; ++choice.first)
+    for (choice.last = lastLeast; choice.last <= lastMost; ++choice.last)
+      list.push_back(choice);
   return list;
 }
 
@@ -342,6 +400,19 @@ std::vector<int64_t> Space::layersOfParts(const Choice &choice) const {
     layers.push_back(choice.last);
     return layers;
   }
+  if (std::optional<PartialCut> partial = partialCut(choice)) {
+    std::vector<int64_t> layers = partial->layers;
+    layers.front() = choice.first;
+    layers.back() = choice.last;
+    for (auto [begin, end, left] : partial->free) {
+      left -= (begin == 0 ? choice.first : 0) + (end == parts ? choice.last : 0);
+      begin += begin == 0;
+      end -= end == parts;
+      for (int64_t part = begin; part < end; ++part)
+        layers[part] = left / (end - begin) + (part - begin < left % (end - begin) ? 1 : 0);
+    }
+    return layers;
+  }
   std::vector<int64_t> layers = {choice.first};
   int64_t between = layerCount - choice.first - choice.last;
   for (int64_t i = 0; i < parts - 2; ++i)
@@ -393,8 +464,9 @@ Plan Space::plan(const Choice &choice) const {
     plan.optimizerSharding = {choice.optimizerSharding};
   if (choice.shardingRanks)
     plan.optimizerShardingRanks = choice.shardingRanks;
-  if (!given.stages.empty() || layerCount == 0 || choice.level < Choice::Level::Cut)
+  if (layerCount == 0 || choice.level < Choice::Level::Cut || !decidesCut(choice))
     return plan;
+  plan.stages.clear();
   int64_t next = 0, stages = choice.frame.stage;
   std::vector<int64_t> layers = layersOfParts(choice);
   for (int64_t p = 0; p < static_cast<int64_t>(layers.size()); ++p) {

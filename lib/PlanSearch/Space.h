@@ -5,6 +5,7 @@
 #include "kerf/PlanSearch/PlanSearch.h"
 
 #include <array>
+#include <optional>
 
 namespace kerf::plansearch {
 
@@ -79,12 +80,26 @@ public:
   const std::vector<int> &groupsOf(const Frame &frame) const;
   /// Layers of each part; needs all that is decided at Level::Cut.
   std::vector<int64_t> layersOfParts(const Choice &choice) const;
+  /// Returns whether the space decides the cut of the choice's parts, or a part of it.
+  bool decidesCut(const Choice &choice) const { return given.stages.empty() || partialCut(choice).has_value(); }
 
 private:
   std::vector<int64_t> sizes(const char *axis, const std::vector<int64_t> &all) const;
   bool liesInGroups(const Frame &frame) const;
   std::vector<std::pair<int, int64_t>> shardings(const Choice &order) const;
   std::vector<Choice> mixedCuts(const Choice &execution) const;
+  /// Runs of parts, one after the other, whose layers the constraints leave open together.
+  struct FreeParts {
+    int64_t begin, end, layers; // parts [begin, end) hold so many layers
+  };
+  struct PartialCut {
+    std::vector<int64_t> layers; // of each part; of a free one 0
+    std::vector<FreeParts> free;
+  };
+  /// The cut of a choice's parts as far as `stages` of the constraints tell it, where they tell some parts and leave the
+  /// others open. Nothing where they tell all or none, or what cannot be.
+  std::optional<PartialCut> partialCut(const Choice &choice) const;
+  std::vector<Choice> partialCuts(const Choice &execution, const PartialCut &cut) const;
 
   const PlanSearchOptions &options;
   const Plan &given;

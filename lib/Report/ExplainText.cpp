@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Report/ExplainText.h"
+#include "kerf/PlanSearch/Outside.h"
 #include "kerf/Report/StepText.h"
 
 #include <algorithm>
@@ -22,13 +23,6 @@ constexpr size_t kMostParts = 2; // of a breakdown, and flips, that a line names
 double stepOf(const FoundPlan &plan) { return plan.simulation.stepSeconds; }
 
 std::string percentText(double seconds, double than) { return fmt::format("{:+.2f} %", 100 * (seconds / than - 1)); }
-
-double mostBytes(const FoundPlan &plan) {
-  double most = 0;
-  for (const StageMemory &stage : plan.simulation.memory)
-    most = std::max(most, stage.deviceBytes);
-  return most;
-}
 
 /// "bubble +0.52 s, backward +0.1 s": where `one` is slower than `than`.
 std::string slowerText(const FoundPlan &one, const FoundPlan &than) {
@@ -67,6 +61,16 @@ std::string flipsText(const std::vector<Flip> &flips) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+/// What the job of the plan says of plans outside of the search's space (docs/search.md).
+std::vector<std::string> outsideOf(const Plan &plan) {
+  std::vector<std::string> outside;
+  if (auto job = plan.others.find("job"); job != plan.others.end() && job->contains("outside"))
+    for (const Json &one : job->at("outside"))
+      if (one.is_string())
+        outside.push_back(one.get<std::string>());
+  return outside;
+}
+
 } // namespace
 
 std::string toText(const Explanation &explanation, const FoundPlan &plan) {
@@ -81,6 +85,8 @@ std::string toText(const Explanation &explanation, const FoundPlan &plan) {
   for (const Sensitivity &one : explanation.sensitivities)
     text += fmt::format("               {:<28} {:+.3g} s\n", one.quantity, one.secondsPerPercent);
   text += "what the best plan takes that decides otherwise\n";
+  if (std::vector<std::string> outside = outsideOf(plan.plan); !outside.empty())
+    text += fmt::format("  (of the plans that are searched; these leave out some of {})\n", outsideText(outside));
   for (const Alternative &alternative : explanation.alternatives) {
     text += fmt::format("  {:<18} {}\n", alternative.key, decisionText(plan.plan, alternative.key));
     if (!alternative.plan) {
@@ -107,7 +113,7 @@ std::string toText(const Explanation &explanation, const FoundPlan &plan) {
 Json toJson(const Explanation &explanation, const FoundPlan &plan) {
   const StageMemory &fullest = plan.simulation.memory[explanation.fullestStage];
   auto planJson = [&](const FoundPlan &one) {
-    return Json{{"step_seconds", stepOf(one)}, {"device_bytes", mostBytes(one)}, {"plan", planText(one.plan)}};
+    return Json{{"step_seconds", stepOf(one)}, {"device_bytes", mostBytes(one.simulation)}, {"plan", planText(one.plan)}};
   };
   auto maybe = [&](const std::optional<FoundPlan> &one) { return one ? planJson(*one) : Json(); };
   auto memoryJson = [&](const OtherMemory &one) {
@@ -159,8 +165,8 @@ std::string differenceText(const FoundPlan &one, const FoundPlan &other) {
   for (const auto &[part, seconds] : differences(other.simulation.breakdown, one.simulation.breakdown))
     if (std::abs(seconds) > kTold * stepOf(one))
       text += fmt::format("               {} {:+.3g} s\n", part, seconds);
-  text += fmt::format("  memory       {:.2f} GiB -> {:.2f} GiB on the fullest device\n", mostBytes(one) / kGiB,
-                      mostBytes(other) / kGiB);
+  text += fmt::format("  memory       {:.2f} GiB -> {:.2f} GiB on the fullest device\n", mostBytes(one.simulation) / kGiB,
+                      mostBytes(other.simulation) / kGiB);
   std::vector<PlanDifference> list = differences(one.plan, other.plan);
   for (const PlanDifference &difference : list)
     text += fmt::format("  {:<20} {} -> {}\n", difference.key, difference.one, difference.other);
@@ -169,7 +175,7 @@ std::string differenceText(const FoundPlan &one, const FoundPlan &other) {
 
 Json differenceJson(const FoundPlan &one, const FoundPlan &other) {
   Json root = {{"step_seconds", {stepOf(one), stepOf(other)}},
-               {"device_bytes", {mostBytes(one), mostBytes(other)}},
+               {"device_bytes", {mostBytes(one.simulation), mostBytes(other.simulation)}},
                {"breakdown", Json::object()},
                {"decisions", Json::object()}};
   for (const auto &[part, seconds] : differences(other.simulation.breakdown, one.simulation.breakdown))

@@ -24,13 +24,6 @@ std::string stagesText(const std::vector<int64_t> &stages, int64_t count) {
   return fmt::format("{}", fmt::join(runs, ", "));
 }
 
-double mostBytes(const Simulation &simulation) {
-  double most = 0;
-  for (const StageMemory &memory : simulation.memory)
-    most = std::max(most, memory.deviceBytes);
-  return most;
-}
-
 std::string lossText(const Simulation &other, const Simulation &best) {
   constexpr double kWorthSaying = 1e-3; // of a step
   constexpr size_t kMost = 3;           // each way

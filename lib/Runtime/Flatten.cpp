@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Flatten.h"
 #include "StepOrder.h"
+#include "kerf/Package/ProgramSchedule.h"
 
 #include <algorithm>
 #include <map>
@@ -383,11 +384,7 @@ FlatProgram flattenWhole(const package::Program &program, const NativeKernels *n
 Result<FlatProgram> flatten(const package::Program &program, int64_t stage, const NativeKernels *native) {
   if (!program.schedule)
     return flattenWhole(program, native);
-  auto options = scheduleOptions(program.schedule->name, program.schedule->variant, package::stagesOf(program),
-                                 package::microbatchesOf(program), program.schedule->chunks);
-  if (!options)
-    return options.error();
-  auto schedule = makeSchedule(*options);
+  auto schedule = package::scheduleOf(program);
   if (!schedule)
     return schedule.error();
   return Unroller(program, stage, stepOrder(std::move(*schedule)), native).run();

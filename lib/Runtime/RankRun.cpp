@@ -99,8 +99,8 @@ Result<RunReport> RankRun::run() {
   }
   report.skippedSteps = skippedSteps;
   report.times = executor->times();
-  if (!options.savePath.empty() || options.keepTrained || options.saveTo)
-    if (Status status = gatherTrained(step, report); !status)
+  if (!options.savePath.empty() || options.saveTo)
+    if (Status status = saveTrained(step); !status)
       return told(status.error());
   if (!options.tracePath.empty())
     if (Status status = writeTrace(); !status)
@@ -482,8 +482,8 @@ Status RankRun::writeTrace() {
   return agree(communicator, communicator.rank() == 0 ? writeFile(options.tracePath, *text) : ok());
 }
 
-/// The weights as they are before step `nextStep`: into the file and the report that ask for them.
-Status RankRun::gatherTrained(int64_t nextStep, RunReport &report) {
+/// Gives the weights as they are before step `nextStep` to the file and the function that ask for them.
+Status RankRun::saveTrained(int64_t nextStep) {
   if (Status status = checkFinite(nextStep); !status)
     return status;
   TensorMap tensors;
@@ -507,11 +507,7 @@ Status RankRun::gatherTrained(int64_t nextStep, RunReport &report) {
     written = writeSafetensors(options.savePath, tensors);
   if (communicator.rank() == 0 && options.saveTo && written)
     written = options.saveTo(tensors);
-  if (Status status = agree(communicator, written); !status)
-    return status;
-  if (options.keepTrained)
-    report.trained = std::move(tensors);
-  return ok();
+  return agree(communicator, written);
 }
 
 } // namespace kerf::runtime

@@ -51,7 +51,7 @@ private:
   Status gatherResults(RunReport &report);
   Result<std::optional<Tensor>> gatherArgument(size_t index, const std::vector<ArgumentPiece> &pieces);
   Status writeTrace();
-  Status gatherTrained(int64_t nextStep, RunReport &report);
+  Status saveTrained(int64_t nextStep);
 
   const package::Program &program;
   const Inputs &inputs;

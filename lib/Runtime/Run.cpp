@@ -5,14 +5,12 @@
 #include "CheckpointFiles.h"
 #include "RankRun.h"
 #include "kerf/Package/Native.h"
+#include "kerf/Support/File.h"
 
-#include <cerrno>
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <fmt/format.h>
 #include <thread>
-#include <unistd.h>
 
 namespace kerf::runtime {
 
@@ -90,16 +88,6 @@ Result<RunReport> runThreads(const package::Program &program, const Inputs &inpu
     if (report && failure)
       return *failure;
   return report;
-}
-
-Status checkWritable(const std::string &path) {
-  if (path.empty())
-    return ok();
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  folder = folder.empty() ? "." : folder;
-  if (access(folder.c_str(), W_OK) != 0)
-    return Error{fmt::format("cannot write '{}': {}", path, std::strerror(errno))};
-  return ok();
 }
 
 /// Takes the checkpoint folder for this run.

@@ -57,6 +57,22 @@ Result<std::string> readFile(const std::string &path) {
   return std::string(reinterpret_cast<const char *>((*file)->data), (*file)->bytes);
 }
 
+Status checkWritable(const std::string &path) {
+  if (path.empty())
+    return ok();
+  struct stat info;
+  const bool exists = stat(path.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) {
+    errno = EISDIR;
+    return systemError("write", path);
+  }
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  const std::string asked = exists && !S_ISREG(info.st_mode) ? path : parent.empty() ? "." : parent;
+  if (access(asked.c_str(), W_OK) != 0)
+    return systemError("write", path);
+  return ok();
+}
+
 static bool writeAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t count = ::write(fd, bytes.data(), bytes.size());

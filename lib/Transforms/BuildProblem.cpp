@@ -149,17 +149,15 @@ bool Builder::pinned(const Strategy &pin, const Strategy &strategy, const Rule &
 Result<std::optional<Strategy>> Builder::pinOf(const PlacementNode &node, const std::string &name) {
   if (node.op) {
     auto key = keys.find(node.op);
-    for (size_t i = 0; i < constraints.ops.size(); ++i) {
-      const OpPlan &pin = constraints.ops[i];
-      if (key == keys.end() || !matchesKey(pin.pattern, key->second))
-        continue;
-      opPinUsed[i] = true;
-      auto strategy = parseOpPlan(pin, placement.mesh, node.rule);
-      if (!strategy)
-        return Error{fmt::format("ops[\"{}\"] for {}: {}", pin.pattern, key->second.key, strategy.error().message)};
-      return std::optional<Strategy>(*strategy);
-    }
-    return std::optional<Strategy>();
+    size_t i = key == keys.end() ? constraints.ops.size() : entryOf(constraints.ops, key->second);
+    if (i == constraints.ops.size())
+      return std::optional<Strategy>();
+    const OpPlan &pin = constraints.ops[i];
+    opPinUsed[i] = true;
+    auto strategy = parseOpPlan(pin, placement.mesh, node.rule);
+    if (!strategy)
+      return Error{fmt::format("ops[\"{}\"] for {}: {}", pin.pattern, key->second.key, strategy.error().message)};
+    return std::optional<Strategy>(*strategy);
   }
   for (size_t i = 0; i < constraints.arguments.size(); ++i) {
     const ArgumentPlan &pin = constraints.arguments[i];

@@ -90,3 +90,44 @@ void kerf::pruneCalls(ModuleOp module) {
     }
   }
 }
+
+LogicalResult kerf::splitRepeat(CallOp call, func::FuncOp main) {
+  auto repeat = call->getAttrOfType<IntegerAttr>(KerfDialect::kRepeatAttr);
+  if (!repeat)
+    return success();
+  std::string own = nodeName(call.getLoc());
+  StringRef module = StringRef(own).rtrim("0123456789");
+  int64_t first = 0;
+  if (call.getNumResults() != 1 || StringRef(own).drop_front(module.size()).getAsInteger(10, first))
+    return call.emitError() << "stands for " << repeat.getInt()
+                            << " layers, whose names and results do not tell how one "
+                            << "follows the other: they can't be told apart";
+  call->removeAttr(KerfDialect::kRepeatAttr);
+  OpBuilder builder(call->getContext());
+  CallOp last = call;
+  for (int64_t layer = 1; layer < repeat.getInt(); ++layer) {
+    std::string name = (module + Twine(first + layer)).str();
+    SmallVector<Value> operands = {last.getResult(0)};
+    for (Value operand : call.getInputs().drop_front()) {
+      auto argument = dyn_cast<BlockArgument>(operand);
+      NamedAttrList attributes(argument ? main.getArgAttrDict(argument.getArgNumber()) : DictionaryAttr());
+      auto its = argument ? cast_or_null<StringAttr>(attributes.get(KerfDialect::kNameAttr)) : StringAttr();
+      StringRef rest = its ? its.getValue() : "";
+      if (!rest.consume_front(own + ".")) { // all layers share it
+        operands.push_back(operand);
+        continue;
+      }
+      attributes.set(KerfDialect::kNameAttr, builder.getStringAttr(name + "." + rest));
+      unsigned index = main.getNumArguments();
+      (void)main.insertArgument(index, operand.getType(), attributes.getDictionary(builder.getContext()),
+                                operand.getLoc());
+      operands.push_back(main.getArgument(index));
+    }
+    builder.setInsertionPointAfter(last);
+    auto next = CallOp::create(builder, NameLoc::get(builder.getStringAttr(name)), call.getResultTypes(),
+                               call.getCallee(), operands);
+    last.getResult(0).replaceAllUsesExcept(next.getResult(0), next);
+    last = next;
+  }
+  return success();
+}

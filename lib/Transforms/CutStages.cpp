@@ -22,13 +22,6 @@ namespace {
 
 constexpr int64_t kNone = -1;
 
-/// An op that a pattern can mean: one of @main, or one inside of a call.
-struct NamedOp {
-  OpKey name;
-  Operation *op;
-  CallOp call; // or null
-};
-
 /// What a value is made of.
 enum Flow : unsigned { kOfInputs = 1, kOfTrained = 2, kOfBoth = 3 };
 using Flows = DenseMap<Value, unsigned>;
@@ -49,15 +42,6 @@ void spread(Block &block, Flows &flows) {
   }
 }
 
-/// "h.0.attn/mm" in the call "h.3" of a function that "h.0", "h.1", ... share: "h.3.attn/mm".
-std::string nameInCall(StringRef node, ArrayRef<std::string> calls, StringRef own) {
-  for (const std::string &call : calls)
-    if (StringRef rest = node;
-        !call.empty() && rest.consume_front(call) && (rest.empty() || rest.front() == '.' || rest.front() == '/'))
-      return (own + rest).str();
-  return (own + "/" + node).str();
-}
-
 class Cutter {
 public:
   Cutter(ModuleOp module, func::FuncOp main)
@@ -75,7 +59,6 @@ private:
   void findFlows();
   Flows flowsInside(CallOp call);
   void nameLayers();
-  void nameOps();
   LogicalResult match(ArrayRef<std::string> until);
   bool goesThrough(CallOp call, ArrayRef<Operation *> matched);
   void inlineCall(CallOp call);
@@ -141,36 +124,6 @@ void Cutter::nameLayers() {
       call->setLoc(NameLoc::get(StringAttr::get(call.getContext(), "layer." + std::to_string(number))));
 }
 
-/// Ops inside of a call have the names that they would have without the function: the layer's own number for `*`.
-void Cutter::nameOps() {
-  auto keys = opKeys(module);
-  std::map<std::string, std::vector<std::string>> callsOf;
-  for (auto call : block.getOps<CallOp>())
-    callsOf[call.getCallee().str()].push_back(nodeName(call.getLoc()));
-  for (Operation &op : block.without_terminator()) {
-    if (auto found = keys.find(&op); found != keys.end())
-      names.push_back({found->second, &op, {}});
-    auto call = dyn_cast<CallOp>(op);
-    if (!call)
-      continue;
-    std::string own = nodeName(call.getLoc());
-    std::map<std::string, int> count, next;
-    size_t first = names.size();
-    for (Operation &inner : symbols.lookup<func::FuncOp>(call.getCallee()).getOps()) {
-      auto found = keys.find(&inner);
-      if (found == keys.end())
-        continue;
-      std::string node = nameInCall(found->second.node, callsOf[call.getCallee().str()], own);
-      std::string key = node.substr(0, node.rfind('/') + 1) + inner.getName().stripDialect().str();
-      ++count[key];
-      names.push_back({{std::move(key), std::move(node)}, &inner, call});
-    }
-    for (size_t i = first; i < names.size(); ++i)
-      if (std::string &key = names[i].name.key; count[key] > 1)
-        key += "#" + std::to_string(next[key]++);
-  }
-}
-
 LogicalResult Cutter::match(ArrayRef<std::string> until) {
   for (const std::string &pattern : until) {
     std::vector<NamedOp> &found = matches.emplace_back();
@@ -204,18 +157,15 @@ bool Cutter::goesThrough(CallOp call, ArrayRef<Operation *> matched) {
 
 void Cutter::inlineCall(CallOp call) {
   auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
-  std::string own = nodeName(call.getLoc());
-  std::vector<std::string> calls;
-  for (CallOp other : callsOf(module, callee))
-    calls.push_back(nodeName(other.getLoc()));
+  const SmallVector<CallOp> calls = callsOf(module, callee);
   auto layer = static_cast<int64_t>(layerNames.size());
-  layerNames.emplace_back(callee.getName().str(), own);
+  layerNames.emplace_back(callee.getName().str(), nodeName(call.getLoc()));
   OpBuilder builder(call);
   IRMapping mapping;
   mapping.map(callee.getArguments(), call.getInputs());
   for (Operation &op : callee.front().without_terminator()) {
     Operation *made = builder.clone(op, mapping);
-    made->setLoc(NameLoc::get(builder.getStringAttr(nameInCall(nodeName(op.getLoc()), calls, own))));
+    made->setLoc(NameLoc::get(builder.getStringAttr(nodeInCall(&op, call, calls))));
     layers[made] = layer;
     for (std::vector<NamedOp> &found : matches)
       for (NamedOp &named : found)
@@ -411,7 +361,7 @@ void Cutter::sort() {
 LogicalResult Cutter::run(ArrayRef<std::string> until) {
   findFlows();
   nameLayers();
-  nameOps();
+  names = namedOps(module);
   if (failed(match(until)))
     return failure();
   SmallVector<CallOp> cutCalls;
@@ -450,48 +400,6 @@ LogicalResult Cutter::run(ArrayRef<std::string> until) {
   for (CallOp call : block.getOps<CallOp>())
     call->setAttr(KerfDialect::kPartAttr, builder.getI64IntegerAttr(parts.lookup(call)));
   pruneCalls(module);
-  return success();
-}
-
-/// A call that stands for a run of alike layers becomes a call for each, with parameters of its own.
-LogicalResult splitRepeat(CallOp call, func::FuncOp main) {
-  auto repeat = call->getAttrOfType<IntegerAttr>(KerfDialect::kRepeatAttr);
-  if (!repeat)
-    return success();
-  std::string own = nodeName(call.getLoc());
-  StringRef module = StringRef(own).rtrim("0123456789");
-  int64_t first = 0;
-  if (call.getNumResults() != 1 || StringRef(own).drop_front(module.size()).getAsInteger(10, first))
-    return call.emitError() << "stands for " << repeat.getInt()
-                            << " layers, whose names and results do not tell how one "
-                            << "follows the other: it can't be cut";
-  call->removeAttr(KerfDialect::kRepeatAttr);
-  OpBuilder builder(call->getContext());
-  CallOp last = call;
-  for (int64_t layer = 1; layer < repeat.getInt(); ++layer) {
-    std::string name = (module + Twine(first + layer)).str();
-    SmallVector<Value> operands = {last.getResult(0)};
-    for (Value operand : call.getInputs().drop_front()) {
-      auto argument = dyn_cast<BlockArgument>(operand);
-      NamedAttrList attributes(argument ? main.getArgAttrDict(argument.getArgNumber()) : DictionaryAttr());
-      auto its = argument ? cast_or_null<StringAttr>(attributes.get(KerfDialect::kNameAttr)) : StringAttr();
-      StringRef rest = its ? its.getValue() : "";
-      if (!rest.consume_front(own + ".")) { // all layers share it
-        operands.push_back(operand);
-        continue;
-      }
-      attributes.set(KerfDialect::kNameAttr, builder.getStringAttr(name + "." + rest));
-      unsigned index = main.getNumArguments();
-      (void)main.insertArgument(index, operand.getType(), attributes.getDictionary(builder.getContext()),
-                                operand.getLoc());
-      operands.push_back(main.getArgument(index));
-    }
-    builder.setInsertionPointAfter(last);
-    auto next = CallOp::create(builder, NameLoc::get(builder.getStringAttr(name)), call.getResultTypes(),
-                               call.getCallee(), operands);
-    last.getResult(0).replaceAllUsesExcept(next.getResult(0), next);
-    last = next;
-  }
   return success();
 }
 

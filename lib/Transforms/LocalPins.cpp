@@ -38,19 +38,19 @@ bool names(const std::vector<std::string> &axes, const char *axis) {
 /// "data" cuts the batch of every op anyway, and nothing else.
 Status checkData(ModuleOp module, const Plan &pins) {
   BatchDims batch(module);
-  for (const auto &[op, key] : opKeys(module))
-    for (const OpPlan &pin : pins.ops) {
-      if (!matchesKey(pin.pattern, key))
-        continue;
-      Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
-      std::vector<bool> batchFactor = batch.batchFactors(rule, op->getOperands(), op->getResults());
-      for (const auto &[factor, axes] : pin.strategy)
-        for (size_t f = 0; f < rule.factors.size(); ++f)
-          if (names(axes, "data") && rule.factors[f].name == factor && !batchFactor[f])
-            return Error{fmt::format("ops[\"{}\"] for {}: \"data\" cuts the batch, {} is not a factor of it",
-                                     pin.pattern, key.key, factor)};
-      break; // the first that matches counts
-    }
+  for (const auto &[op, key] : opKeys(module)) {
+    size_t i = entryOf(pins.ops, key);
+    if (i == pins.ops.size())
+      continue;
+    const OpPlan &pin = pins.ops[i];
+    Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+    std::vector<bool> batchFactor = batch.batchFactors(rule, op->getOperands(), op->getResults());
+    for (const auto &[factor, axes] : pin.strategy)
+      for (size_t f = 0; f < rule.factors.size(); ++f)
+        if (names(axes, "data") && rule.factors[f].name == factor && !batchFactor[f])
+          return Error{fmt::format("ops[\"{}\"] for {}: \"data\" cuts the batch, {} is not a factor of it", pin.pattern,
+                                   key.key, factor)};
+  }
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments())
       for (const ArgumentPlan &pin : pins.arguments) {

@@ -92,6 +92,64 @@ bool matchesKey(StringRef pattern, const OpKey &key) {
          globMatch(pattern, node.substr(node.rfind('/') + 1));
 }
 
+/// "h.3" for layer 3 of a call at "h.0" that stands for several layers.
+static std::string layerName(CallOp call, int64_t layer) {
+  std::string own = nodeName(call.getLoc());
+  StringRef module = StringRef(own).rtrim("0123456789");
+  int64_t first = 0;
+  if (layer == 0 || StringRef(own).drop_front(module.size()).getAsInteger(10, first))
+    return own;
+  return (module + Twine(first + layer)).str();
+}
+
+std::string nodeInCall(Operation *op, CallOp call, ArrayRef<CallOp> calls, int64_t layer) {
+  // kerf-outline-layers keeps the names of the op in all calls, in their order.
+  auto all = dyn_cast<FusedLoc>(op->getLoc());
+  if (all && layer == 0 && all.getLocations().size() == calls.size())
+    return nodeName(all.getLocations()[llvm::find(calls, call) - calls.begin()]);
+  std::string node = nodeName(op->getLoc()), own = layerName(call, layer);
+  for (CallOp other : calls) {
+    std::string scope = nodeName(other.getLoc());
+    if (StringRef rest = node;
+        !scope.empty() && rest.consume_front(scope) && (rest.empty() || rest.front() == '.' || rest.front() == '/'))
+      return (own + rest).str();
+  }
+  return own.empty() ? node : own + "/" + node;
+}
+
+std::vector<NamedOp> namedOps(ModuleOp module) {
+  SymbolTable symbols(module);
+  auto keys = opKeys(module);
+  std::map<Operation *, SmallVector<CallOp>> callsOf;
+  module.walk([&](CallOp call) { callsOf[symbols.lookup(call.getCallee())].push_back(call); });
+  std::vector<NamedOp> names;
+  for (Operation &op : symbols.lookup<func::FuncOp>(KerfDialect::kEntryName).front().without_terminator()) {
+    if (auto found = keys.find(&op); found != keys.end())
+      names.push_back({found->second, &op});
+    auto call = dyn_cast<CallOp>(op);
+    if (!call)
+      continue;
+    auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+    auto repeat = call->getAttrOfType<IntegerAttr>(KerfDialect::kRepeatAttr);
+    for (int64_t layer = 0; layer < (repeat ? repeat.getInt() : 1); ++layer) {
+      std::map<std::string, int> count, next;
+      size_t first = names.size();
+      for (Operation &inner : callee.getOps()) {
+        if (!keys.contains(&inner))
+          continue;
+        std::string node = nodeInCall(&inner, call, callsOf[callee], layer);
+        std::string key = node.substr(0, node.rfind('/') + 1) + inner.getName().stripDialect().str();
+        ++count[key];
+        names.push_back({{std::move(key), std::move(node)}, &inner, call, layer});
+      }
+      for (size_t i = first; i < names.size(); ++i)
+        if (std::string &key = names[i].name.key; count[key] > 1)
+          key += "#" + std::to_string(next[key]++);
+    }
+  }
+  return names;
+}
+
 std::string argumentKey(BlockArgument argument) {
   auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
   auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kNameAttr);

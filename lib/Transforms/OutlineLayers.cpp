@@ -126,6 +126,10 @@ private:
       }
       Operation *clone = builder.clone(*instances[0]);
       clone->setOperands(operands);
+      SmallVector<Location> names; // in each layer, for pins of one layer (nodeInCall)
+      for (Operation *op : instances)
+        names.push_back(op->getLoc());
+      clone->setLoc(FusedLoc::get(clone->getContext(), names));
       mapping.map(instances[0]->getResults(), clone->getResults());
     }
 

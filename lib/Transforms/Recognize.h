@@ -7,6 +7,8 @@
 
 namespace kerf {
 
+/// One computation on all rows from a concatenation of rows that are computed one by one.
+bool recognizeRows(mlir::Operation *op);
 /// gelu from its tanh or erf.
 bool recognizeGelu(mlir::Operation *op);
 /// layer_norm and rms_norm from the multiply by the scale (rms_norm) or the addition of the bias (layer_norm).

@@ -329,6 +329,9 @@ struct RecognizeComposites : kerf::impl::RecognizeCompositesBase<RecognizeCompos
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal())
         continue;
+      for (Operation &op : llvm::make_early_inc_range(function.getOps()))
+        recognizeRows(&op);
+      eraseDead(function);
       SmallVector<Operation *> ops;
       for (Operation &op : function.getOps())
         ops.push_back(&op);

@@ -40,12 +40,10 @@ Status pinRecomputation(ModuleOp module, llvm::ArrayRef<OpRecompute> pins) {
   for (const auto &[op, key] : opKeys(module)) {
     if (!layers.contains(op->getParentOfType<func::FuncOp>().getName()))
       continue;
-    for (size_t i = 0; i < pins.size(); ++i)
-      if (matchesKey(pins[i].pattern, key)) {
-        op->setAttr(KerfDialect::kRecomputeAttr, BoolAttr::get(module.getContext(), pins[i].again));
-        used[i] = true;
-        break;
-      }
+    if (size_t i = entryOf(pins, key); i < pins.size()) {
+      op->setAttr(KerfDialect::kRecomputeAttr, BoolAttr::get(module.getContext(), pins[i].again));
+      used[i] = true;
+    }
   }
   for (size_t i = 0; i < pins.size(); ++i)
     if (!used[i])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Exports each module of exporting_modules.py in the ways that people type, trains it with Kerf, and compares the losses with PyTorch's.
+"""Exports each module of exporting_modules/ in the ways that people type, trains it with Kerf, and compares the losses with PyTorch's.
 
 Needs torch, onnx and onnxscript. `exporting.py [NAME ...]` prints a table; status 1 where an export trains another model without a
 warning before its first step. `exporting.py --fixtures` writes the exports of test/models/exports, with PyTorch's losses.

@@ -18,7 +18,6 @@ TOLERANCE = 2e-4        # relative, to PyTorch's float32 losses
 HALF_SAME = 1e-4        # the same with 16-bit casts, where a rounding may fall to the other side
 SAME = 1e-9             # relative, in f64: between plans, and between forms of one loss
 MEANS = ("gather", "arange", "one_hot", "difference", "likelihood")  # other forms of the model "library"
-UNROLLED = ("bag_sum", "bag_mean")  # exporters write EmbeddingBag as a loop over the samples of the batch
 CROSS_ENTROPIES = (*MEANS, "library", "masked", "masked_where", "policy", "shifted", "weighted")
 
 # name -> (ranks, partial plan)
@@ -71,8 +70,6 @@ class Lookups(KerfTest):
             same = HALF_SAME if model in ("bfloat16", "float16") else SAME
             reference = self.train(model)
             for plan in list(PLANS if ALL else FEW)[1:]:
-                if model in UNROLLED and "microbatch" in PLANS[plan][1]:
-                    continue
                 self.close(self.train(model, plan), reference, same, f"{model}, {plan}")
 
     def test_classes_may_be_cut(self):

@@ -2,6 +2,8 @@
 #include "Checks.h"
 #include "Misspelled.h"
 
+#include "kerf/Support/File.h"
+
 #include <charconv>
 #include <cmath>
 #include <fmt/core.h>
@@ -156,6 +158,15 @@ CLI::Validator numberOfBytes() {
           return fmt::format("'{}' is no number of bytes such as 85899345920, 80GiB or 80GB", text);
         text = fmt::format("{}", static_cast<int64_t>(*bytes));
         return std::string();
+      },
+      "");
+}
+
+CLI::Validator writableFile() {
+  return CLI::Validator(
+      [](std::string &text) {
+        Status status = checkWritable(text);
+        return status ? std::string() : status.error().message;
       },
       "");
 }

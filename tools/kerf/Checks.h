@@ -18,6 +18,9 @@ CLI::Validator finiteNumber(double least);
 /// without it in its place.
 CLI::Validator numberOfBytes();
 
+/// Accepts the name of a file that can be written.
+CLI::Validator writableFile();
+
 /// Prints help or version, or what is wrong with the command line as the one message of a failed command. Returns the
 /// exit status.
 int tellUsage(const CLI::App &app, const CLI::ParseError &error);

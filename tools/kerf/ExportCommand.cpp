@@ -95,10 +95,10 @@ struct ExportCommand {
 
   Result<Exported> make(ExportTarget to) const {
     const Plan &asked = *given.plan;
-    auto cuts = stageCuts(asked, plan);
-    if (!cuts)
-      return cuts.error();
-    if (!cuts->empty())
+    StepOptions step = model.toStepOptions();
+    if (Status status = prepareFor(step, asked, plan); !status)
+      return status.error();
+    if (!step.cuts.empty())
       return Error{fmt::format("{}: stages end with \"until\": the systems that a plan is exported to cut between "
                                "layers; give \"layers\"",
                                plan)};
@@ -108,7 +108,6 @@ struct ExportCommand {
     for (Status status : {checkCluster(asked, *machine), checkModel(asked)})
       if (!status)
         return status.error();
-    StepOptions step = model.toStepOptions();
     auto context = createContext();
     ModelLayouts layouts(*context, model.model, step, model.dtype, *machine, asked);
     auto job = layouts.job(std::nullopt);

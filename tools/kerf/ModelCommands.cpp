@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf import, plan, compile: from a model to a package.
+#include "Checks.h"
 #include "Options.h"
 #include "PlanFigures.h"
 #include "Reports.h"
@@ -33,10 +34,8 @@ Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &p
     auto plan = readPlan(planFile);
     if (!plan)
       return plan.error();
-    auto cuts = stageCuts(*plan, planFile);
-    if (!cuts)
-      return cuts.error();
-    options.cuts = std::move(*cuts);
+    if (Status status = prepareFor(options, *plan, planFile); !status)
+      return status.error();
   }
   auto mixed = precision.toOptions(model.dtype);
   if (!mixed)
@@ -117,8 +116,10 @@ static Result<Planned> searchAndCompile(const TrainingStep &step, const ModelFla
   if (!kind)
     return kind.error();
   const bool free = flags.search.empty(), onlyPlaced = isWholeTrainStep(step);
-  if (*kind == Search::Whole && !(free && onlyPlaced))
-    return planWhole(step, model, precision, flags, cluster, options);
+  if (*kind == Search::Whole && !(free && onlyPlaced)) {
+    auto whole = planWhole(step, model, precision, flags, cluster, options);
+    return whole ? std::move(whole) : withRemedies(whole.error(), model, flags, cluster);
+  }
   auto planned = planStep(step, cluster, options);
   if (planned)
     planned->plan.others["report"] = toJson(planned->compiled.report);
@@ -126,7 +127,7 @@ static Result<Planned> searchAndCompile(const TrainingStep &step, const ModelFla
     return planned;
   auto whole = planWhole(step, model, precision, flags, cluster, options);
   if (!whole)
-    return planned;
+    return withRemedies(planned.error(), model, flags, cluster);
   whole->notes.push_back("no placement fits into the memory; the plan is of --search whole");
   return whole;
 }
@@ -325,7 +326,7 @@ struct PlanCommand {
       return fail({fmt::format("{} is of --search whole", pareto ? "--pareto" : "--from")});
     if (model.dtype == "f8")
       return fail({"--dtype f8 is of --search whole: programs run in f32, f64, bf16 and f16"});
-    auto imported = importStep(model, precision, /*gradientNorms=*/false);
+    auto imported = importStep(model, precision, /*gradientNorms=*/false, plan.constraints);
     if (!imported)
       return fail(imported.error());
     printWarnings(imported->step.warnings);
@@ -372,7 +373,8 @@ struct CompileCommand {
 
   int run() {
     where.job = given.job;
-    auto imported = importStep(model, precision, gradientNorms, planFile, where.mode == "hybrid");
+    auto imported = importStep(model, precision, gradientNorms, planFile.empty() ? where.constraints : planFile,
+                               where.mode == "hybrid");
     if (!imported)
       return fail(imported.error());
     printWarnings(imported->step.warnings);
@@ -431,14 +433,15 @@ void addPlan(CLI::App &app, int &status) {
   command->plan.addTo(*sub);
   command->kept.addKeptTo(*sub);
   command->app = sub;
-  sub->add_option("-o,--output", command->output, "write the plan: plan.json");
+  sub->add_option("-o,--output", command->output, "write the plan: plan.json")->check(writableFile());
   sub->add_option("--from", command->plan.from,
                   "with --search whole: a plan.json to begin with, and to say what changed since");
   sub->add_flag("--pareto", command->pareto,
                 "with --search whole: also the best plans for fewer ranks and for less memory; with --json only these");
-  sub->add_option("--report", command->report, "write the report: F.txt, F.json or F.html");
+  sub->add_option("--report", command->report, "write the report: F.txt, F.json or F.html")->check(writableFile());
   sub->add_option("--dump-problem", command->dumpProblem,
-                  "write the placement problem of the plan's mesh, for kerf solve: P.json or P.json.gz");
+                  "write the placement problem of the plan's mesh, for kerf solve: P.json or P.json.gz")
+      ->check(writableFile());
   sub->add_flag("--json", command->json, "print the plan instead of the report");
 }
 

@@ -384,7 +384,8 @@ struct TrainCommand {
 
   int run() {
     where.job = given.job;
-    auto imported = importStep(model, precision, !flags.gradientNorms.empty(), planFile, where.mode == "hybrid");
+    auto imported = importStep(model, precision, !flags.gradientNorms.empty(),
+                               planFile.empty() ? where.constraints : planFile, where.mode == "hybrid");
     if (!imported)
       return fail(imported.error());
     const TrainingStep &step = imported->step;

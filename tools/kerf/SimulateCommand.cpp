@@ -81,8 +81,9 @@ void addSimulate(CLI::App &app, int &status) {
   sub->add_option("--ranks", command->ranks, "use the first N ranks (default: as many as the plan's mesh has)")
       ->check(wholeNumber(1, int64_t{1} << 24));
   addMargin(*sub, command->margin);
-  sub->add_option("--trace", command->trace, "write the timeline for chrome://tracing or Perfetto: T.json");
-  sub->add_option("--report", command->report, "write the report: F.txt, F.json or F.html");
+  sub->add_option("--trace", command->trace, "write the timeline for chrome://tracing or Perfetto: T.json")
+      ->check(writableFile());
+  sub->add_option("--report", command->report, "write the report: F.txt, F.json or F.html")->check(writableFile());
   sub->add_flag("--json", command->json, "everything as JSON on standard output");
 }
 

@@ -163,15 +163,17 @@ struct VerifyCommand {
     runtime::RunOptions options;
     options.steps = kSteps;
     options.learningRate = [](int64_t) { return 1e-2; };
-    options.keepTrained = true;
+    Outcome outcome;
+    options.saveTo = [&](const TensorMap &tensors) {
+      outcome.trained = tensors;
+      return ok();
+    };
     auto report = runtime::run(compiled->program, step.weights, made ? *made : *data, options);
     if (!report)
       return Error{fmt::format("{}: {}", what, report.error().message), report.error().status};
-    Outcome outcome;
     for (const runtime::StepResult &result : report->steps)
       outcome.losses.push_back(result.loss);
     outcome.norms = std::move(report->firstResults);
-    outcome.trained = std::move(report->trained);
     return outcome;
   }
 
@@ -191,10 +193,8 @@ struct VerifyCommand {
     std::optional<Plan> plan = given.plan;
     plan->clusterHash.clear(); // the machines need not be here
     StepOptions options = model.toStepOptions();
-    auto cuts = stageCuts(*plan, planFile);
-    if (!cuts)
-      return cuts.error();
-    options.cuts = *cuts;
+    if (Status status = prepareFor(options, *plan, planFile); !status)
+      return status.error();
     auto context = createContext();
     auto whole = importFull(*context, options, *plan);
     if (!whole)
@@ -224,10 +224,8 @@ struct VerifyCommand {
                           configured() ? ShrunkModel::Configured : ShrunkModel::Exported);
     options.import.floatType = DType::F64;
     options.optimizer.gradientNorms = true;
-    cuts = stageCuts(small.plan, "the shrunken plan");
-    if (!cuts)
-      return cuts.error();
-    options.cuts = std::move(*cuts);
+    if (Status status = prepareFor(options, small.plan, "the shrunken plan"); !status)
+      return status.error();
     auto step = configured() ? importSmallStep(*context, model.model, options, small.sizes, small.notes)
                              : importTrainingStep(*context, model.model, options);
     if (!step)

@@ -129,6 +129,15 @@ Result<WholeAnswer> searchWhole(const ModelFlags &model, const PrecisionFlags &p
   return answer;
 }
 
+Error withRemedies(Error error, const ModelFlags &model, const PlanFlags &plan, const Cluster &cluster) {
+  auto whole = plan.cluster.empty() ? Result<Cluster>(cluster) : readCluster(plan.cluster);
+  if (!whole)
+    return error;
+  return withRemedies(std::move(error), model, *whole, cluster, [&](const ModelFlags &changed, const Cluster &other) {
+    return anyFits(changed, plan, other);
+  });
+}
+
 int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PrecisionFlags &precision,
                  const PlanFlags &plan, const Cluster &cluster, const WholePlanFlags &flags) {
   auto whole = plan.cluster.empty() ? Result<Cluster>(cluster) : readCluster(plan.cluster);
@@ -147,9 +156,7 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const Precisi
   };
   auto found = searchPlans(job->cluster, job->job, job->layouts, job->search);
   if (!found)
-    return fail(withRemedies(found.error(), model, *whole, cluster, [&](const ModelFlags &changed, const Cluster &other) {
-      return anyFits(changed, plan, other);
-    }));
+    return fail(withRemedies(found.error(), model, plan, cluster));
   for (const std::string &warning : job->warnings())
     fmt::print(stderr, "warning: {}\n", warning);
   if (receivedSignal())

@@ -12,13 +12,6 @@ namespace {
 
 constexpr uint64_t kSeeds = 12;
 
-double mostBytes(const Simulation &simulation) {
-  double most = 0;
-  for (const StageMemory &stage : simulation.memory)
-    most = std::max(most, stage.deviceBytes);
-  return most;
-}
-
 /// Programs that take twice the seconds and `more` times the memory of the estimate.
 void lowerTo(RandomJob &job, double more, int *lowered) {
   job.job.asLowered = [more, lowered](const Plan &, const Cluster &, Simulation &simulation) -> Status {

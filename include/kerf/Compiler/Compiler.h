@@ -26,9 +26,13 @@ struct StepOptions {
   /// Takes a graph whose exporter folded parameters away; what is left of the model is trained. Otherwise that is an
   /// error.
   bool acceptFolded = false;
-  /// Of the plan that the step is compiled under, where it cuts stages at ops (stageCuts).
-  std::vector<std::string> cuts = {};
+  /// What prepareFor takes from the plan that the step is compiled under: where stages end, if they end at ops
+  /// (stageCuts), and the patterns of its `ops`, which may treat one layer otherwise than the others.
+  std::vector<std::string> cuts = {}, patterns = {};
 };
+
+/// Sets `cuts` and `patterns` of the plan, a whole one or a set of constraints. `where` names it in messages.
+Status prepareFor(StepOptions &options, const Plan &plan, const std::string &where);
 
 /// One training step over whole tensors, with what came with the model.
 struct TrainingStep {

@@ -5,6 +5,9 @@
 
 #include "kerf/Compiler/Compiler.h"
 
+#include <map>
+#include <tuple>
+
 namespace kerf {
 
 class LoweredFigures {
@@ -23,8 +26,9 @@ private:
   mlir::MLIRContext &context;
   std::string modelPath, dtype;
   StepOptions step;
-  bool configured;                                                           // a config.json, of any batch
-  std::map<std::pair<int64_t, std::vector<std::string>>, TrainingStep> steps; // by batch and cuts
+  bool configured; // a config.json, of any batch
+  /// By batch, and the cuts and patterns of StepOptions.
+  std::map<std::tuple<int64_t, std::vector<std::string>, std::vector<std::string>>, TrainingStep> steps;
 };
 
 /// How a step in `dtype` computes where nobody says otherwise: bf16 without a loss scale, f16 with a dynamic one.

@@ -109,6 +109,9 @@ struct Simulation {
   std::vector<TraceEvent> trace;    // filled when asked for
 };
 
+/// Returns the bytes that the fullest device needs.
+double mostBytes(const Simulation &simulation);
+
 enum class Trace { No, Yes };
 
 /// Refuses plans that contradict the work (stages, chunks) or a schedule that cannot be.

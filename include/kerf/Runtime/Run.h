@@ -68,12 +68,10 @@ struct RunOptions {
   uint64_t seed = 0;
   /// Written at the end, by rank 0: parameters and buffers under their exported names and shapes.
   std::string savePath;
-  /// Called at the end on rank 0 with the same tensors, for other formats.
+  /// Called at the end on rank 0 with the tensors that `savePath` would hold. An error ends the run.
   std::function<Status(const TensorMap &)> saveTo;
   /// States of the optimizer too.
   bool saveStates = false;
-  /// RunReport::trained holds at the end what would be written to `savePath`.
-  bool keepTrained = false;
   /// Written at the end, by rank 0: the last step of every rank as a timeline for chrome://tracing or Perfetto.
   std::string tracePath;
   /// Written during the run; none where its folder is empty.
@@ -95,9 +93,6 @@ struct RunReport {
   std::vector<Evaluation> evaluations;
   /// The first step's results that replace no argument ("loss", "gradient_norm_squared/NAME"), whole. On rank 0.
   TensorMap firstResults;
-  /// Parameters and buffers after the last step, under their exported names and shapes, where RunOptions::keepTrained
-  /// asks for them. On rank 0.
-  TensorMap trained;
   MemoryReport memory;                   // of this rank
   std::vector<MemoryReport> stageMemory; // of a rank of each stage. On rank 0
   TimeReport times;                      // of rank 0

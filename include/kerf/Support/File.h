@@ -13,6 +13,9 @@ namespace kerf {
 
 Result<std::string> readFile(const std::string &path);
 Status writeFile(const std::string &path, std::string_view bytes);
+/// Returns an error where writeFile could not write to `path` (its folder is not there or read-only, or it is a folder
+/// itself), so that a command can end before its work. "" is fine: no file.
+Status checkWritable(const std::string &path);
 
 /// A file mapped read-only; the memory lives as long as a copy of the pointer does.
 struct MappedFile {

@@ -135,6 +135,31 @@ def CutStages : Pass<"kerf-cut-stages", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 
+def SeparateLayers : Pass<"kerf-separate-layers", "::mlir::ModuleOp"> {
+  let summary = "Gives layers that a plan treats otherwise functions of their own";
+  let description = [{
+    Before, all layers of a kind share one function, so that they share one strategy. After, each layer for which the patterns of a
+    plan's ops mean other ops than for most layers of its kind has a copy of the function, whose ops have the layer's own names. A call
+    that stands for several layers (`kerf.repeat`), which are not treated alike, becomes a call for each. Where no pattern tells
+    layers of a kind apart, nothing changes. Runs before differentiation, so that the copy has a backward function of its own.
+
+    ```mlir
+    // patterns = "h.0.up/dot_general"
+    %1 = kerf.call @layer(%0, %w0) : ... loc("h.0")
+    %2 = kerf.call @layer(%1, %w1) : ... loc("h.1")
+    %3 = kerf.call @layer(%2, %w2) : ... loc("h.2")
+    ```
+    becomes
+    ```mlir
+    %1 = kerf.call @layer_0(%0, %w0) : ... loc("h.0")
+    %2 = kerf.call @layer(%1, %w1) : ... loc("h.1")
+    %3 = kerf.call @layer(%2, %w2) : ... loc("h.2")
+    ```
+  }];
+  let options = [ListOption<"patterns", "patterns", "std::string", "the names of ops that a plan decides, as globs">];
+  let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
 def MixedPrecision : Pass<"kerf-mixed-precision", "::mlir::ModuleOp"> {
   let summary = "Computes in 16 bits on f32 parameters";
   let description = [{

@@ -7,7 +7,7 @@
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>{{.*}}, %[[S:[a-z0-9]+]]: tensor<8xf32>{{.*}}, %[[W:[a-z0-9]+]]: tensor<8x8xf32>{{.*}}, %[[U:[a-z0-9]+]]: tensor<8x8xf32>
 // CHECK-SAME: -> tensor<4x8xf32>
 // CHECK: %[[N:.*]], %{{.*}} = kerf.rms_norm %[[X]], %[[S]]
-// CHECK: %[[A:.*]] = kerf.dot_general %[[N]], %[[W]] {{.*}} loc("h.0.up/mm")
+// CHECK: %[[A:.*]] = kerf.dot_general %[[N]], %[[W]] {{.*}} loc(fused["h.0.up/mm", "h.1.up/mm"])
 // CHECK: %[[T:.*]] = kerf.tanh %[[A]]
 // CHECK: %[[D:.*]] = kerf.dot_general %[[T]], %[[U]]
 // CHECK: %[[Y:.*]] = kerf.add %[[X]], %[[D]]
