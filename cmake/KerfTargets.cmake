@@ -38,6 +38,18 @@ function(kerf_mlir_library name)
   mlir_target_link_libraries(${name} PUBLIC MLIRIR)
   # MLIR's shared library does not pass on LLVM's, whose numbers (APFloat, APInt) our code uses.
   target_link_libraries(${name} PUBLIC LLVM)
+  if(NOT name STREQUAL KerfDialect)
+    kerf_share_headers(${name})
+  endif()
+endfunction()
+
+# kerf_share_headers(NAME): the target, which links KerfDialect, begins with the headers of kerf_shared_headers
+# (lib/Dialect/Kerf), which are parsed once. Each file still includes what it uses: the other presets parse it by itself.
+function(kerf_share_headers name)
+  if(KERF_PRECOMPILE)
+    target_precompile_headers(${name} REUSE_FROM kerf_shared_headers)
+    target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>) # for ccache
+  endif()
 endfunction()
 
 # kerf_unittest(SearchTests SOURCES a.cpp LINK KerfSearch): a GoogleTest program, run by ctest.

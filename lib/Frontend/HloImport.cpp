@@ -7,6 +7,7 @@
 #include "HloSignature.h"
 #include "KerfFile.h"
 #include "LossRequest.h"
+#include "Metrics.h"
 #include "OnnxNode.h"
 #include "kerf/Support/Glob.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -67,6 +68,7 @@ private:
   Status decideKinds();
   Status addArguments();
   Status chooseLoss();
+  Status chooseMetrics();
   Result<Term> buildLoss(const Terms &results);
   void hoistSlices();
   Status finish(const Terms &results, const Term &loss, ImportedModel &model);
@@ -90,6 +92,7 @@ private:
   bool isStep = false;
   LossRequest loss;
   size_t lossResult = 0;
+  std::vector<size_t> metricResults;
   TensorMap given;
   std::string weightsFile;
   std::vector<std::string> warnings, missingFiles;
@@ -293,6 +296,25 @@ Status HloImport::chooseLoss() {
                                     "LABELS)\"")};
 }
 
+Status HloImport::chooseMetrics() {
+  for (const std::string &metric : options.metrics) {
+    std::vector<std::string> names;
+    for (size_t r = 0; r < main->resultTypes.size(); ++r)
+      names.push_back(resultName(r));
+    size_t found = std::find(names.begin(), names.end(), metric) - names.begin();
+    for (size_t r = 0; r < names.size() && found == names.size(); ++r)
+      if (fmt::format("result{}", r) == metric)
+        found = r;
+    if (found == names.size())
+      return Error{fmt::format("the metric '{}' is no result; the results are: {}", metric, fmt::join(names, ", "))};
+    if (std::any_of(inputs.begin(), inputs.end(),
+                    [&](const InputOfMain &input) { return input.result == found || input.name == metric; }))
+      return Error{fmt::format("the metric '{}' has the name of an argument, or replaces one", metric)};
+    metricResults.push_back(found);
+  }
+  return ok();
+}
+
 Result<Term> HloImport::buildLoss(const Terms &results) {
   const Term &value = results[lossResult];
   b.setLocation(mlir::NameLoc::get(b.builder.getStringAttr("loss")));
@@ -395,6 +417,11 @@ Status HloImport::finish(const Terms &results, const Term &lossTerm, ImportedMod
     if (input.trained)
       named.push_back(builder.getNamedAttr(ir::KerfDialect::kTrainableAttr, builder.getUnitAttr()));
   }
+  for (size_t m = 0; m < metricResults.size(); ++m) {
+    KERF_TRY(metric, metricOf(b, options.metrics[m], results[metricResults[m]], options.floatType));
+    returned.push_back(metric);
+    names.push_back(options.metrics[m]);
+  }
   mlir::func::ReturnOp::create(b.builder, unknown, returned);
   for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
     if (!op.hasTrait<mlir::OpTrait::IsTerminator>() && op.use_empty())
@@ -457,8 +484,11 @@ Result<ImportedModel> HloImport::run() {
   KERF_CHECK(readGivenWeights());
   KERF_CHECK(decideKinds());
   KERF_CHECK(chooseLoss());
+  KERF_CHECK(chooseMetrics());
   std::vector<bool> wanted(main->resultTypes.size(), false);
   wanted[lossResult] = true;
+  for (size_t metric : metricResults)
+    wanted[metric] = true;
   for (const InputOfMain &input : inputs)
     if (input.result)
       wanted[*input.result] = true;

@@ -111,11 +111,25 @@ static Status checkSizes(const ImportedModel &model, const std::string &path, co
   return ok();
 }
 
+/// Names of metrics are names of results.
+static Status checkMetrics(const std::vector<std::string> &metrics, const std::string &path) {
+  std::set<std::string> seen = {"loss"};
+  for (const std::string &name : metrics)
+    if (!seen.insert(name).second)
+      return Error{name == "loss" ? "--metric loss: evaluations tell the loss anyway"
+                                  : fmt::format("--metric {} is given twice", name)};
+  if (!metrics.empty() && std::filesystem::path(path).extension() == ".json")
+    return Error{fmt::format("--metric {}: the model of '{}' has no output but its loss", metrics.front(), path)};
+  return ok();
+}
+
 static Result<ImportedModel> importAnyFile(mlir::MLIRContext &context, const std::string &path,
                                            const ImportOptions &options) {
   context.loadDialect<mlir::func::FuncDialect, ir::KerfDialect>();
   if (options.floatType != DType::F32 && options.floatType != DType::F64)
     return Error{fmt::format("a model is imported in f32 or f64, not in {}", toString(options.floatType))};
+  if (Status status = checkMetrics(options.metrics, path); !status)
+    return status.error();
   std::filesystem::path file(path);
   if (file.extension() == ".onnx")
     return importOnnxFile(context, path, options);

@@ -261,6 +261,8 @@ Result<ImportedModel> readKerf(mlir::MLIRContext &context, const std::string &pa
   if (!options.loss.empty() && (!resultName || resultName.str() != options.loss))
     return Error{fmt::format("'{}' has the loss '{}' already; --loss is chosen when a model is imported", path,
                              resultName ? resultName.str() : "")};
+  if (!options.metrics.empty())
+    return Error{fmt::format("'{}' is kerf IR, whose results are chosen already; --metric is for exports", path)};
   retype(*model.module, options.floatType);
   dropIdleConversions(*model.module);
   KERF_CHECK(applyGlobs(function, options));

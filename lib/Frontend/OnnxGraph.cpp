@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the nodes that the loss depends on (OnnxNeeded.h), in the file's order, and hands each to its operator's
+// Walks the nodes that the loss and the metrics depend on (OnnxNeeded.h), in the file's order, and hands each to its operator's
 // handler. A graph that reads a value that nothing makes, or before it is made, is refused.
 #include "OnnxGraph.h"
+#include "Metrics.h"
 #include "Half.h"
 #include "OnnxNeeded.h"
 #include "OnnxNode.h"
@@ -53,10 +54,11 @@ private:
                                       const std::string &outer);
   Result<const Entry *> lookup(const std::string &name);
   Result<Term> buildLoss();
+  Result<std::vector<mlir::Value>> buildMetrics();
   void decideHalf();
   mlir::Location locationOf(const onnx::NodeProto &node, const std::string &name);
   std::string nameOf(int index) const { return nodeName(graph().node(index), index); }
-  Result<ImportedModel> finish(const Term &loss);
+  Result<ImportedModel> finish(const Term &loss, const std::vector<mlir::Value> &metrics);
 
   OnnxFile file;
   const ImportOptions &options;
@@ -402,6 +404,23 @@ Result<Term> GraphImport::buildLoss() {
   return result;
 }
 
+Result<std::vector<mlir::Value>> GraphImport::buildMetrics() {
+  std::vector<mlir::Value> metrics;
+  for (const std::string &name : options.metrics) {
+    auto found = values.find(name);
+    if (found == values.end() || !found->second.isTensor())
+      return Error{fmt::format("the metric '{}' is no tensor", name)};
+    if (std::any_of(arguments.begin(), arguments.end(), [&](const Argument &one) { return one.name == name; }))
+      return Error{fmt::format("the metric '{}' has the name of an input or a parameter", name)};
+    const Term &value = found->second.terms.front();
+    if (isRefused(value))
+      return Error{fmt::format("the metric '{}' is {}: return it as f32", name, typeOf(value))};
+    KERF_TRY(metric, metricOf(b, name, value, options.floatType));
+    metrics.push_back(metric);
+  }
+  return metrics;
+}
+
 /// A model whose trained parameters have 16 bits was converted as a whole: its types follow --dtype, as its weights do.
 /// Otherwise 16 bits are what its casts and constants say.
 void GraphImport::decideHalf() {
@@ -435,7 +454,7 @@ Result<ImportedModel> GraphImport::run() {
                                  initializer.name, initializer.narrow->name)};
       initializer.tensor = it->second;
     }
-  KERF_TRY(reached, findNeeded(file, options.loss));
+  KERF_TRY(reached, findNeeded(file, options.loss, options.metrics));
   needed = std::move(reached);
   findUpdatedBuffers();
   KERF_CHECK(checkOperators(file, roles, needed.nodes));
@@ -447,14 +466,16 @@ Result<ImportedModel> GraphImport::run() {
       return Error{
           fmt::format("node '{}' ({}): {}", nameOf(index), graph().node(index).op_type(), status.error().message),
           status.error().status};
-  KERF_TRY(result, buildLoss());
-  return finish(result);
+  KERF_TRY(loss, buildLoss());
+  KERF_TRY(metrics, buildMetrics());
+  return finish(loss, metrics);
 }
 
-Result<ImportedModel> GraphImport::finish(const Term &lossTerm) {
-  llvm::SmallVector<mlir::Value> results = {b.emit(lossTerm)}; // the loss, then the updated buffers
+Result<ImportedModel> GraphImport::finish(const Term &lossTerm, const std::vector<mlir::Value> &metrics) {
+  llvm::SmallVector<mlir::Value> results = {b.emit(lossTerm)}; // the loss, the updated buffers, the metrics
   for (const auto &[name, term] : updates)
     results.push_back(b.emit(term));
+  results.append(metrics.begin(), metrics.end());
   mlir::func::ReturnOp::create(b.builder, unknown, results);
   // What only shapes were asked of, and what a fold made superfluous.
   for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
@@ -518,6 +539,9 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm) {
     function.setResultAttr(unsigned(i + 1), ir::KerfDialect::kNameAttr, builder.getStringAttr(updates[i].first));
   function.setResultAttr(0, ir::KerfDialect::kNameAttr,
                          builder.getStringAttr("loss")); // whatever the exporter calls it
+  for (size_t i = 0; i < metrics.size(); ++i)
+    function.setResultAttr(unsigned(updates.size() + i + 1), ir::KerfDialect::kNameAttr,
+                           builder.getStringAttr(options.metrics[i]));
   ImportedModel model;
   model.module = std::move(module);
   model.weights = std::move(weights);

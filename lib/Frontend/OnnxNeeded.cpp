@@ -71,7 +71,7 @@ static Result<LossRequest> chooseLoss(const OnnxFile &file, const std::string &a
                   fmt::join(outputs, ", "))};
 }
 
-Result<NeededNodes> findNeeded(const OnnxFile &file, const std::string &loss) {
+Result<NeededNodes> findNeeded(const OnnxFile &file, const std::string &loss, const std::vector<std::string> &metrics) {
   const onnx::GraphProto &graph = file.model->graph();
   NeededNodes found;
   KERF_CHECK(findProducers(file, found.producers));
@@ -79,7 +79,19 @@ Result<NeededNodes> findNeeded(const OnnxFile &file, const std::string &loss) {
   found.loss = std::move(chosen);
   std::vector<bool> seen(graph.node_size());
   std::vector<int> open{found.producers.at(found.loss.value)};
-  seen[open[0]] = true;
+  for (const std::string &metric : metrics) {
+    auto producer = found.producers.find(metric);
+    if (producer == found.producers.end()) {
+      std::vector<std::string> outputs;
+      for (const onnx::ValueInfoProto &output : graph.output())
+        outputs.push_back(output.name());
+      return Error{fmt::format("the metric '{}' is no value that a node makes; the outputs are: {}", metric,
+                               fmt::join(outputs, ", "))};
+    }
+    open.push_back(producer->second);
+  }
+  for (int index : open)
+    seen[index] = true;
   while (!open.empty()) {
     int index = open.back();
     open.pop_back();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of an ONNX graph its loss depends on, from the file alone.
+// What of an ONNX graph its loss and its metrics depend on, from the file alone.
 #pragma once
 
 #include "LossRequest.h"
@@ -15,9 +15,9 @@ struct NeededNodes {
   LossRequest loss;
   std::vector<int> nodes; // in the file's order
 };
-/// `loss`: what the user asked for, or "": an output named "loss", else the first that is a floating scalar. Errors: a
-/// name that two values have, a loss that no node makes.
-Result<NeededNodes> findNeeded(const OnnxFile &file, const std::string &loss);
+/// `loss`: what the user asked for, or "": an output named "loss", else the first that is a floating scalar. `metrics`:
+/// other values that are needed. Errors: a name that two values have, a loss or a metric that no node makes.
+Result<NeededNodes> findNeeded(const OnnxFile &file, const std::string &loss, const std::vector<std::string> &metrics);
 
 /// Why the node's operator is not read ("": Kerf does not know it), or nothing.
 std::optional<std::string> whyRefused(const onnx::NodeProto &node, int64_t opset);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf-add-optimizer: gradients become new parameters and states; @main becomes one training step.
+#include "Calls.h"
 #include "kerf/Dialect/Kerf/Emit.h"
 #include "kerf/Package/Accumulation.h"
 #include "kerf/Support/Glob.h"
@@ -333,7 +334,7 @@ void StepBuilder::update(Trained &one) {
   one.updated.assign(op->result_begin(), op->result_end());
 }
 
-/// The loss, new parameters, new states, updated buffers, squared norms.
+/// The loss, new parameters, new states, updated buffers, metrics, squared norms.
 void StepBuilder::setResults() {
   Operation *terminator = main.getBody().front().getTerminator();
   SmallVector<Value> results = {terminator->getOperand(0)};
@@ -362,6 +363,8 @@ void StepBuilder::setResults() {
     update(argument, value, main.getArgAttrOfType<StringAttr>(argument, KerfDialect::kNameAttr).getValue());
   for (auto [argument, value] : scalars)
     update(argument, value, nameOf(argument));
+  for (unsigned metric : metricResults(main))
+    append(terminator->getOperand(metric), main.getResultAttrOfType<StringAttr>(metric, KerfDialect::kNameAttr).getValue());
   if (options.gradientNorms)
     for (auto [one, squared] : llvm::zip(trained, squaredNorms))
       append(squared, "gradient_norm_squared/" + one.name);

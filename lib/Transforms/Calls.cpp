@@ -91,6 +91,22 @@ void kerf::pruneCalls(ModuleOp module) {
   }
 }
 
+SmallVector<unsigned> kerf::metricResults(func::FuncOp main) {
+  llvm::SmallDenseSet<int64_t> replacing;
+  for (unsigned i = 0; i < main.getNumArguments(); ++i)
+    if (auto by = main.getArgAttrOfType<IntegerAttr>(i, KerfDialect::kUpdatedByAttr))
+      replacing.insert(by.getInt());
+  SmallVector<unsigned> metrics;
+  for (unsigned i = 1; i < main.getNumResults(); ++i) {
+    auto type = dyn_cast<RankedTensorType>(main.getResultTypes()[i]);
+    auto name = main.getResultAttrOfType<StringAttr>(i, KerfDialect::kNameAttr);
+    if (type && type.getRank() == 0 && isa<FloatType>(type.getElementType()) && name &&
+        !name.getValue().starts_with("gradient/") && !replacing.contains(i))
+      metrics.push_back(i);
+  }
+  return metrics;
+}
+
 LogicalResult kerf::splitRepeat(CallOp call, func::FuncOp main) {
   auto repeat = call->getAttrOfType<IntegerAttr>(KerfDialect::kRepeatAttr);
   if (!repeat)

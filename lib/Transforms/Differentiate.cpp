@@ -327,6 +327,7 @@ LogicalResult Differentiator::differentiateMain() {
 
   SmallVector<Value> returned = {loss};
   SmallVector<DictionaryAttr> attributes = {main.getResultAttrDict(0)};
+  const SmallVector<unsigned> metrics = metricResults(main);
   for (unsigned i = 0; i < main.getNumArguments(); ++i) // what buffers are updated by
     if (auto by = main.getArgAttrOfType<IntegerAttr>(i, KerfDialect::kUpdatedByAttr)) {
       auto result = static_cast<unsigned>(by.getInt());
@@ -334,6 +335,10 @@ LogicalResult Differentiator::differentiateMain() {
       returned.push_back(terminator->getOperand(result));
       attributes.push_back(main.getResultAttrDict(result));
     }
+  for (unsigned metric : metrics) {
+    returned.push_back(terminator->getOperand(metric));
+    attributes.push_back(main.getResultAttrDict(metric));
+  }
   for (BlockArgument argument : block.getArguments()) {
     unsigned index = argument.getArgNumber();
     if (!main.getArgAttr(index, KerfDialect::kTrainableAttr))

@@ -103,11 +103,11 @@ static std::string layerName(CallOp call, int64_t layer) {
 }
 
 std::string nodeInCall(Operation *op, CallOp call, ArrayRef<CallOp> calls, int64_t layer) {
+  std::string node = nodeName(op->getLoc()), own = layerName(call, layer);
   // kerf-outline-layers keeps the names of the op in all calls, in their order.
   auto all = dyn_cast<FusedLoc>(op->getLoc());
   if (all && layer == 0 && all.getLocations().size() == calls.size())
-    return nodeName(all.getLocations()[llvm::find(calls, call) - calls.begin()]);
-  std::string node = nodeName(op->getLoc()), own = layerName(call, layer);
+    node = nodeName(all.getLocations()[llvm::find(calls, call) - calls.begin()]);
   for (CallOp other : calls) {
     std::string scope = nodeName(other.getLoc());
     if (StringRef rest = node;

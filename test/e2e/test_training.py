@@ -301,6 +301,33 @@ class Evaluation(TrainingTest):
             self.close(done["losses"], one["losses"], AGREE, name)
             self.close([e["eval_loss"] for e in done["evaluations"]], [e["eval_loss"] for e in one["evaluations"]], AGREE, name)
 
+    def test_metrics(self):
+        """Other scalar outputs of an export, which PyTorch computed as well; the losses are those of a run without."""
+        folder = os.path.join(ROOT, "test", "models", "metrics")
+        with open(os.path.join(folder, "golden.json")) as file:
+            golden = json.load(file)
+        model, data = os.path.join(folder, "model.onnx"), os.path.join(folder, "batches.npz")
+        args = ["train", model, "--data", data, "--dtype", "f64", "--lr", golden["learning_rate"], "--steps", golden["steps"], "--eval-data", data,
+                "--eval-every", 1]
+        asked = ["--metric", "accuracy", "--metric", "right"]
+        without = self.summary(*args)
+        plans = {"one rank": [], "two ranks": ["--ranks", 2, "--all-ranks"],
+                 "data 2": {"mesh": {"data": 2, "model": 1}, "microbatch": 2}, "model 2": {"mesh": {"data": 1, "model": 2}, "microbatch": 4},
+                 "accumulated": ["--accumulate", 1]}
+        for name, plan in plans.items():
+            more = plan if isinstance(plan, list) else ["--plan", self.write("plan.json", dict(plan, kerf=1))]
+            done = self.summary(*args, *asked, *more)
+            self.close(done["losses"], without["losses"], AGREE, name)
+            self.assertEqual(len(done["evaluations"]), len(golden["evaluations"]))
+            for got, wanted in zip(done["evaluations"], golden["evaluations"]):
+                for key, value in wanted.items():
+                    self.assertAlmostEqual(got["eval_" + key], value, delta=1e-9 * abs(value), msg=f"{name}, step {got['step']}, {key}")
+        self.refuse(1, ["the metric 'acuracy'", "loss, accuracy, right"], *args, "--metric", "acuracy")
+        self.refuse(1, ["--metric accuracy is given twice"], *args, "--metric", "accuracy", "--metric", "accuracy")
+        self.refuse(1, ["--metric loss"], *args, "--metric", "loss")
+        self.refuse(1, ["--metric accuracy", "no output but its loss"], "simulate", os.path.join(ROOT, "examples", "llama-2-7b", "config.json"),
+                    "--metric", "accuracy", "--ranks", 1, "--plan", self.write("plan.json", {"kerf": 1}))
+
     def test_nothing_is_dropped(self):
         evaluations = {}
         for rate in (0.25, 0):

@@ -27,6 +27,7 @@ struct JobOption {
 const std::vector<JobOption> &jobOptions() {
   static const std::vector<JobOption> options = {
       {"loss"},
+      {"metric", {}, false, true},
       {"weights", {}, false, true},
       {"trainable"},
       {"frozen"},

@@ -59,6 +59,8 @@ CLI::Option *ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtype
   command.add_option("--loss", loss,
                      "name of the loss, or \"cross_entropy(LOGITS, LABELS)\" to build one (default: the output 'loss', "
                      "else the first scalar output)");
+  command.add_option("--metric", metrics,
+                     "name of another scalar output, whose mean evaluations tell as well (repeatable)");
   command.add_option("--weights", weights, "initial weights by name instead of the model's own: .safetensors, .npz");
   command.add_option("--trainable", trainable,
                      "glob of initializers to train besides the exporter's parameters (repeatable)");
@@ -154,6 +156,7 @@ StepOptions ModelFlags::toStepOptions() const {
   StepOptions options;
   options.import.floatType = dtype == "f64" ? DType::F64 : DType::F32;
   options.import.loss = loss;
+  options.import.metrics = metrics;
   options.import.trainable = trainable;
   options.import.frozen = frozen;
   if (!weights.empty())

@@ -16,7 +16,7 @@ inline constexpr const char *kNoNativeHelp =
 /// MODEL and what says how it is trained.
 struct ModelFlags {
   std::string model, loss, weights, optimizer = "sgd", dtype = "f32";
-  std::vector<std::string> trainable, frozen, noDecay;
+  std::vector<std::string> metrics, trainable, frozen, noDecay;
   std::vector<OptimizerGroup> groups;
   int64_t accumulate = 1;
   double momentum = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, clipNorm = 0;

@@ -23,6 +23,7 @@ struct NumericOption {
 
 constexpr NumericOption kOptions[] = {
     {"loss", Change::Refused},
+    {"metric", Change::Taken},
     {"trainable", Change::Refused},
     {"frozen", Change::Refused},
     {"optimizer", Change::Refused},

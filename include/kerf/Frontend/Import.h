@@ -23,6 +23,9 @@ struct ImportOptions {
   /// "": the output "loss", else the first scalar output. A value's name, or "cross_entropy(LOGITS, LABELS)": the mean
   /// over labels that aren't -100.
   std::string loss;
+  /// Names of other scalar values of an export, which become results of @main behind the loss and the updated buffers,
+  /// in the type of the computation. No gradient flows into them.
+  std::vector<std::string> metrics;
   /// Globs over initializer names. Trained are: the exporter's parameters, less `frozen`, and `trainable` whatever else
   /// holds.
   std::vector<std::string> trainable, frozen;

@@ -24,7 +24,9 @@ template <int count>
   }
   uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
   for (int round = 0; round < kRounds; ++round, k0 += kWeyl0, k1 += kWeyl1)
+#ifdef _OPENMP
 #pragma omp simd
+#endif
     for (int i = 0; i < count; ++i) {
       uint64_t p0 = kMultiply0 * c[0][i], p1 = kMultiply1 * c[2][i];
       c[0][i] = uint32_t(p1 >> 32) ^ c[1][i] ^ k0, c[1][i] = uint32_t(p1);

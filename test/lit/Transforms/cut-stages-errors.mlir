@@ -50,7 +50,7 @@ func.func private @layer(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> 
 }
 func.func @main(%w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable},
                 %i: tensor<4xf32> {kerf.kind = "input", kerf.name = "i"}) -> tensor<f32> {
-  // expected-error @below {{stands for 2 layers, whose names and results do not tell how one follows the other: it can't be cut}}
+  // expected-error @below {{stands for 2 layers, whose names and results do not tell how one follows the other: they can't be told apart}}
   %x = kerf.call @layer(%i, %w) {kerf.repeat = 2 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %l = kerf.reduce %x {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32> loc("b")
   return %l : tensor<f32>
