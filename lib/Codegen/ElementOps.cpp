@@ -222,6 +222,8 @@ Value ElementOps::compute(const Instruction &instruction, ValueRange x, Type to)
     return math::SqrtOp::create(builder, loc, x[0]);
   if (op == "rsqrt")
     return arith::DivFOp::create(builder, loc, number(type, 1), math::SqrtOp::create(builder, loc, x[0]));
+  if (op == "stop_gradient")
+    return x[0];
   if (op == "floor")
     return math::FloorOp::create(builder, loc, x[0]);
   if (op == "ceil")

@@ -102,7 +102,8 @@ std::string executionText(const CompletedPlan &completed) {
     words.push_back("sequence parallel");
   if (plan.layout == "solved")
     words.push_back("layout solved");
-  words.push_back(fmt::format("recompute {}", fmt::join(plan.recompute, ", ")));
+  words.push_back(plan.recompute.empty() ? std::string("recompute by layers")
+                                         : fmt::format("recompute {}", fmt::join(plan.recompute, ", ")));
   words.push_back(fmt::format("optimizer sharding {}", fmt::join(plan.optimizerSharding, ", ")) +
                   (plan.optimizerShardingRanks ? fmt::format(" on {} ranks", plan.optimizerShardingRanks) : ""));
   return fmt::format("{}", fmt::join(words, "; "));

@@ -46,6 +46,7 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &mo
     job = pinned->job(options.ranks);
     if (!job)
       return job.error();
+    job->opByOp = true;
   }
   ModelLayouts &layouts = *pinned;
   auto completed = completePlan(plan, planFile, cluster, *job);

@@ -149,6 +149,7 @@ Status prepareFor(StepOptions &options, const Plan &plan, const std::string &whe
     return cuts.error();
   options.cuts = std::move(*cuts);
   options.patterns.clear();
+  options.patternsOfAllOps = plan.complete() && plan.others.contains("report");
   for (const OpPlan &op : plan.ops)
     options.patterns.push_back(op.pattern);
   for (const OpRecompute &op : plan.recomputeOps)
@@ -197,7 +198,7 @@ Result<TrainingStep> trainingStepOf(MLIRContext &context, ImportedModel model, c
   passes.addPass(createCSEPass());
   passes.addPass(createOutlineLayers());
   if (!options.patterns.empty())
-    passes.addPass(createSeparateLayers({{options.patterns.begin(), options.patterns.end()}}));
+    passes.addPass(createSeparateLayers({{options.patterns.begin(), options.patterns.end()}, options.patternsOfAllOps}));
   if (!options.cuts.empty())
     passes.addPass(createCutStages({{options.cuts.begin(), options.cuts.end()}}));
   if (!whole) {

@@ -24,6 +24,7 @@ enum class Unary {
   Floor,
   Ceil,
   Round,
+  StopGradient, // the value as a constant of differentiation
   Not
 };
 /// Round: to the nearest integer, the even one of two.

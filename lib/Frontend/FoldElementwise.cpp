@@ -150,6 +150,7 @@ template <typename T> T applyFloat(Unary op, T x) {
     return std::ceil(x);
   case Unary::Round:
     return std::nearbyint(x);
+  case Unary::StopGradient:
   case Unary::Not:
     break;
   }

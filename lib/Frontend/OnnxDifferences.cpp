@@ -156,6 +156,70 @@ void addDropout(const OnnxFile &file, std::vector<std::string> &warnings) {
                                    idle.text()));
 }
 
+/// The value of the variable `name` of PyTorch's graph is read by the node, at a place where the node has no constant.
+bool reads(const OnnxFile &file, const onnx::NodeProto &node, std::string_view name) {
+  std::string call = callOf(node);
+  size_t at = call.find("](args = (");
+  if (at == std::string::npos)
+    return false;
+  std::vector<std::string> variables; // "%detach", "%linear_1"
+  for (at = call.find('%', at); at != std::string::npos; at = call.find('%', at)) {
+    size_t end = call.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", ++at);
+    variables.push_back(call.substr(at, end - at));
+  }
+  for (size_t i = 0; i < variables.size(); ++i) {
+    std::string_view variable = variables[i];
+    if (!variable.starts_with(name) || (variable.size() > name.size() && variable[name.size()] != '_') ||
+        variable.find_first_not_of("0123456789", std::min(variable.size(), name.size() + 1)) != variable.npos)
+      continue;
+    bool alike = node.input_size() == int(variables.size());
+    if (!alike || !file.find(node.input(int(i))))
+      return true;
+  }
+  return false;
+}
+
+/// What the module does that the graph does not, and no operand shows: values that were detached, tensors that the module
+/// writes, arguments that the exporter leaves out.
+void addDropped(const OnnxFile &file, const std::vector<int> &needed, std::vector<std::string> &warnings) {
+  NameList detached, written, left;
+  bool keepsDetach = false;
+  for (const onnx::NodeProto &node : file.model->graph().node())
+    keepsDetach |= callArgument(callOf(node), "aten.detach.default", 0, "self").has_value();
+  for (int index : needed) {
+    const onnx::NodeProto &node = file.model->graph().node(index);
+    std::string call = callOf(node);
+    if (!keepsDetach && reads(file, node, "detach"))
+      detached.add(placeOf(node).empty() ? node.name() : placeOf(node));
+    if (callArgument(call, "aten.embedding.default", 3, "scale_grad_by_freq").value_or("") == "True" &&
+        node.op_type() == "Gather")
+      left.add(fmt::format("scale_grad_by_freq of {}", node.input(0)));
+    if (callArgument(call, "aten.embedding_renorm.default", 0, "self"))
+      left.add(fmt::format("max_norm of {}", placeOf(node)));
+    if (std::optional<std::string> divisor = callArgument(call, "aten.avg_pool2d.default", 6, "divisor_override");
+        divisor && *divisor != "None" && node.op_type() == "AveragePool")
+      left.add(fmt::format("divisor_override={} of {}", *divisor, placeOf(node)));
+  }
+  for (const std::string &name : mutatedTensors(file)) {
+    std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);
+    if (last != "running_mean" && last != "running_var" && last != "num_batches_tracked")
+      written.add(name);
+  }
+  if (!detached.empty())
+    warnings.push_back(fmt::format("the exporter's optimizer removed detach(): gradients flow where the module stops "
+                                   "them; training this graph is not training the module (export with dynamo=True, "
+                                   "optimize=False, docs/exporting.md): {}",
+                                   detached.text()));
+  if (!written.empty())
+    warnings.push_back(fmt::format("forward() writes these tensors, which the graph leaves as they are; training this "
+                                   "graph is not training the module (docs/exporting.md): {}",
+                                   written.text()));
+  if (!left.empty())
+    warnings.push_back(fmt::format("the exporter left arguments out; training this graph is not training the module "
+                                   "(docs/exporting.md): {}",
+                                   left.text()));
+}
+
 /// A row of padding stays as it is where it is zeros (untrainedRow); another one is trained like the others.
 void addPadding(const OnnxFile &file, const std::vector<int> &needed, std::vector<std::string> &warnings) {
   NameList padded;
@@ -234,7 +298,8 @@ void addOlderExporter(const OnnxFile &file, const std::vector<InitializerRole> &
                                    tables.text()));
   if (!isTraining)
     warnings.push_back("PyTorch's older exporter leaves dropout out, and uses running statistics, unless it is given "
-                       "training=torch.onnx.TrainingMode.TRAINING; this graph has no dropout");
+                       "training=torch.onnx.TrainingMode.TRAINING; this graph has no dropout. detach(), no_grad() and "
+                       "buffers that forward() writes leave no trace in its exports");
 }
 
 /// Additions of low rank (LoRA) are trained while their base stays as it is, which no exporter writes down.
@@ -258,6 +323,7 @@ std::vector<std::string> differenceWarnings(const OnnxFile &file, const std::vec
   addLabelSmoothing(file, needed, warnings);
   addDropout(file, warnings);
   addPadding(file, needed, warnings);
+  addDropped(file, needed, warnings);
   addOlderExporter(file, roles, needed, warnings);
   addLowRank(file, roles, warnings);
   return warnings;

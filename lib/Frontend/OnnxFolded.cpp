@@ -81,6 +81,21 @@ void addNamelessWeights(const OnnxFile &file, const std::vector<InitializerRole>
   }
 }
 
+/// A constant that one use of a trained parameter was folded into, while others still read the parameter: no gradient
+/// comes back from there. Transposed copies are read as transposes of it.
+const Initializer *usedFolded(const OnnxFile &file, const std::vector<InitializerRole> &roles,
+                              const Initializer &parameter, const std::vector<int> &made) {
+  if (roles[size_t(&parameter - file.initializers.data())] != InitializerRole::TrainedParameter)
+    return nullptr;
+  for (int index : made) {
+    const Initializer &constant = file.initializers[index];
+    if (roles[index] == InitializerRole::Constant && isFloat(constant.tensor.dtype) && &constant != &parameter &&
+        !transposedOf(file, roles, constant))
+      return &constant;
+  }
+  return nullptr;
+}
+
 } // namespace
 
 LostParameters lostParameters(const OnnxFile &file, const std::vector<InitializerRole> &roles,
@@ -98,6 +113,9 @@ LostParameters lostParameters(const OnnxFile &file, const std::vector<Initialize
         lost.folded.push_back(fmt::format("{} (a constant has its name)", name));
         lost.constants.insert(name);
       }
+      if (const Initializer *constant = usedFolded(file, roles, *there, madeOf[name]);
+          constant && lost.constants.insert(constant->name).second)
+        lost.folded.push_back(fmt::format("a use of {} (now in the constant {})", name, described(*constant)));
       continue;
     }
     if (auto made = madeOf.find(name); made != madeOf.end()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading a node's attributes and operands.
 #include "OnnxNode.h"
+#include "TorchMetadata.h"
 
 #include <fmt/format.h>
 
@@ -99,6 +100,10 @@ Result<std::vector<Entry>> OnnxNode::writtenOut(std::string_view attribute,
   if (!graph || !graph->has_g())
     return Error{fmt::format("it has no subgraph '{}'", attribute)};
   return writeOut(graph->g(), graphInputs);
+}
+
+bool OnnxNode::isCallOf(std::string_view function) const {
+  return callArgument(callOf(proto), function, 0, "self").has_value();
 }
 
 } // namespace kerf::frontend

@@ -73,7 +73,13 @@ template <Order order> Status compare(OnnxNode &node) {
   return node.set(0, node.b.compare(order, node.input(0), node.input(1)));
 }
 
-Status identity(OnnxNode &node) { return node.setEntry(0, node.entry(0)); }
+/// Of PyTorch's newer exporter without its optimizer, x.detach().
+Status identity(OnnxNode &node) {
+  if (node.isCallOf("aten.detach.default") && node.entry(0).isTensor())
+    if (const Term &x = node.input(0); !x.isConstant() && isFloat(x.dtype) && !x.narrow)
+      return node.set(0, node.b.unary(Unary::StopGradient, x));
+  return node.setEntry(0, node.entry(0));
+}
 
 /// The probability with which elements become zero: 0 but in training mode, which opset 12 brought.
 Result<double> dropoutRate(const OnnxNode &node) {

@@ -140,6 +140,8 @@ Result<Term> TermBuilder::unary(Unary op, const Term &x) {
       return unaryOp<ir::CeilOp>(*this, x.value);
     case Unary::Round:
       return unaryOp<ir::RoundNearestEvenOp>(*this, x.value);
+    case Unary::StopGradient:
+      return unaryOp<ir::StopGradientOp>(*this, x.value);
     case Unary::Not:
       return unaryOp<ir::NotOp>(*this, x.value);
     }

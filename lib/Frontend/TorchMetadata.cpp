@@ -86,6 +86,13 @@ std::vector<std::string> mutatedBuffers(const OnnxFile &file) {
   return names;
 }
 
+std::vector<std::string> mutatedTensors(const OnnxFile &file) {
+  std::vector<std::string> names = mutatedBuffers(file);
+  for (SignatureEntry &entry : signatureEntries(file, "PARAMETER_MUTATION"))
+    names.push_back(std::move(entry.target));
+  return names;
+}
+
 std::string moduleOf(const onnx::NodeProto &node) {
   // The last word is the node itself.
   if (std::vector<std::string> scopes = listWords(metadata(node.metadata_props(), kScopesKey)); scopes.size() >= 2)

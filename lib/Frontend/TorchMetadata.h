@@ -22,6 +22,9 @@ std::vector<SignatureEntry> signatureParameters(const OnnxFile &file);
 /// The buffers that one call of the module changes: the running statistics of batch normalization in training mode.
 std::vector<std::string> mutatedBuffers(const OnnxFile &file);
 
+/// The tensors that one call of the module changes, whatever they are: buffers and parameters.
+std::vector<std::string> mutatedTensors(const OnnxFile &file);
+
 /// The module path of a node ("transformer.h.0.attn.c_attn"), or "".
 std::string moduleOf(const onnx::NodeProto &node);
 /// The classes of the modules around a node, the outermost first, and its call as the last word.

@@ -66,7 +66,7 @@ bool mayReduceTo(DType from, DType to) {
 constexpr std::string_view kInline[] = {
     "add",    "subtract", "multiply", "divide", "maximum", "minimum", "reduce_precision",   "negate",
     "abs",    "sign",     "sqrt",     "rsqrt",  "floor",   "ceil",    "round_nearest_even", "compare",
-    "select", "and",      "or",       "not",    "convert", "is_nan"};
+    "select", "and",      "or",       "not",    "convert", "is_nan",  "stop_gradient"};
 constexpr std::string_view kRoutines[] = {"exponential", "log",  "tanh",  "logistic", "erf",          "sine",
                                           "cosine",      "atan", "power", "gelu",     "gelu_backward"};
 } // namespace

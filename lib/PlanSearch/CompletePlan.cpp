@@ -154,6 +154,10 @@ Status Completion::completeBatch() {
                                               : "data groups; change mesh.data";
   if (!plan.globalBatch)
     plan.globalBatch = groups * std::max<int64_t>(1, plan.microbatch);
+  if (plan.globalBatch % groups != 0 && job.opByOp) {
+    plan.microbatch = (plan.globalBatch + groups - 1) / groups;
+    return ok();
+  }
   if (plan.globalBatch % groups != 0)
     return wrong(fmt::format("global_batch {} is not a multiple of the {} {} or global_batch", plan.globalBatch, groups,
                              groupsText));

@@ -50,8 +50,8 @@ static std::string leastText(const FoundPlan &least, bool limitGiven) {
   return fmt::format("; the smallest found needs {:.0f} bytes ({}) a device, on {}: {}{}",
                      std::ceil(fullest.deviceBytes), bytesText(fullest.deviceBytes),
                      axes.empty() ? "one rank" : fmt::format("{}", fmt::join(axes, " x ")), memoryText(least.simulation),
-                     limitGiven ? "; give --memory as much, or take more ranks"
-                                : "; take more ranks or devices of more memory");
+                     limitGiven ? "; give --memory as much, more ranks, or devices of more memory"
+                                : "; it takes more ranks or devices of more memory");
 }
 
 Result<FoundPlans> plansearch::searchEstimates(const Cluster &cluster, const TrainingJob &job,

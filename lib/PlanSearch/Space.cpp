@@ -79,6 +79,10 @@ std::vector<int64_t> Space::sizes(const char *axis, const std::vector<int64_t> &
 Result<std::vector<Choice>> Space::meshes() const {
   if (batch <= 0)
     return Error{"the global batch is not known; give --global-batch or \"global_batch\" in the constraints"};
+  if (given.microbatch && batch % given.microbatch != 0)
+    return Error{fmt::format("{}: microbatch is {}, which does not divide the global batch of {}; every data group has "
+                             "whole microbatches",
+                             options.constraintsFile, given.microbatch, batch)};
   std::vector<Choice> list;
   std::vector<int64_t> ofBatch = divisors(batch);
   Frame frame;

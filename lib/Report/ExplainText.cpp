@@ -2,6 +2,7 @@
 #include "kerf/Report/ExplainText.h"
 #include "kerf/PlanSearch/Outside.h"
 #include "kerf/Report/StepText.h"
+#include "kerf/Support/Units.h"
 
 #include <algorithm>
 #include <cmath>
@@ -76,8 +77,8 @@ std::vector<std::string> outsideOf(const Plan &plan) {
 std::string toText(const Explanation &explanation, const FoundPlan &plan) {
   const StageMemory &fullest = plan.simulation.memory[explanation.fullestStage];
   std::string text = fmt::format("{}\n  step         {:.4g} s\n", planText(plan.plan), stepOf(plan));
-  text += fmt::format("  memory       {:.2f} of {:.2f} GiB on stage {}, in the {}\n", fullest.deviceBytes / kGiB,
-                      fullest.limitBytes / kGiB, explanation.fullestStage, fullest.moment);
+  text += fmt::format("  memory       {} of {} on stage {}, in the {}\n", bytesText(fullest.deviceBytes),
+                      bytesText(fullest.limitBytes), explanation.fullestStage, fullest.moment);
   double tenth = kMemoryStep * fullest.limitBytes;
   text += memoryText("10 % more", explanation.moreMemory, plan, tenth);
   text += memoryText("10 % less", explanation.lessMemory, plan, tenth);
@@ -165,8 +166,8 @@ std::string differenceText(const FoundPlan &one, const FoundPlan &other) {
   for (const auto &[part, seconds] : differences(other.simulation.breakdown, one.simulation.breakdown))
     if (std::abs(seconds) > kTold * stepOf(one))
       text += fmt::format("               {} {:+.3g} s\n", part, seconds);
-  text += fmt::format("  memory       {:.2f} GiB -> {:.2f} GiB on the fullest device\n", mostBytes(one.simulation) / kGiB,
-                      mostBytes(other.simulation) / kGiB);
+  text += fmt::format("  memory       {} -> {} on the fullest device\n", bytesText(mostBytes(one.simulation)),
+                      bytesText(mostBytes(other.simulation)));
   std::vector<PlanDifference> list = differences(one.plan, other.plan);
   for (const PlanDifference &difference : list)
     text += fmt::format("  {:<20} {} -> {}\n", difference.key, difference.one, difference.other);

@@ -6,6 +6,7 @@
 #include "kerf/Report/Report.h"
 #include "kerf/Report/StepReport.h"
 #include "kerf/Report/StepText.h"
+#include "kerf/Support/Units.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -54,9 +55,9 @@ std::string collectivesText(const StepReport &report) {
 std::string othersText(const StepReport &report) {
   std::string text = "\nOther plans\n";
   for (const FoundPlan &other : report.others) {
-    text += fmt::format("  {:+.2f} %  {:>9.2f} GiB  {}\n",
+    text += fmt::format("  {:+.2f} %  {:>12}  {}\n",
                         100 * (other.simulation.stepSeconds / report.simulation.stepSeconds - 1),
-                        mostBytes(other.simulation) / kGiB, planText(other.plan));
+                        bytesText(mostBytes(other.simulation)), planText(other.plan));
     text += "            " + lossText(other.simulation, report.simulation) + "\n";
   }
   return text;

@@ -3,6 +3,7 @@
 #include "kerf/PlanSearch/CompletePlan.h"
 #include "kerf/PlanSearch/Outside.h"
 #include "kerf/Report/Report.h"
+#include "kerf/Support/Units.h"
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +13,6 @@ namespace kerf {
 
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 /// "12 12 11", or "12 x 8 stages" where all are alike.
 std::string layersText(const Plan &plan) {
@@ -96,12 +96,12 @@ std::string toText(const Simulation &s, int64_t ranks, const std::string &cluste
       most = &s.memory[i];
       stage = i;
     }
-  text += fmt::format("  memory       {:.2f} GiB allocated, {:.2f} GiB on the device, of {:.2f} GiB: {}\n",
-                      most->peakBytes / kGiB, most->deviceBytes / kGiB, most->limitBytes / kGiB,
+  text += fmt::format("  memory       {} allocated, {} on the device, of {}: {}\n", bytesText(most->peakBytes),
+                      bytesText(most->deviceBytes), bytesText(most->limitBytes),
                       s.fits ? "fits" : "does not fit");
   text += fmt::format("               the most is on stage {}, in the {}\n", stage, most->moment);
   for (const auto &[name, bytes] : most->largest)
-    text += fmt::format("               {:>10.2f} GiB  {}\n", bytes / kGiB, name);
+    text += fmt::format("               {:>14}  {}\n", bytesText(bytes), name);
   return text;
 }
 

@@ -137,12 +137,20 @@ LogicalResult StepBuilder::findGradients() {
       trained.back().group = &*group;
   }
   if (trained.empty())
-    return main.emitOpError()
-           << "has no trainable parameter; run kerf-differentiate first, or choose some with --trainable GLOB";
+    return main.emitError()
+           << "there is no trainable parameter; run kerf-differentiate first, or choose some with --trainable GLOB";
   for (const OptimizerGroup &group : options.groups)
     if (llvm::none_of(trained, [&](const Trained &one) { return globMatch(group.glob, one.name); }))
-      return main.emitOpError() << "parameter group '" << group.glob << "' matches none of the " << trained.size()
-                                << " trained parameters, the first of which is '" << trained.front().name << "'";
+      return main.emitError() << "parameter group '" << group.glob << "' matches none of the " << trained.size()
+                              << " trained parameters, the first of which is '" << trained.front().name << "'";
+  for (const OptimizerGroup &group : options.groups)
+    if (llvm::none_of(trained, [&](const Trained &one) { return one.group == &group; }))
+      return main.emitError() << "parameter group '" << group.glob << "' decides for no parameter: groups before it match "
+                              << "all that it matches";
+  for (const std::string &glob : options.noDecayGlobs)
+    if (llvm::none_of(trained, [&](const Trained &one) { return globMatch(glob, one.name); }))
+      return main.emitError() << "'" << glob << "', parameters without weight decay, matches none of the " << trained.size()
+                              << " trained parameters, the first of which is '" << trained.front().name << "'";
   return success();
 }
 

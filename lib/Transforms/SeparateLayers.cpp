@@ -7,6 +7,7 @@
 #include "kerf/Transforms/Passes.h"
 
 #include <map>
+#include <set>
 
 using namespace mlir;
 using namespace kerf::ir;
@@ -25,26 +26,71 @@ using Treatment = std::vector<bool>;
 
 StringRef scopeOf(StringRef name) { return name.contains('/') ? name.take_front(name.rfind('/')) : StringRef(); }
 
-/// Ops that later passes make (of the backward pass, in 16 bits) are not there yet: for them the scope counts.
-bool means(StringRef pattern, const OpKey &name) {
-  StringRef forward = pattern.take_until([](char c) { return c == '@' || c == '#'; });
-  StringRef scope = scopeOf(forward);
-  return matchesKey(forward, name) || (!scope.empty() && globMatch(scope, scopeOf(name.node)));
+StringRef withoutNumber(StringRef key) { return key.split('#').first; }
+
+/// What a pattern says of layers. Ops of the backward pass are not there yet: their scope counts.
+struct LayerPattern {
+  StringRef forward; // "h.0.up/dot_general"
+  StringRef scope;   // "h.0.up", of an op of the backward pass
+
+  explicit LayerPattern(StringRef pattern) {
+    auto [name, pass] = withoutNumber(pattern).split('@');
+    if (pass.empty())
+      forward = name;
+    else
+      scope = scopeOf(name);
+  }
+  bool means(const OpKey &name) const {
+    return scope.empty() ? matchesKey(forward, name) : globMatch(scope, scopeOf(name.node));
+  }
+  /// An op that all layers share, and that stands in @main, has the name of the first one.
+  bool isOfMain(const OpKey &name) const {
+    return scope.empty() ? forward == withoutNumber(name.key) : scope == scopeOf(name.node);
+  }
+};
+
+/// For a plan that names every op: whether at least half of a layer's ops have entries with the layer's number, where a
+/// shared function has `*`. Fewer can be ops of @main that later passes make, whose names are like theirs.
+std::map<Layer, Treatment> namedApart(ModuleOp module, ArrayRef<std::string> patterns) {
+  std::set<StringRef> named;
+  for (const std::string &pattern : patterns)
+    named.insert(withoutNumber(pattern));
+  auto keys = opKeys(module);
+  std::map<Layer, std::pair<int, int>> count; // ops, and those that are named
+  for (const NamedOp &op : namedOps(module))
+    if (op.call) {
+      auto &[all, apart] = count[{op.call, op.layer}];
+      ++all;
+      apart += StringRef(keys[op.op].key).contains('*') && named.contains(withoutNumber(op.name.key));
+    }
+  std::map<Layer, Treatment> found;
+  for (auto &[layer, ops] : count) // each that is named apart is like no other
+    found[layer] = Treatment(2 * ops.second >= ops.first ? found.size() + 1 : 0);
+  return found;
 }
 
-std::map<Layer, Treatment> treatments(ModuleOp module, ArrayRef<std::string> patterns) {
+std::map<Layer, Treatment> treatments(ModuleOp module, ArrayRef<std::string> patterns, bool ofAllOps) {
+  if (ofAllOps)
+    return namedApart(module, patterns);
+  const std::vector<NamedOp> names = namedOps(module);
+  std::vector<LayerPattern> ofLayers;
+  for (const std::string &text : patterns) {
+    LayerPattern pattern(text);
+    if (llvm::none_of(names, [&](const NamedOp &named) { return !named.call && pattern.isOfMain(named.name); }))
+      ofLayers.push_back(pattern);
+  }
   std::map<Layer, Treatment> found;
-  for (const NamedOp &named : namedOps(module))
+  for (const NamedOp &named : names)
     if (named.call)
-      for (const std::string &pattern : patterns)
-        found[{named.call, named.layer}].push_back(means(pattern, named.name));
+      for (const LayerPattern &pattern : ofLayers)
+        found[{named.call, named.layer}].push_back(pattern.means(named.name));
   return found;
 }
 
 /// Splits calls that stand for several layers, where these are not treated alike.
-LogicalResult splitRepeats(ModuleOp module, func::FuncOp main, ArrayRef<std::string> patterns) {
+LogicalResult splitRepeats(ModuleOp module, func::FuncOp main, ArrayRef<std::string> patterns, bool ofAllOps) {
   std::map<Operation *, std::vector<Treatment>> ofCall;
-  for (auto &[layer, treatment] : treatments(module, patterns))
+  for (auto &[layer, treatment] : treatments(module, patterns, ofAllOps))
     ofCall[layer.first].push_back(treatment);
   for (CallOp call : llvm::make_early_inc_range(main.front().getOps<CallOp>()))
     if (!llvm::all_equal(ofCall[call]))
@@ -102,9 +148,9 @@ struct SeparateLayers : impl::SeparateLayersBase<SeparateLayers> {
     std::vector<std::string> all(patterns.begin(), patterns.end());
     if (!main || all.empty())
       return;
-    if (failed(splitRepeats(getOperation(), main, all)))
+    if (failed(splitRepeats(getOperation(), main, all, ofAllOps)))
       return signalPassFailure();
-    std::map<Layer, Treatment> its = treatments(getOperation(), all);
+    std::map<Layer, Treatment> its = treatments(getOperation(), all, ofAllOps);
     for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
       separate(getOperation(), function, its);
   }

@@ -42,6 +42,11 @@ FIXTURES = [
     ("SinusoidalPositions", "train", "raw", "equal", ["constant: pe"]),
     ("PaddedEmbedding", "train", "old", "warned", ["embed.weight row 0"]),
     ("Lora", "train", "raw", "warned", ["logits.0.lora_A", "logits.0.base.weight"]),
+    ("Detached", "train", "raw", "equal", []),
+    ("Detached", "train", "default", "warned", ["removed detach()", "optimize=False"]),
+    ("DetachedParameter", "train", "raw", "equal", []),
+    ("MovingAverage", "train", "raw", "warned", ["forward() writes", "center"]),
+    ("CellsFromZeros", "train", "default", "refused", ["a use of cell.", "now in the constant"]),
     ("UnusedParameters", "train", "raw", "equal", ["pooler.weight, pooler.bias", "training 2 tensors, 45 parameters: net.weight, net.bias"]),
 ]
 RANDOM = "dropout"  # what a graph has that trains with random numbers, of which Kerf draws others than PyTorch

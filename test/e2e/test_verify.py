@@ -71,7 +71,7 @@ class Verify(KerfTest):
 
     def test_memory_of_the_full_size(self):
         plan = self.write("plan.json", {"kerf": 1, "mesh": {"stage": 1, "data": 8, "model": 1}, "recompute": "full"})
-        self.refuse(2, ["stage 0 needs", "the device has"], "verify", self.write("config.json", dict(GPT, n_embd=8192, n_layer=96)), "--plan", plan,
+        self.refuse(2, ["stage 0 needs", "the device leaves"], "verify", self.write("config.json", dict(GPT, n_embd=8192, n_layer=96)), "--plan", plan,
                     "--cluster", f"{CLUSTERS}/dgx-a100.json", "--global-batch", 8, "--sequence", 128)
 
     def test_memory_of_accelerators_is_the_simulators(self):
@@ -87,7 +87,7 @@ class Verify(KerfTest):
         config = self.write("config.json", dict(LLAMA, hidden_size=4096, intermediate_size=11008, num_hidden_layers=32))
         job[3] = 2
         plan = self.write("plan.json", {"kerf": 1, "mesh": {"data": 1}, "microbatch": 1, "recompute": "full"})
-        self.refuse(2, ["stage 0 needs", "GiB", "the device has 80.00 GiB", "sharding"], "verify", config, "--plan", plan, *job)
+        self.refuse(2, ["stage 0 needs", "GiB", "the device leaves 76.00 GiB", "sharding"], "verify", config, "--plan", plan, *job)
 
     def test_no_temporary_folder(self):
         for folder in ("/nonexistent", "/proc"):

@@ -79,7 +79,7 @@ CLI::Option *ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtype
   command.add_option("--dtype", dtype, fmt::format("floating type of the computation: {}", fmt::join(dtypes, ", ")))
       ->check(CLI::IsMember(dtypes))
       ->capture_default_str();
-  CLI::Validator whole = wholeNumber(std::numeric_limits<int64_t>::min()); // the model says which it takes
+  CLI::Validator whole = wholeNumber(1);
   command
       .add_option("--global-batch", globalBatch,
                   "samples of one step, of a config.json (default 1); exports have fixed sizes")

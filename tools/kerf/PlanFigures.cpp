@@ -3,6 +3,7 @@
 
 #include "kerf/Compiler/Simulate.h"
 #include "kerf/CostModel/Margin.h"
+#include "kerf/Support/Units.h"
 #include <algorithm>
 #include <cmath>
 #include <fmt/core.h>
@@ -52,12 +53,13 @@ Status checkMemory(const Planned &planned, const std::string &planFile, const Pl
   int64_t needs = whole(fullestOf(figures).deviceBytes), left = withMargin(cluster, flags.margin).device.memoryBytes;
   const std::string name = planFile.empty() ? "the plan" : planFile;
   if (flags.memory && needs > flags.memory)
-    return Error{fmt::format("{} needs {} bytes a rank, --memory is {}; give --memory {} or more, or a plan with more "
-                             "recomputation, optimizer sharding or ranks",
-                             name, needs, flags.memory, needs),
+    return Error{fmt::format("{} needs {} bytes ({}) a rank, --memory is {} ({}); give --memory {} or more, or a plan "
+                             "with more recomputation, optimizer sharding or ranks",
+                             name, needs, bytesText(needs), flags.memory, bytesText(flags.memory), needs),
                  ExitStatus::Infeasible};
   if (needs > left)
-    fmt::print(stderr, "warning: {} needs {} bytes a rank, {} has {} for it\n", name, needs, cluster.name, left);
+    fmt::print(stderr, "warning: {} needs {} a rank, {} has {} for it\n", name, bytesText(needs), cluster.name,
+               bytesText(left));
   return ok();
 }
 

@@ -62,7 +62,7 @@ Error withRemedies(Error error, const ModelFlags &model, const Cluster &whole, c
   if (model.dtype == "f32" && used.device.kind != "cpu" && anyFits(other, used))
     found.push_back("--dtype bf16");
   error.message += found.empty()
-                       ? "; neither more ranks of such devices nor another optimizer was found to make it fit"
+                       ? "; tried without success: up to 64 times as many ranks of such devices, and --optimizer sgd"
                        : fmt::format("; found to fit by trying: {}", fmt::join(found, ", or "));
   return error;
 }

@@ -175,6 +175,8 @@ static Result<std::string> huggingFaceConfig(const package::Program &program, co
   std::string path = flags.hfConfig;
   if (flags.saveHf.empty())
     return path.empty() ? Result<std::string>(path) : Error{"--hf-config is for --save-hf DIR: give that too"};
+  if (std::error_code code; std::filesystem::exists(flags.saveHf, code) && !std::filesystem::is_directory(flags.saveHf, code))
+    return Error{fmt::format("--save-hf {}: it is a file; a Hugging Face checkpoint is a folder", flags.saveHf)};
   auto model = program.info.find("model");
   if (path.empty() && model != program.info.end() && model->is_string() &&
       std::filesystem::path(model->get<std::string>()).extension() == ".json")

@@ -9,17 +9,20 @@
 
 namespace kerf::tool {
 
+/// What is no number has no sign for people.
+static double withoutSign(double loss) { return std::isnan(loss) ? std::abs(loss) : loss; }
+
 std::string logLine(const runtime::StepResult &step) {
   nlohmann::ordered_json line = {{"step", step.step}, {"loss", step.loss}, {"seconds", step.seconds}};
   if (!std::isfinite(step.loss)) // `loss` is null then
-    line["nonfinite"] = fmt::format("{}", step.loss);
+    line["nonfinite"] = fmt::format("{}", withoutSign(step.loss));
   if (step.skipped)
     line["skipped"] = true;
   return line.dump();
 }
 
 std::string progressLine(const runtime::StepResult &step) {
-  return fmt::format("step {:>5}  loss {:.6f}  {:.1f} ms{}\n", step.step, step.loss, step.seconds * 1e3,
+  return fmt::format("step {:>5}  loss {:.6f}  {:.1f} ms{}\n", step.step, withoutSign(step.loss), step.seconds * 1e3,
                      step.skipped ? "  skipped" : "");
 }
 

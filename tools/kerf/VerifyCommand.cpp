@@ -2,6 +2,7 @@
 // kerf verify: the plan's programs are checked at full size, and run at a small one against a single rank.
 #include "Options.h"
 
+#include "kerf/CostModel/Margin.h"
 #include "kerf/Compiler/Shrink.h"
 #include "kerf/Compiler/Simulate.h"
 #include "kerf/Compiler/TrialData.h"
@@ -128,6 +129,24 @@ struct VerifyCommand {
     return needs;
   }
 
+  /// The share of the devices' memory that the plan was asked to leave free.
+  std::optional<double> marginOfJob() const {
+    if (given.job)
+      if (auto margin = given.job->options.find("margin"); margin != given.job->options.end() && margin->is_number())
+        return margin->get<double>();
+    return std::nullopt;
+  }
+
+  /// The strategies of a plan's ops on a smaller mesh, and nothing that asks for more than them.
+  static Plan strategiesOn(const std::map<std::string, int64_t> &sizes, const Plan &plan) {
+    Plan small;
+    small.meshSizes = sizes;
+    small.order = plan.order;
+    small.ops = plan.ops;
+    small.arguments = plan.arguments;
+    return small;
+  }
+
   /// Programs of all stages at full size: order of messages, schedule, memory.
   Result<Full> checkFull(mlir::MLIRContext &context, const TrainingStep &step, const Plan &plan, bool simulated,
                          const Cluster &machine) const {
@@ -200,6 +219,7 @@ struct VerifyCommand {
     if (!whole)
       return whole.error();
     int64_t ranks = plan->mesh().ranks();
+    const bool opByOp = plan->complete() && !plan->ops.empty() && !isExecutionPlan(*plan, batchOf(*whole->module));
     auto machine = machinesOf(cluster, given.job, 0, ranks);
     if (!machine)
       return machine.error();
@@ -207,6 +227,7 @@ struct VerifyCommand {
     job.model = model.model;
     job.dtype = model.dtype;
     job.exportedBatch = batchOf(*whole->module);
+    job.opByOp = opByOp;
     job.ops = plan->ops;
     job.arguments = plan->arguments;
     job.recomputeOps = plan->recomputeOps;
@@ -214,18 +235,22 @@ struct VerifyCommand {
     if (!completed)
       return completed.error();
     plan->modelHash.clear(); // compileStep compares it with its own model's below
-    bool execution = isExecutionPlan(*plan, job.exportedBatch);
-    auto full = checkFull(*context, *whole, execution ? completed->plan : *plan, execution, completed->cluster);
+    const Cluster limited = withMargin(completed->cluster, marginOfJob());
+    auto full = checkFull(*context, *whole, opByOp ? *plan : completed->plan, !opByOp, limited);
     if (!full)
       return full.error();
     full->limited = !cluster.empty() || (given.job && given.job->cluster);
 
     Shrunk small = shrink(*completed, layersOf(*whole->module),
                           configured() ? ShrunkModel::Configured : ShrunkModel::Exported);
+    if (opByOp)
+      small.plan = strategiesOn(small.plan.meshSizes, *plan);
     options.import.floatType = DType::F64;
     options.optimizer.gradientNorms = true;
+    const bool ofAllOps = options.patternsOfAllOps;
     if (Status status = prepareFor(options, small.plan, "the shrunken plan"); !status)
       return status.error();
+    options.patternsOfAllOps = ofAllOps;
     auto step = configured() ? importSmallStep(*context, model.model, options, small.sizes, small.notes)
                              : importTrainingStep(*context, model.model, options);
     if (!step)
@@ -293,7 +318,7 @@ struct VerifyCommand {
     for (size_t stage = 0; full.limited && stage < full.stages.size(); ++stage)
       if (const StageNeed &need = full.stages[stage]; need.bytes > need.limitBytes)
         return fail(
-            {fmt::format("{}: stage {} needs {} a rank, the device has {}; plan again with more recomputation, "
+            {fmt::format("{}: stage {} needs {} a rank, the device leaves {} for it; plan again with more recomputation, "
                          "optimizer sharding or ranks, or with a smaller microbatch",
                          planFile, stage, bytesText(need.bytes), bytesText(need.limitBytes)),
              ExitStatus::Infeasible});

@@ -29,6 +29,8 @@ struct StepOptions {
   /// What prepareFor takes from the plan that the step is compiled under: where stages end, if they end at ops
   /// (stageCuts), and the patterns of its `ops`, which may treat one layer otherwise than the others.
   std::vector<std::string> cuts = {}, patterns = {};
+  /// The patterns are the names of all ops, as a search over placements writes them.
+  bool patternsOfAllOps = false;
 };
 
 /// Sets `cuts` and `patterns` of the plan, a whole one or a set of constraints. `where` names it in messages.

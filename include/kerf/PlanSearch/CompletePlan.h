@@ -23,6 +23,7 @@ struct TrainingJob {
   std::vector<OpPlan> ops;
   std::vector<ArgumentPlan> arguments;
   std::vector<OpRecompute> recomputeOps;
+  bool opByOp = false; // the plan's strategies of ops say who has which samples: data groups need not have as many
   std::string wholeGroups = {}; // why a step needs all samples of a data group at once; empty: it takes microbatches
   /// Puts the figures of the program that a complete plan is lowered to into the plan's simulation, on CPUs; refuses
   /// plans that cannot be lowered. Empty: the simulator's figures are the plan's.

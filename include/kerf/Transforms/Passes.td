@@ -156,7 +156,9 @@ def SeparateLayers : Pass<"kerf-separate-layers", "::mlir::ModuleOp"> {
     %3 = kerf.call @layer(%2, %w2) : ... loc("h.2")
     ```
   }];
-  let options = [ListOption<"patterns", "patterns", "std::string", "the names of ops that a plan decides, as globs">];
+  let options = [
+    ListOption<"patterns", "patterns", "std::string", "the names of ops that a plan decides, as globs">,
+    Option<"ofAllOps", "of-all-ops", "bool", "false", "the patterns are the whole names of all ops, as a plan that was found has them">];
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
 }
 

@@ -61,7 +61,7 @@ template <typename T> T wrappedNegation(T x) {
 constexpr std::string_view kUnaryOps[] = {
     "negate",   "abs", "sign", "exponential", "log",  "sqrt",  "rsqrt", "tanh",
     "logistic", "erf", "sine", "cosine",      "atan", "floor", "ceil",  "round_nearest_even",
-    "not"};
+    "stop_gradient", "not"};
 
 // Hendrycks and Gimpel, Gaussian Error Linear Units, 2016: by erf, and the approximation by tanh.
 constexpr double kTanhInner = 0.7978845608028654; // sqrt(2 / pi)
@@ -144,6 +144,8 @@ template <typename T> Result<Planned> planFloatUnary(const BindRequest &request)
     return mapped<T, T>(request, kSine);
   if (op == "atan")
     return mapped<T, T>(request, kAtan);
+  if (op == "stop_gradient")
+    return mapped<T, T>(request, [](T x) { return x; });
   if (op == "floor")
     return mapped<T, T>(request, [](T x) { return std::floor(x); });
   if (op == "ceil")

@@ -6,7 +6,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from .base import BATCH, CLASSES, TOKENS, VOCABULARY, WIDTH, Classifier, case, features, images, targets, tokens
+from .base import BATCH, CLASSES, TOKENS, VOCABULARY, WIDTH, Classifier, case, features, images, series, targets, tokens
 
 
 @case(features, "ropout")
@@ -173,3 +173,84 @@ class Contrastive(nn.Module):
         scores = F.normalize(self.left(x), dim=1) @ F.normalize(self.right(y), dim=1).t() * self.temperature.exp()
         labels = torch.arange(BATCH)
         return (F.cross_entropy(scores, labels) + F.cross_entropy(scores.t(), labels)) / 2
+
+
+@case(features, "detach()")
+class Detached(nn.Module):
+    """The target branch of a siamese loss gets no gradient (SimSiam)."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.predictor = nn.Linear(WIDTH, CLASSES), nn.Linear(CLASSES, CLASSES)
+
+    def forward(self, x, labels):
+        z, y = self.encoder(x), self.encoder(x.flip(0))
+        return F.cross_entropy(z, labels) - F.cosine_similarity(self.predictor(z), y.detach()).mean()
+
+
+@case(features, "detach()")
+class DetachedParameter(Classifier):
+    """A parameter of which one use gets no gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.gate = nn.Linear(WIDTH, CLASSES), nn.Parameter(torch.full((CLASSES,), 0.5))
+
+    def logits(self, x):
+        return self.fc(x) * self.gate + self.gate.detach() ** 2
+
+
+@case(features, "detach()")
+class StraightThrough(Classifier):
+    """Rounded forward, the identity backward."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.head = nn.Linear(WIDTH, 6), nn.Linear(6, CLASSES)
+
+    def logits(self, x):
+        h = torch.tanh(self.up(x))
+        return self.head(h + (torch.sign(h) - h).detach())
+
+
+@case(features, "forward() writes", "leave no trace")
+class MovingAverage(Classifier):
+    """A buffer that forward() writes."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(WIDTH, CLASSES)
+        self.register_buffer("center", torch.zeros(CLASSES))
+
+    def logits(self, x):
+        y = self.fc(x)
+        if self.training:
+            self.center.mul_(0.9).add_(0.1 * y.detach().mean(0))
+        return y - self.center
+
+
+@case(series, "now in the constant")
+class CellsFromZeros(Classifier):
+    """Recurrent cells that begin with zeros: the first step's product with them may be folded, the others not."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.head = nn.GRUCell(WIDTH, 6), nn.Linear(6, CLASSES)
+
+    def logits(self, x):
+        h = torch.zeros(x.shape[0], 6, dtype=x.dtype)
+        for t in range(x.shape[1]):
+            h = self.cell(x[:, t], h)
+        return self.head(h)
+
+
+@case(features, "now in the constant")
+class WeightPenalty(nn.Module):
+    """A penalty of the weights themselves."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x, labels):
+        return F.cross_entropy(self.fc(x), labels) + 0.01 * self.fc.weight.abs().sum()

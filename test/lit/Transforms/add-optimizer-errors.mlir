@@ -29,7 +29,7 @@ module @gradients_are_missing {
 // -----
 
 module @nothing_is_trained {
-  // expected-error @below {{has no trainable parameter; run kerf-differentiate first, or choose some with --trainable GLOB}}
+  // expected-error @below {{there is no trainable parameter; run kerf-differentiate first, or choose some with --trainable GLOB}}
   func.func @main(%w: tensor<f32> {kerf.kind = "parameter", kerf.name = "w"}) -> tensor<f32> {
     return %w : tensor<f32>
   }

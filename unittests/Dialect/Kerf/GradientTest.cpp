@@ -126,7 +126,7 @@ TEST(GradientTest, ElementwiseOps) {
   for (const char *name :
        {"negate", "abs", "exponential", "log", "sqrt", "rsqrt", "tanh", "logistic", "erf", "sine", "cosine", "atan"})
     checkRow(context, one, unary(name), {1});
-  for (const char *name : {"sign", "floor", "ceil", "round_nearest_even"})
+  for (const char *name : {"sign", "floor", "ceil", "round_nearest_even", "stop_gradient"})
     checkRow(context, one, unary(name), {0});
   for (const char *name : {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power"})
     checkRow(context, two, binary(name), {1, 1});
