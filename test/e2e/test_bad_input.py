@@ -107,7 +107,8 @@ class Configuration(KerfTest):
         self.refuse_config(["hidden_size", "4096.5"], {"model_type": "llama", "hidden_size": 4096.5})
         self.refuse_config(["7 heads", "768"], {"model_type": "gpt2", "n_head": 7})
         self.refuse_config(["2048", "1024"], {"model_type": "gpt2"}, "--sequence", 2048)
-        self.refuse_config(["--global-batch", "-4"], {"model_type": "gpt2"}, "--global-batch", -4)
+        for option, size in (("--global-batch", -4), ("--global-batch", 0), ("--sequence", 0)):
+            self.refuse(1, [option, str(size)], "import", self.write("config.json", {"model_type": "gpt2"}), option, size)
         self.refuse_config(["elements"], {"model_type": "gpt2", "vocab_size": 1 << 30, "n_embd": 1 << 30, "n_head": 1 << 10})
 
     def test_weights(self):

@@ -41,6 +41,7 @@ Unary unaryOf(StringRef name) {
       .Case("kerf.negate", [](double x) { return -x; })
       .Case("kerf.abs", [](double x) { return std::abs(x); })
       .Case("kerf.sign", [](double x) { return static_cast<double>((x > 0) - (x < 0)); })
+      .Case("kerf.stop_gradient", [](double x) { return x; })
       .Case("kerf.floor", [](double x) { return std::floor(x); })
       .Case("kerf.ceil", [](double x) { return std::ceil(x); })
       .Case("kerf.round_nearest_even", [](double x) { return std::nearbyint(x); })
