@@ -314,6 +314,14 @@ Status Searching::explore() {
   return ok();
 }
 
+Status Searching::search(std::vector<Choice> meshes) {
+  if (Status status = open(meshes, 0); !status)
+    return status;
+  if (Status status = sow(std::move(meshes)); !status)
+    return status;
+  return explore();
+}
+
 /// What no plan of each question beats, of the choices that are left open.
 void Searching::boundAnswers() {
   for (; !queue.empty(); queue.pop())
@@ -333,11 +341,7 @@ Result<FoundPlans> Searching::run() {
                 1); // what cannot be carried out any more is left aside
     candidates->forgetRefusal();
   }
-  if (Status status = open(*meshes, 0); !status)
-    return status.error();
-  if (Status status = sow(std::move(*meshes)); !status)
-    return status.error();
-  if (Status status = explore(); !status)
+  if (Status status = search(std::move(*meshes)); !status)
     return status.error();
   found.plans = std::move(answers.front().plans);
   contradiction = found.plans.empty() && exhausted();
@@ -367,11 +371,7 @@ Result<std::vector<OtherwisePlan>> Searching::runOtherwise(const Otherwise &aske
   auto meshes = begin();
   if (!meshes)
     return meshes.error();
-  if (Status status = open(*meshes, 0); !status)
-    return status.error();
-  if (Status status = sow(std::move(*meshes)); !status)
-    return status.error();
-  if (Status status = explore(); !status)
+  if (Status status = search(std::move(*meshes)); !status)
     return status.error();
   boundAnswers();
   std::vector<OtherwisePlan> list;

@@ -47,6 +47,8 @@ private:
 
   Result<std::vector<Choice>> begin();
   Status explore();
+  /// Opens the meshes, simulates first plans, and explores what is left.
+  Status search(std::vector<Choice> meshes);
   Status expand(const Open &top);
   void boundAnswers();
   bool narrow(Choice &choice) const;

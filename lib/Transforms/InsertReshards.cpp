@@ -212,6 +212,11 @@ std::pair<Sharding, Value> Walker::sumOverTime(const Sharding &have, Value value
            "samples of a data group";
     return {};
   }
+  if (!isa<FloatType>(tensorType(value).getElementType())) {
+    user->emitError() << "needs a sum of integers over the whole batch, so it can't be cut into microbatches; set "
+                         "microbatch to the samples of a data group, or convert what is added to float";
+    return {};
+  }
   OpBuilder builder(user); // as soon as the value is there: its reduction may then begin
   if (Operation *definer = value.getDefiningOp())
     builder.setInsertionPointAfter(definer);
