@@ -55,7 +55,7 @@ def random_job(rnd, big):
     families = sorted(name for name in os.listdir(FAMILIES) if os.path.isdir(os.path.join(FAMILIES, name)))
     family = rnd.choice(families)
     cluster = rnd.choice(GPUS)
-    options = {"cluster": cluster, "ranks": rnd.choice((16, 32, 64, 128) if big else (1, 2, 4, 6, 8, 16)),
+    options = {"cluster": cluster, "ranks": rnd.choice((16, 32, 64, 64 if cluster == "v100-nodes" else 128) if big else (1, 2, 4, 6, 8, 16)),
                "dtype": "f16" if "v100" in cluster else rnd.choice(("bf16", "bf16", "f32")),
                "optimizer": rnd.choice(("adamw", "adamw", "sgd")),
                "batch": rnd.choice((32, 64, 96, 128, 512) if big else (4, 8, 12, 16, 32, 64)),
