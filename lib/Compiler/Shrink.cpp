@@ -186,7 +186,7 @@ private:
     return pattern.substr(0, begin) + std::to_string(number) + pattern.substr(begin + part.size());
   }
 
-  /// What is told of a layer that is not left is told of the last one.
+  /// Moves each pin of a layer that the small model does not have to the small model's last layer.
   template <typename Pins> void shrinkPins(Pins &pins) {
     Pins left;
     for (auto pin : pins) {

@@ -179,8 +179,8 @@ bool reads(const OnnxFile &file, const onnx::NodeProto &node, std::string_view n
   return false;
 }
 
-/// What the module does that the graph does not, and no operand shows: values that were detached, tensors that the module
-/// writes, arguments that the exporter leaves out.
+/// Warns where the module does something that the graph leaves out: it detaches a value, it writes a tensor in forward(),
+/// or it passes an argument that the exporter drops.
 void addDropped(const OnnxFile &file, const std::vector<int> &needed, std::vector<std::string> &warnings) {
   NameList detached, written, left;
   bool keepsDetach = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of an ONNX graph its loss and its metrics depend on, from the file alone.
+// Finds the nodes of an ONNX graph that its loss and its metrics depend on, from the file alone.
 #pragma once
 
 #include "LossRequest.h"

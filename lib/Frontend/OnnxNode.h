@@ -69,7 +69,7 @@ public:
 
   int64_t opset() const { return opsetVersion; }
   const std::string &opType() const { return proto.op_type(); }
-  /// Whether PyTorch's exporter says that the node is a call of `function` ("aten.detach.default").
+  /// Returns whether PyTorch's exporter says that the node is a call of `function` ("aten.detach.default").
   bool isCallOf(std::string_view function) const;
 
   TermBuilder &b;

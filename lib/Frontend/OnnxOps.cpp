@@ -73,7 +73,7 @@ template <Order order> Status compare(OnnxNode &node) {
   return node.set(0, node.b.compare(order, node.input(0), node.input(1)));
 }
 
-/// Of PyTorch's newer exporter without its optimizer, x.detach().
+/// Copies the operand. PyTorch's newer exporter also writes x.detach() as Identity; its copy stops the gradient.
 Status identity(OnnxNode &node) {
   if (node.isCallOf("aten.detach.default") && node.entry(0).isTensor())
     if (const Term &x = node.input(0); !x.isConstant() && isFloat(x.dtype) && !x.narrow)

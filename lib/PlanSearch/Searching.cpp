@@ -322,7 +322,7 @@ Status Searching::search(std::vector<Choice> meshes) {
   return explore();
 }
 
-/// What no plan of each question beats, of the choices that are left open.
+/// Sets the lower bound of each question to the least bound of the choices that are left open for it.
 void Searching::boundAnswers() {
   for (; !queue.empty(); queue.pop())
     for (size_t q = 0; q < answers.size(); ++q)

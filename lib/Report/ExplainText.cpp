@@ -62,7 +62,7 @@ std::string flipsText(const std::vector<Flip> &flips) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-/// What the job of the plan says of plans outside of the search's space (docs/search.md).
+/// Returns the descriptions of plans outside of the search's space (docs/search.md), which the plan's job keeps.
 std::vector<std::string> outsideOf(const Plan &plan) {
   std::vector<std::string> outside;
   if (auto job = plan.others.find("job"); job != plan.others.end() && job->contains("outside"))

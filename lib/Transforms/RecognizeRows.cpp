@@ -185,7 +185,7 @@ private:
     return operand ? emit.broadcast(operand, rolledShape(rows.front()), dimsOf(first)) : Value();
   }
 
-  /// In one table.
+  /// Lookups in one table become one lookup of all indices.
   Value lookups(ArrayRef<Value> rows, int depth) {
     auto first = rows.front().getDefiningOp<EmbeddingOp>();
     for (Value row : rows)

@@ -21,14 +21,15 @@ namespace {
 
 /// One layer: a call, and which one where the call stands for several.
 using Layer = std::pair<Operation *, int64_t>;
-/// Whether each pattern means each op of a layer.
+/// An entry for each op of a layer and each pattern: whether the pattern means the op.
 using Treatment = std::vector<bool>;
 
 StringRef scopeOf(StringRef name) { return name.contains('/') ? name.take_front(name.rfind('/')) : StringRef(); }
 
 StringRef withoutNumber(StringRef key) { return key.split('#').first; }
 
-/// What a pattern says of layers. Ops of the backward pass are not there yet: their scope counts.
+/// A pattern, split so that it can be compared with the ops of one layer. The pass runs before the ops of the backward
+/// pass exist, so a pattern of those is compared by its scope.
 struct LayerPattern {
   StringRef forward; // "h.0.up/dot_general"
   StringRef scope;   // "h.0.up", of an op of the backward pass
@@ -49,8 +50,9 @@ struct LayerPattern {
   }
 };
 
-/// For a plan that names every op: whether at least half of a layer's ops have entries with the layer's number, where a
-/// shared function has `*`. Fewer can be ops of @main that later passes make, whose names are like theirs.
+/// Finds the layers that a plan with an entry for every op lays out on their own: at least half of their ops have entries
+/// with the layer's number, where a shared function has `*`. Fewer such entries may belong to ops of @main, which have
+/// similar names.
 std::map<Layer, Treatment> namedApart(ModuleOp module, ArrayRef<std::string> patterns) {
   std::set<StringRef> named;
   for (const std::string &pattern : patterns)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a new user does in the first hour, in order, on small models: train, plan, ask, pin, check, stop and go on, and the mistakes on the way.
+"""Runs what a new user types in the first hour, in order, on small models: train, plan, ask, pin, check, stop and go on, and the mistakes on the way.
 
 Each step uses what the one before wrote. The details of every command have tests of their own; here the commands have to agree with each other.
 """
@@ -90,7 +90,7 @@ class FirstHour(KerfTest):
         for words in ("--bf16", "adam", "--nnodes 2", "--nproc-per-node 8", "--global-batch-size 64", "--seq-length 2048"):
             self.assertIn(words, script)
 
-        # What explain says of another choice is what plan says with that choice pinned.
+        # explain and plan agree: planning with an alternative's pins takes the seconds that explain printed for it.
         explained = json.loads(self.succeed("explain", self.path("plan.json"), "--json").stdout)
         self.assertEqual(explained["step_seconds"], seconds)
         compared = 0

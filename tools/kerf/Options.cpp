@@ -60,7 +60,7 @@ CLI::Option *ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtype
                      "name of the loss, or \"cross_entropy(LOGITS, LABELS)\" to build one (default: the output 'loss', "
                      "else the first scalar output)");
   command.add_option("--metric", metrics,
-                     "name of another scalar output, whose mean evaluations tell as well (repeatable)");
+                     "adds the mean of this scalar output to each evaluation (repeatable)");
   command.add_option("--weights", weights, "initial weights by name instead of the model's own: .safetensors, .npz");
   command.add_option("--trainable", trainable,
                      "glob of initializers to train besides the exporter's parameters (repeatable)");

@@ -9,7 +9,7 @@
 
 namespace kerf::tool {
 
-/// What is no number has no sign for people.
+/// Returns the loss without the sign of a NaN, which says nothing.
 static double withoutSign(double loss) { return std::isnan(loss) ? std::abs(loss) : loss; }
 
 std::string logLine(const runtime::StepResult &step) {

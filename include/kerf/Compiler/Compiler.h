@@ -26,8 +26,8 @@ struct StepOptions {
   /// Takes a graph whose exporter folded parameters away; what is left of the model is trained. Otherwise that is an
   /// error.
   bool acceptFolded = false;
-  /// What prepareFor takes from the plan that the step is compiled under: where stages end, if they end at ops
-  /// (stageCuts), and the patterns of its `ops`, which may treat one layer otherwise than the others.
+  /// `prepareFor` copies both from the plan that the step is compiled under. `cuts` names the ops at which stages end
+  /// (stageCuts). `patterns` are the patterns of the plan's `ops`, which may name a single layer.
   std::vector<std::string> cuts = {}, patterns = {};
   /// The patterns are the names of all ops, as a search over placements writes them.
   bool patternsOfAllOps = false;

@@ -27,7 +27,7 @@ private:
   std::string modelPath, dtype;
   StepOptions step;
   bool configured; // a config.json, of any batch
-  /// By batch, and the cuts and patterns of StepOptions.
+  /// The imported steps. The key is the batch, then `cuts` and `patterns` of StepOptions.
   std::map<std::tuple<int64_t, std::vector<std::string>, std::vector<std::string>>, TrainingStep> steps;
 };
 

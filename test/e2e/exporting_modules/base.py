@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the modules share: the sizes, the inputs of a step, the decorator `case` that lists a module, and two losses."""
+"""Code that the modules share: the sizes, the inputs of a step, the decorator `case` that lists a module, and two losses."""
 from collections import namedtuple
 
 import torch

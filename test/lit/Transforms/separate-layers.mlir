@@ -26,7 +26,7 @@
 // TWO-NOT: kerf.call @[[B]](
 // TWO: kerf.call @layer_{{[0-9]}}({{.*}} loc("h.2")
 
-// What differentiation will make is known by its scope.
+// The backward op does not exist yet; its scope names the layer.
 
 // BACKWARD: kerf.call @layer(
 // BACKWARD: kerf.call @layer(
