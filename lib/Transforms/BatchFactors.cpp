@@ -8,9 +8,6 @@ using namespace kerf::ir;
 
 namespace kerf {
 
-namespace {
-
-/// The factor that cutting the dimension cuts first: its major one of more than one element.
 int leadingFactor(const Rule &rule, const std::vector<int> &factors) {
   for (int factor : factors)
     if (rule.factors[factor].size > 1)
@@ -18,7 +15,10 @@ int leadingFactor(const Rule &rule, const std::vector<int> &factors) {
   return factors.empty() ? -1 : factors.front();
 }
 
-} // namespace
+bool isConstant(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op && (isa<ConstantOp>(op) || (isa<BroadcastInDimOp>(op) && isConstant(op->getOperand(0))));
+}
 
 std::vector<bool> BatchDims::batchFactors(const Rule &rule, ValueRange operands, ValueRange results) const {
   std::vector<bool> batch(rule.factors.size(), false);
@@ -61,9 +61,9 @@ BatchDims::BatchDims(ModuleOp module) {
   auto join = [&](Value a, Value b) {
     bool changed = false;
     for (int64_t d = 0; d < tensorType(a).getRank(); ++d) {
-      if (isBatch(a, d) != isBatch(b, d)) {
-        tag(a, d), tag(b, d);
-        changed = true;
+      if (isBatch(a, d) || isBatch(b, d)) {
+        changed |= tag(a, d);
+        changed |= tag(b, d);
       }
     }
     return changed;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Transforms/ExpertLayout.h"
+#include "BatchFactors.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -18,11 +19,6 @@ namespace {
 enum Tag : unsigned { kWhole = 1, kExpert = 2 };
 
 bool isRouting(Operation *op) { return isa<DispatchOp, CombineOp, CombineBackwardOp>(op); }
-
-bool isConstant(Value value) {
-  Operation *op = value.getDefiningOp();
-  return op && (isa<ConstantOp>(op) || (isa<BroadcastInDimOp>(op) && isConstant(op->getOperand(0))));
-}
 
 Value slotsOf(Operation *op) { return isa<DispatchOp>(op) ? op->getResult(0) : op->getOperand(0); }
 

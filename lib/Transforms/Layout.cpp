@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Transforms/Layout.h"
+#include "BatchFactors.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -16,19 +17,6 @@ namespace kerf {
 namespace {
 
 enum Tag : unsigned { kBatch = 1, kSequence = 2, kWidth = 4, kStream = 7, kKeyHeads = 8 };
-
-int leadingFactor(const Rule &rule, const std::vector<int> &factors) {
-  for (int factor : factors)
-    if (rule.factors[factor].size > 1)
-      return factor;
-  return factors.empty() ? -1 : factors.front();
-}
-
-/// The same scalar everywhere: shared by ops that have nothing to do with each other.
-bool isConstant(Value value) {
-  Operation *op = value.getDefiningOp();
-  return op && (isa<ConstantOp>(op) || (isa<BroadcastInDimOp>(op) && isConstant(op->getOperand(0))));
-}
 
 bool isProduct(Operation *op) {
   return isa<DotGeneralOp, ConvolutionOp, ConvolutionTransposeOp, ConvolutionKernelOp>(op);

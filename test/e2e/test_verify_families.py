@@ -61,10 +61,10 @@ REFUSED = {("vit", "context"): "197 positions are not a multiple"}
 
 
 class Families(KerfTest):
-    def verify(self, config, plan, expect_refusal=None, sequence=64):
+    def verify(self, config, plan, expect_refusal=None, sequence=64, samples=6):
         groups = plan["mesh"]["data"] * plan["mesh"].get("expert", 1)
         sizes = [] if config["model_type"] == "vit" else ["--sequence", sequence]
-        command = ["verify", self.write("config.json", config), "--plan", self.write("plan.json", {"kerf": 1, **plan}), "--global-batch", groups * 6,
+        command = ["verify", self.write("config.json", config), "--plan", self.write("plan.json", {"kerf": 1, **plan}), "--global-batch", groups * samples,
                    *sizes, "--optimizer", "adamw", "--json"]
         if expect_refusal:
             return self.refuse(1, [expect_refusal], *command)
@@ -95,6 +95,18 @@ class Families(KerfTest):
                 with open(path) as file:
                     config = json.load(file)
                 self.verify(config, {"mesh": {"data": 2, "model": 2}, "microbatch": 1}, sequence=16)
+
+    def test_as_many_samples_as_positions(self):
+        """A constant that is as large as the batch and as the positions has nothing to do with either."""
+        plan = {"mesh": {"stage": 2, "data": 2}, "microbatch": 2}
+        for path in sorted(glob.glob(os.path.join(ROOT, "test", "models", "families", "*", "config.json"))):
+            with self.subTest(family=os.path.basename(os.path.dirname(path))):
+                with open(path) as file:
+                    config = json.load(file)
+                if config["model_type"] == "vit":
+                    continue
+                result = self.verify(config, plan, sequence=16, samples=8)
+                self.assertNotIn("microbatches", " ".join(result["shrunk"]))
 
     def test_what_is_kept(self):
         """A mixture keeps choosing among groups, a window stays shorter than the sequence, several ranks share a key/value head."""
