@@ -105,8 +105,8 @@ void addLabelSmoothing(const OnnxFile &file, const std::vector<int> &needed, std
   constexpr size_t kSmoothing = 5; // (input, target, weight, reduction, ignore_index, label_smoothing)
   for (int index : needed) {
     const onnx::NodeProto &node = file.model->graph().node(index);
-    double smoothing = numberOf(
-        callArgument(callOf(node), "aten.cross_entropy_loss.default", kSmoothing, "label_smoothing"));
+    double smoothing =
+        numberOf(callArgument(callOf(node), "aten.cross_entropy_loss.default", kSmoothing, "label_smoothing"));
     if (smoothing != 0 && node.op_type() == "SoftmaxCrossEntropyLoss")
       losses.add(fmt::format("{} (label_smoothing={:g})", node.output(0), smoothing));
   }
@@ -152,12 +152,23 @@ void addDropout(const OnnxFile &file, std::vector<std::string> &warnings) {
                                    "training the module (write it out, docs/exporting.md): {}",
                                    dropped.text()));
   if (!idle.empty())
-    warnings.push_back(fmt::format("dropout does nothing, because the module was exported in evaluation mode: {}",
-                                   idle.text()));
+    warnings.push_back(
+        fmt::format("dropout does nothing, because the module was exported in evaluation mode: {}", idle.text()));
 }
 
-/// The value of the variable `name` of PyTorch's graph is read by the node, at a place where the node has no constant.
-bool reads(const OnnxFile &file, const onnx::NodeProto &node, std::string_view name) {
+/// The variables of PyTorch's graph ("detach_1") that a node of this graph makes by detach().
+std::set<std::string> keptDetached(const OnnxFile &file) {
+  std::set<std::string> kept;
+  for (const onnx::NodeProto &node : file.model->graph().node())
+    if (std::string call = callOf(node); callArgument(call, "aten.detach.default", 0, "self") && call.starts_with('%'))
+      kept.insert(call.substr(1, call.find(' ') - 1));
+  return kept;
+}
+
+/// Returns whether the call of the node reads a detached value that no node of this graph makes, at a place where the
+/// node has no constant.
+bool readsLostDetached(const OnnxFile &file, const onnx::NodeProto &node, const std::set<std::string> &kept) {
+  constexpr std::string_view kName = "detach"; // PyTorch calls them "detach", "detach_1", ...
   std::string call = callOf(node);
   size_t at = call.find("](args = (");
   if (at == std::string::npos)
@@ -169,8 +180,9 @@ bool reads(const OnnxFile &file, const onnx::NodeProto &node, std::string_view n
   }
   for (size_t i = 0; i < variables.size(); ++i) {
     std::string_view variable = variables[i];
-    if (!variable.starts_with(name) || (variable.size() > name.size() && variable[name.size()] != '_') ||
-        variable.find_first_not_of("0123456789", std::min(variable.size(), name.size() + 1)) != variable.npos)
+    if (!variable.starts_with(kName) || (variable.size() > kName.size() && variable[kName.size()] != '_') ||
+        variable.find_first_not_of("0123456789", std::min(variable.size(), kName.size() + 1)) != variable.npos ||
+        kept.count(variables[i]))
       continue;
     bool alike = node.input_size() == int(variables.size());
     if (!alike || !file.find(node.input(int(i))))
@@ -179,18 +191,16 @@ bool reads(const OnnxFile &file, const onnx::NodeProto &node, std::string_view n
   return false;
 }
 
-/// Warns where the module does something that the graph leaves out: it detaches a value, it writes a tensor in forward(),
-/// or it passes an argument that the exporter drops.
+/// Warns where the module does something that the graph leaves out: it detaches a value, it writes a tensor in
+/// forward(), or it passes an argument that the exporter drops.
 void addDropped(const OnnxFile &file, const std::vector<int> &needed, std::vector<std::string> &warnings) {
   NameList detached, written, left;
-  bool keepsDetach = false;
-  for (const onnx::NodeProto &node : file.model->graph().node())
-    keepsDetach |= callArgument(callOf(node), "aten.detach.default", 0, "self").has_value();
+  const std::set<std::string> kept = keptDetached(file);
   for (int index : needed) {
     const onnx::NodeProto &node = file.model->graph().node(index);
     std::string call = callOf(node);
-    if (!keepsDetach && reads(file, node, "detach"))
-      detached.add(placeOf(node).empty() ? node.name() : placeOf(node));
+    if (readsLostDetached(file, node, kept))
+      detached.add(placeOf(node));
     if (callArgument(call, "aten.embedding.default", 3, "scale_grad_by_freq").value_or("") == "True" &&
         node.op_type() == "Gather")
       left.add(fmt::format("scale_grad_by_freq of {}", node.input(0)));
@@ -200,11 +210,13 @@ void addDropped(const OnnxFile &file, const std::vector<int> &needed, std::vecto
         divisor && *divisor != "None" && node.op_type() == "AveragePool")
       left.add(fmt::format("divisor_override={} of {}", *divisor, placeOf(node)));
   }
-  for (const std::string &name : mutatedTensors(file)) {
-    std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);
-    if (last != "running_mean" && last != "running_var" && last != "num_batches_tracked")
+  std::set<std::string> statistics; // of batch normalization, which has warnings of its own
+  for (const onnx::NodeProto &node : file.model->graph().node())
+    if (node.op_type() == "BatchNormalization" && node.input_size() > 4)
+      statistics.insert({node.input(3), node.input(4)});
+  for (const std::string &name : mutatedTensors(file))
+    if (!statistics.count(name) && !name.ends_with("num_batches_tracked"))
       written.add(name);
-  }
   if (!detached.empty())
     warnings.push_back(fmt::format("the exporter's optimizer removed detach(): gradients flow where the module stops "
                                    "them; training this graph is not training the module (export with dynamo=True, "
@@ -212,7 +224,8 @@ void addDropped(const OnnxFile &file, const std::vector<int> &needed, std::vecto
                                    detached.text()));
   if (!written.empty())
     warnings.push_back(fmt::format("forward() writes these tensors, which the graph leaves as they are; training this "
-                                   "graph is not training the module (docs/exporting.md): {}",
+                                   "graph is not training the module (update them outside of forward(), or take the "
+                                   "update out; docs/exporting.md): {}",
                                    written.text()));
   if (!left.empty())
     warnings.push_back(fmt::format("the exporter left arguments out; training this graph is not training the module "
