@@ -141,8 +141,8 @@ private:
     Shape part = shapeOf(rows.front());
     part[dim] *= count;
     if (part != shape)
-      whole = SliceOp::create(emit.builder, emit.loc, RankedTensorType::get(part, elementTypeOf(whole)), whole,
-                              start, limit, strides);
+      whole = SliceOp::create(emit.builder, emit.loc, RankedTensorType::get(part, elementTypeOf(whole)), whole, start,
+                              limit, strides);
     part[dim] /= count;
     part.insert(part.begin() + dim, count);
     SmallVector<int64_t> permutation = {dim};
@@ -197,7 +197,8 @@ private:
     Shape shape = shapeOf(indices);
     shape.push_back(shapeOf(first.getTable())[1]);
     auto type = RankedTensorType::get(shape, elementTypeOf(first.getTable()));
-    Value found = EmbeddingOp::create(emit.builder, emit.loc, type, first.getTable(), indices, Value(), first.getRows());
+    Value found =
+        EmbeddingOp::create(emit.builder, emit.loc, type, first.getTable(), indices, Value(), first.getRows());
     return emit.reshape(found, rolledShape(rows.front()));
   }
 
@@ -209,7 +210,7 @@ private:
     OperationState state(emit.loc, op->getName());
     for (unsigned i = 0; i < op->getNumOperands(); ++i) {
       Value operand = roll(operandOf(rows, i), depth - 1);
-      if (!operand)
+      if (!operand || shapeOf(operand) != rolledShape(rows.front()))
         return {};
       state.addOperands(operand);
     }
