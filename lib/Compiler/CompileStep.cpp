@@ -183,7 +183,8 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
     if (Status status = collected.run(passes, *module); !status)
       return status.error();
   }
-  if (execution && mesh.find(KerfDialect::kStageAxis.str()) + mesh.find(KerfDialect::kMicrobatchAxis.str()) > -2)
+  if (execution &&
+      (mesh.find(KerfDialect::kStageAxis.str()) >= 0 || mesh.find(KerfDialect::kMicrobatchAxis.str()) >= 0))
     setSchedule(*module, scheduleOf(execution->completed.plan));
   if (Status status = emitProgram(*module, collectives, Kernels::Fused, compiled); !status)
     return status.error();

@@ -28,7 +28,7 @@ Result<TrainingStep *> LoweredFigures::imported(const Plan &plan, const std::str
   if (Status status = prepareFor(sized, plan, where); !status)
     return status.error();
   int64_t batch = configured ? plan.globalBatch : 0;
-  const std::tuple key(batch, sized.cuts, sized.patterns);
+  const std::tuple key(batch, sized.cuts, sized.patterns, sized.patternsOfAllOps);
   auto found = steps.find(key);
   if (found == steps.end()) {
     if (configured)

@@ -144,6 +144,10 @@ bool isExecutionPlan(const Plan &plan, int64_t batch) {
          !plan.schedule.name.empty() || !plan.stages.empty();
 }
 
+bool isOpByOp(const Plan &plan, int64_t batch) {
+  return plan.complete() && !plan.ops.empty() && !isExecutionPlan(plan, batch);
+}
+
 /// The ops and arguments of one layout on the program's mesh.
 static Plan lowerLayout(ModuleOp module, const CompletedPlan &completed, const LaidOut &layout, const ProgramMesh &mesh,
                         const Roles &roles, const std::set<Operation *> &wholeBatch) {

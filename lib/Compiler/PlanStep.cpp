@@ -314,9 +314,10 @@ SearchedMeshes searchMeshes(const TrainingStep &step, const Cluster &cluster, co
 } // namespace
 
 std::string fewerRanksText(int64_t ranks, double seconds, int64_t fewer, double fewerSeconds) {
-  return fmt::format("{} ranks would take {} a step, {} {}: planned for {}; --all-ranks plans for {}", ranks,
-                     secondsText(seconds), fewer == 1 ? "1 takes" : fmt::format("{} take", fewer),
-                     secondsText(fewerSeconds), fewer, ranks);
+  std::string all = secondsText(seconds), its = secondsText(fewerSeconds);
+  std::string takes = fewer == 1 ? "1 takes" : fmt::format("{} take", fewer);
+  return fmt::format("{} ranks would take {} a step, {} {}: planned for {}; --all-ranks plans for {}", ranks, all,
+                     takes, all == its ? "as long" : its, fewer, ranks);
 }
 
 Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const PlanOptions &given) {
@@ -369,11 +370,12 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
     fewestSeconds = seconds;
   }
   if (fitting.empty())
-    return Error{fmt::format("no plan for {} fits into {} of memory per rank: the smallest found needs {} bytes ({}): {}; "
-                             "give --memory {} or more, or more ranks",
-                             countText(cluster.ranks(), "rank"), bytesText(limit), leastBytes, bytesText(leastBytes),
-                             memoryText(leastMemory), leastBytes),
-                 ExitStatus::Infeasible};
+    return Error{
+        fmt::format("no plan for {} fits into {} of memory per rank: the smallest found needs {} bytes ({}): {}; "
+                    "give --memory {} or more, or more ranks",
+                    countText(cluster.ranks(), "rank"), bytesText(limit), leastBytes, bytesText(leastBytes),
+                    memoryText(leastMemory), leastBytes),
+        ExitStatus::Infeasible};
 
   // Ranks that do what others do as well are no use.
   std::stable_sort(fitting.begin(), fitting.end(), [](const Candidate &a, const Candidate &b) {
@@ -382,9 +384,8 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
   Candidate &best = fitting.front();
   best.plan.predicted->lowerBoundSeconds = bound;
   Planned planned{best.plan, std::move(best.compiled), best.placement.problem};
-  planned.problem.name =
-      fmt::format("mesh {}, costs in 2^{} s, the plan's is {}", meshText(best.placement.mesh),
-                  std::ilogb(best.placement.secondsPerCost), toString(best.solution.cost));
+  planned.problem.name = fmt::format("mesh {}, costs in 2^{} s, the plan's is {}", meshText(best.placement.mesh),
+                                     std::ilogb(best.placement.secondsPerCost), toString(best.solution.cost));
   planned.problem.memoryLimitBytes = limit;
   Report &report = planned.compiled.report;
   report.stepSeconds = best.plan.predicted->stepSeconds;

@@ -164,9 +164,9 @@ void Pricing::readTasks() {
       key.stage = attr.getAs<IntegerAttr>("stage").getInt();
       key.chunk = attr.getAs<IntegerAttr>("chunk").getInt();
     }
-    Pass pass = key.phase == "update"                                        ? Pass::Update
+    Pass pass = key.phase == "update"                                                   ? Pass::Update
                 : key.phase.empty() || key.phase == "forward" || key.phase == "prepare" ? Pass::Forward
-                                                                             : Pass::Backward;
+                                                                                        : Pass::Backward;
     addOp(&op, pass, tasks[key]);
   }
 }

@@ -10,12 +10,7 @@
 
 namespace kerf {
 
-/// A plan whose strategies a search chose op by op: the simulator has no layout for it.
-static bool isOpByOp(const Plan &plan, const TrainingJob &job) {
-  int64_t batch = job.exportedBatch ? job.exportedBatch : plan.globalBatch;
-  return plan.complete() && batch > 0 && !isExecutionPlan(plan, batch);
-}
-
+/// The simulator has no layout for strategies that a search chose op by op.
 static Plan withoutStrategies(Plan plan) {
   plan.ops.clear();
   plan.arguments.clear();
@@ -39,7 +34,7 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &mo
   auto job = pinned->job(options.ranks);
   if (!job)
     return job.error();
-  const bool opByOp = isOpByOp(given, *job);
+  const bool opByOp = isOpByOp(given, job->exportedBatch ? job->exportedBatch : given.globalBatch);
   const Plan &plan = opByOp ? alone : given;
   if (opByOp) {
     pinned = std::make_unique<ModelLayouts>(context, modelPath, prepared, options.dtype, cluster, plan);
@@ -92,9 +87,8 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &mo
   } else if (pricedAsLowered(simulated.cluster)) {
     const Plan completedPlan = simulated.plan;
     if (Status status = useProgram(context, modelPath, completedPlan, planFile, options, simulated); !status)
-      simulated.warnings.push_back(
-          fmt::format("the plan cannot be lowered for CPUs, and its figures are the simulator's: {}",
-                      status.error().message));
+      simulated.warnings.push_back(fmt::format(
+          "the plan cannot be lowered for CPUs, and its figures are the simulator's: {}", status.error().message));
   }
   return simulated;
 }

@@ -103,7 +103,8 @@ Status checkWholeStep(const std::string &path, const StepOptions &options) {
                              "between layers only: give \"layers\" instead of \"until\"",
                              path)};
   if (options.optimizer.accumulate > 1)
-    return Error{fmt::format("'{}' is a whole train step, which updates after each batch: leave --accumulate out", path)};
+    return Error{
+        fmt::format("'{}' is a whole train step, which updates after each batch: leave --accumulate out", path)};
   if (options.optimizer.gradientNorms)
     return Error{
         fmt::format("'{}' is a whole train step, whose gradients have no names: leave --gradient-norms out", path)};
@@ -121,13 +122,13 @@ Status takeFolded(ModuleOp module, const std::string &path, bool accepted) {
   for (Attribute name : folded)
     if (auto text = dyn_cast<StringAttr>(name); text && names.size() < kNamed)
       names.push_back(text.str());
-  return Error{fmt::format("'{}': the exporter folded {} parameter{} into constants or merged them with others, so that "
-                           "training this graph would train another model: {}{}. Export it with torch.onnx.export(..., "
-                           "dynamo=True, optimize=False), or with dynamo=False, do_constant_folding=False "
-                           "(docs/exporting.md); --accept-folded trains what is left",
-                           path, folded.size(), folded.size() == 1 ? "" : "s", fmt::join(names, ", "),
-                           folded.size() > names.size() ? fmt::format(" and {} more", folded.size() - names.size())
-                                                        : "")};
+  return Error{
+      fmt::format("'{}': the exporter folded {} parameter{} into constants or merged them with others, so that "
+                  "training this graph would train another model: {}{}. Export it with torch.onnx.export(..., "
+                  "dynamo=True, optimize=False), or with dynamo=False, do_constant_folding=False "
+                  "(docs/exporting.md); --accept-folded trains what is left",
+                  path, folded.size(), folded.size() == 1 ? "" : "s", fmt::join(names, ", "),
+                  folded.size() > names.size() ? fmt::format(" and {} more", folded.size() - names.size()) : "")};
 }
 
 } // namespace
@@ -149,7 +150,7 @@ Status prepareFor(StepOptions &options, const Plan &plan, const std::string &whe
     return cuts.error();
   options.cuts = std::move(*cuts);
   options.patterns.clear();
-  options.patternsOfAllOps = plan.complete() && plan.others.contains("report");
+  options.patternsOfAllOps = isOpByOp(plan, plan.globalBatch);
   for (const OpPlan &op : plan.ops)
     options.patterns.push_back(op.pattern);
   for (const OpRecompute &op : plan.recomputeOps)
@@ -198,7 +199,8 @@ Result<TrainingStep> trainingStepOf(MLIRContext &context, ImportedModel model, c
   passes.addPass(createCSEPass());
   passes.addPass(createOutlineLayers());
   if (!options.patterns.empty())
-    passes.addPass(createSeparateLayers({{options.patterns.begin(), options.patterns.end()}, options.patternsOfAllOps}));
+    passes.addPass(
+        createSeparateLayers({{options.patterns.begin(), options.patterns.end()}, options.patternsOfAllOps}));
   if (!options.cuts.empty())
     passes.addPass(createCutStages({{options.cuts.begin(), options.cuts.end()}}));
   if (!whole) {

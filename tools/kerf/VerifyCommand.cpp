@@ -2,10 +2,10 @@
 // kerf verify: the plan's programs are checked at full size, and run at a small one against a single rank.
 #include "Options.h"
 
-#include "kerf/CostModel/Margin.h"
 #include "kerf/Compiler/Shrink.h"
 #include "kerf/Compiler/Simulate.h"
 #include "kerf/Compiler/TrialData.h"
+#include "kerf/CostModel/Margin.h"
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <cmath>
@@ -219,7 +219,7 @@ struct VerifyCommand {
     if (!whole)
       return whole.error();
     int64_t ranks = plan->mesh().ranks();
-    const bool opByOp = plan->complete() && !plan->ops.empty() && !isExecutionPlan(*plan, batchOf(*whole->module));
+    const bool opByOp = isOpByOp(*plan, batchOf(*whole->module));
     auto machine = machinesOf(cluster, given.job, 0, ranks);
     if (!machine)
       return machine.error();
@@ -241,8 +241,8 @@ struct VerifyCommand {
       return full.error();
     full->limited = !cluster.empty() || (given.job && given.job->cluster);
 
-    Shrunk small = shrink(*completed, layersOf(*whole->module),
-                          configured() ? ShrunkModel::Configured : ShrunkModel::Exported);
+    Shrunk small =
+        shrink(*completed, layersOf(*whole->module), configured() ? ShrunkModel::Configured : ShrunkModel::Exported);
     if (opByOp)
       small.plan = strategiesOn(small.plan.meshSizes, *plan);
     options.import.floatType = DType::F64;
@@ -288,11 +288,12 @@ struct VerifyCommand {
     for (const StageNeed &stage : full.stages)
       needs.push_back(full.limited ? fmt::format("{} of {}", bytesText(stage.bytes), bytesText(stage.limitBytes))
                                    : bytesText(stage.bytes));
-    fmt::print("{} at full size: {} ranks, {} stages, {} microbatches\n"
-               "  schedule and messages   in an order in which no rank waits for ever; a stage's ranks run one program\n"
-               "  memory by stage         {}{}\n",
-               planFile, full.ranks, full.stages.size(), full.microbatches, fmt::join(needs, ", "),
-               full.limited ? "" : ", as the CPU's kernels need it; --cluster says what devices have");
+    fmt::print(
+        "{} at full size: {} ranks, {} stages, {} microbatches\n"
+        "  schedule and messages   in an order in which no rank waits for ever; a stage's ranks run one program\n"
+        "  memory by stage         {}{}\n",
+        planFile, full.ranks, full.stages.size(), full.microbatches, fmt::join(needs, ", "),
+        full.limited ? "" : ", as the CPU's kernels need it; --cluster says what devices have");
     fmt::print("run small: mesh {}, {} steps in float64 against one rank\n", meshText(verified.small.plan.mesh()),
                kSteps);
     for (const std::string &note : verified.small.notes)
@@ -312,15 +313,16 @@ struct VerifyCommand {
     else
       printText(*verified);
     if (verified->difference)
-      return fail({fmt::format("{}: on the shrunken mesh {}", planFile, *verified->difference),
-                   ExitStatus::InternalCheck});
+      return fail(
+          {fmt::format("{}: on the shrunken mesh {}", planFile, *verified->difference), ExitStatus::InternalCheck});
     const Full &full = verified->full;
     for (size_t stage = 0; full.limited && stage < full.stages.size(); ++stage)
       if (const StageNeed &need = full.stages[stage]; need.bytes > need.limitBytes)
         return fail(
-            {fmt::format("{}: stage {} needs {} a rank, the device leaves {} for it; plan again with more recomputation, "
-                         "optimizer sharding or ranks, or with a smaller microbatch",
-                         planFile, stage, bytesText(need.bytes), bytesText(need.limitBytes)),
+            {fmt::format(
+                 "{}: stage {} needs {} a rank, the device leaves {} for it; plan again with more recomputation, "
+                 "optimizer sharding or ranks, or with a smaller microbatch",
+                 planFile, stage, bytesText(need.bytes), bytesText(need.limitBytes)),
              ExitStatus::Infeasible});
     return 0;
   }

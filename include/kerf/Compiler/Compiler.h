@@ -72,9 +72,10 @@ struct Compiled {
   Report report;
   /// The program as IR, in the step's context; null of compileDevice.
   mlir::OwningOpRef<mlir::ModuleOp> device = {};
-  /// Seconds that one step of the program takes by its kernels and collectives, and the bytes that the runtime allocates on
-  /// each stage (`peakBytes`; `fits`: in the device's memory), with machine code for its pointwise ops where that needs
-  /// no more memory (`usesCode`), and without. They are the figures of plans that are priced as lowered.
+  /// Seconds that one step of the program takes by its kernels and collectives, and the bytes that the runtime
+  /// allocates on each stage (`peakBytes`; `fits`: in the device's memory), with machine code for its pointwise ops
+  /// where that needs no more memory (`usesCode`), and without. They are the figures of plans that are priced as
+  /// lowered.
   Simulation figures = {}, figuresWithoutCode = {};
   bool usesCode = false;
 };
@@ -104,6 +105,9 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
 /// stages, microbatches, recomputation, optimizer sharding, or sequence, context or expert parallelism. `batch`: of the
 /// model.
 bool isExecutionPlan(const Plan &plan, int64_t batch);
+
+/// The plan is complete and says the strategy of every op, as a search over placements finds it. `batch`: of the model.
+bool isOpByOp(const Plan &plan, int64_t batch);
 
 /// Lowers the step under a complete plan, or one that says how a step is executed. Checks that plan, model and cluster
 /// belong together. `cluster` prices reshards and predictions.

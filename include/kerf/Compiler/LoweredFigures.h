@@ -27,8 +27,8 @@ private:
   std::string modelPath, dtype;
   StepOptions step;
   bool configured; // a config.json, of any batch
-  /// The imported steps. The key is the batch, then `cuts` and `patterns` of StepOptions.
-  std::map<std::tuple<int64_t, std::vector<std::string>, std::vector<std::string>>, TrainingStep> steps;
+  /// The imported steps. The key is the batch, then `cuts`, `patterns` and `patternsOfAllOps` of StepOptions.
+  std::map<std::tuple<int64_t, std::vector<std::string>, std::vector<std::string>, bool>, TrainingStep> steps;
 };
 
 /// How a step in `dtype` computes where nobody says otherwise: bf16 without a loss scale, f16 with a dynamic one.
