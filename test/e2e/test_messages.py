@@ -22,18 +22,21 @@ LLAMA70 = {"model_type": "llama", "num_hidden_layers": 80, "hidden_size": 8192, 
 # What no message may hold.
 FORBIDDEN = {"a number of more than 20 digits": r"\d{21}", "NaN or infinity": r"\b-?(nan|inf)\b", "no size at all": r"\b0\.00 [KMGT]iB", "a null text": r"\(null\)",
              "a name of the implementation": r"std::|0x[0-9a-f]{6}|#\d+ 0x|kerf::|mlir::|llvm::", "an empty quotation": r"''|\"\"", "a wrong plural": r"\b1 (ranks|stages|steps|bytes|layers)\b",
-             "IR": r"%arg\d|tensor<", "two spaces": r"\S  \S"}
+             "IR": r"%arg\d|tensor<", "two spaces": r"\S  \S", "a mark after a question": r"\?[;,.]"}
 # name: (command, status, pattern of the message). Words in braces are files of the folder that `files` fills.
 CASES = {
     # ---- the command line
     "no command": ("", 1, r"no command was given; there are train, import, .*verify"),
-    "unknown command": ("trian {model}", 1, r"kerf has no command 'trian'"),
+    "unknown command": ("trian {model}", 1, r"kerf has no command 'trian'; it has train, import, .*verify; did you mean 'train'\? `kerf --help`"),
     "unknown option of kerf": ("--modle {model}", 1, r"kerf has no option '--modle'; options follow a command"),
     "unknown option": ("train {model} --data {data} --stesp 3", 1, r"kerf train has no option '--stesp'.*kerf train --help"),
     "too many arguments": ("train {model} {model} --data {data}", 1, r"kerf train does not take '.*model.onnx'"),
     "no model": ("train --data {data}", 1, r"MODEL is missing: give the model, or --plan"),
     "no data": ("train {model}", 1, r"kerf train needs --data"),
     "option without its value": ("train {model} --data {data} --lr", 1, r"--lr has no value behind it"),
+    "option given twice": ("train {model} --data {data} --lr 1 --lr 2", 1, r"--lr is given 2 times; give it once"),
+    "a margin of all memory": ("plan {model} --margin 1.5", 1, r"--margin: '1.5' is no number from 0 to 0.99"),
+    "an evaluation every half step": ("train {model} --data {data} --eval-every 0.5", 1, r"--eval-every: '0.5' is no whole number of 64 bits from 1 up"),
     "a word for a number": ("train {model} --data {data} --lr fast", 1, r"--lr: 'fast' is no finite number from 0 up"),
     "a word for a whole number": ("plan {config} --global-batch many", 1, r"--global-batch: 'many' is no whole number"),
     "a fraction for a whole number": ("train {model} --data {data} --steps 1.5", 1, r"--steps: '1.5' is no whole number"),

@@ -100,7 +100,7 @@ class Layers(KerfTest):
         self.assertEqual(seconds([{"layers": [0, 4]}, {}, {}, {}]), whole)
         self.assertEqual(seconds([{"layers": [0, 4], "stage": 0}]), whole)
         self.assertEqual(seconds([{"layers": [2, 5], "stage": 2}]), seconds(layers((0, 0), (1, 1), (2, 5), (6, 7))))
-        self.refuse(1, ["2 layers are left for the 3 parts"], *self.simulate(mesh={"stage": 4}, stages=layers((0, 5))))
+        self.refuse(1, ['"stages" leaves 2 layers for 3 free parts'], *self.simulate(mesh={"stage": 4}, stages=layers((0, 5))))
         # The same on ranks, and in a search.
         self.succeed("verify", self.path("config.json"), "--plan",
                      self.write("plan.json", {"kerf": 1, "mesh": {"stage": 4}, "stages": layers((0, 4)), "global_batch": 8, "microbatch": 2}))

@@ -27,8 +27,8 @@ struct Unit {
   std::string_view name;
   double bytes;
 };
-constexpr Unit kUnits[] = {{"B", 1},       {"kB", 1e3},     {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
-                           {"TB", 1e12},   {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+constexpr Unit kUnits[] = {{"B", 1},     {"kB", 1e3},     {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+                           {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
 
 std::optional<double> bytesIn(std::string_view text) {
   size_t end = text.find_first_not_of("0123456789.+-eE");
@@ -69,13 +69,14 @@ std::string unexpected(const CLI::App &command) {
   return left.empty() ? "" : left.front();
 }
 
-/// "--dtype: f12 not in {f32,f64}" -> "--dtype is 'f12'; it has to be one of f32, f64", "Could not convert: --eps = x" ->
+/// "--dtype: f12 not in {f32,f64}" -> "--dtype is 'f12'; it has to be one of f32, f64", "Could not convert: --eps = x"
+/// ->
 /// "--eps is 'x', which is no number".
 std::string reworded(const std::string &text) {
   constexpr std::string_view kNotConverted = "Could not convert: ";
   if (size_t equals = text.find(" = "); text.starts_with(kNotConverted) && equals != text.npos)
-    return fmt::format("{} is '{}', which is no number", text.substr(kNotConverted.size(), equals - kNotConverted.size()),
-                       text.substr(equals + 3));
+    return fmt::format("{} is '{}', which is no number",
+                       text.substr(kNotConverted.size(), equals - kNotConverted.size()), text.substr(equals + 3));
   size_t colon = text.find(": "), open = text.find(" not in {");
   if (colon == text.npos || open == text.npos || text.back() != '}')
     return text;
@@ -92,12 +93,11 @@ std::string usageText(const CLI::App &app, const CLI::App &command, const CLI::P
     return word.empty() ? fmt::format("no command was given; there are {}", commandNames(app))
            : word.front() == '-'
                ? fmt::format("kerf has no option '{}'; options follow a command: {}", word, commandNames(app))
-               : fmt::format("kerf has no command '{}'{}; there are {}", word, whatWasMeant(app, command, word),
-                             commandNames(app));
+               : fmt::format("kerf has no command '{}'; it has {}{}", word, commandNames(app),
+                             whatWasMeant(app, command, word));
   // A misspelled option is what is wrong, even where something is missing because of it.
   if (dynamic_cast<const CLI::ExtrasError *>(&error) || word.starts_with('-'))
-    return word.starts_with('-')
-               ? fmt::format("{} has no option '{}'{}", name, word, whatWasMeant(app, command, word))
+    return word.starts_with('-') ? fmt::format("{} has no option '{}'{}", name, word, whatWasMeant(app, command, word))
                                  : fmt::format("{} does not take '{}'", name, word);
   std::string text = error.what();
   if (dynamic_cast<const CLI::RequiredError *>(&error)) {
@@ -108,6 +108,9 @@ std::string usageText(const CLI::App &app, const CLI::App &command, const CLI::P
   if (dynamic_cast<const CLI::ArgumentMismatch *>(&error))
     if (size_t at = text.find(": 1 required "); at != text.npos)
       return fmt::format("{} has no value behind it", text.substr(0, at));
+  constexpr std::string_view kRepeated = ": At Most 1 required but received ";
+  if (size_t at = text.find(kRepeated); at != text.npos)
+    return fmt::format("{} is given {} times; give it once", text.substr(0, at), text.substr(at + kRepeated.size()));
   return reworded(text);
 }
 
@@ -131,20 +134,22 @@ CLI::Validator wholeNumber(int64_t least, int64_t most) {
 CLI::Validator unsignedNumber() {
   return CLI::Validator(
       [](std::string &text) {
-        return parsed<uint64_t>(text) ? std::string()
-                                      : fmt::format("'{}' is no whole number from 0 to {}", text,
-                                                    std::numeric_limits<uint64_t>::max());
+        return parsed<uint64_t>(text)
+                   ? std::string()
+                   : fmt::format("'{}' is no whole number from 0 to {}", text, std::numeric_limits<uint64_t>::max());
       },
       "");
 }
 
-CLI::Validator finiteNumber(double least) {
+CLI::Validator finiteNumber(double least, double most) {
   return CLI::Validator(
       [=](std::string &text) {
         auto value = parsed<double>(text);
-        return value && std::isfinite(*value) && *value >= least
-                   ? std::string()
-                   : fmt::format("'{}' is no finite number from {} up", text, least);
+        if (value && *value >= least && *value <= most)
+          return std::string();
+        return most == std::numeric_limits<double>::max()
+                   ? fmt::format("'{}' is no finite number from {} up", text, least)
+                   : fmt::format("'{}' is no number from {} to {}", text, least, most);
       },
       "");
 }
@@ -175,7 +180,8 @@ int tellUsage(const CLI::App &app, const CLI::ParseError &error) {
   if (error.get_exit_code() == 0)
     return app.exit(error);
   const CLI::App &command = typedCommand(app);
-  fmt::print(stderr, "error: {}; `{} --help` says more\n", usageText(app, command, error),
+  std::string text = usageText(app, command, error);
+  fmt::print(stderr, "error: {}{} `{} --help` says more\n", text, text.ends_with('?') ? "" : ";",
              &command == &app ? "kerf" : "kerf " + command.get_name());
   return 1;
 }

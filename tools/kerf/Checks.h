@@ -12,8 +12,8 @@ namespace kerf::tool {
 CLI::Validator wholeNumber(int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
 /// Accepts whole numbers from 0 to 2^64 - 1.
 CLI::Validator unsignedNumber();
-/// Accepts finite numbers from `least` up.
-CLI::Validator finiteNumber(double least);
+/// Accepts finite numbers from `least` to `most`.
+CLI::Validator finiteNumber(double least, double most = std::numeric_limits<double>::max());
 /// Accepts a number of bytes above 0 with or without a unit, "85899345920", "80GiB" or "80 GB", and puts the number
 /// without it in its place.
 CLI::Validator numberOfBytes();

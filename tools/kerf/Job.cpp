@@ -172,9 +172,7 @@ Status giveBatch(CLI::App &command, const Plan &plan, const std::string &file) {
 }
 
 /// Texts of the file are what a job may hold: plan.json is UTF-8.
-bool isUtf8(const Json &json) {
-  return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace)) == json;
-}
+bool isUtf8(const Json &json) { return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace)) == json; }
 
 } // namespace
 

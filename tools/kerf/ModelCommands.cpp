@@ -95,8 +95,7 @@ static Result<Planned> compileByHand(const TrainingStep &device, const std::stri
 /// Searches for a whole plan and lowers it.
 static Result<Planned> planWhole(const TrainingStep &step, const ModelFlags &model, const PrecisionFlags &precision,
                                  const PlanFlags &flags, const Cluster &cluster, const PlanOptions &options) {
-  auto answer =
-      searchWhole(model, precision, flags, cluster, options.constraints, options.constraintsFile);
+  auto answer = searchWhole(model, precision, flags, cluster, options.constraints, options.constraintsFile);
   if (!answer)
     return answer.error();
   answer->plan.modelHash = step.modelHash;
@@ -382,8 +381,7 @@ struct CompileCommand {
     if (!planned)
       return fail(planned.error());
     const std::vector<std::string> isas(std::begin(codegen::kIsas), std::end(codegen::kIsas));
-    if (Status status =
-            noNative ? leaveOutNativeCode(planned->compiled) : addNativeCode(planned->compiled, isas);
+    if (Status status = noNative ? leaveOutNativeCode(planned->compiled) : addNativeCode(planned->compiled, isas);
         !status)
       return fail(status.error());
     package::Program &program = planned->compiled.program;
@@ -456,7 +454,9 @@ void addCompile(CLI::App &app, int &status) {
   command->where.addTo(*sub);
   command->kept.addKeptTo(*sub);
   command->app = sub;
-  sub->add_option("--plan", command->planFile, "plan.json; a partial one is completed by a search");
+  sub->add_option(
+      "--plan", command->planFile,
+      "plan.json; the search completes a set of constraints, defaults complete an execution plan (docs/plan.md)");
   sub->add_option("-o,--output", command->output, "folder of the package")->required();
   sub->add_flag("--no-native", command->noNative,
                 "a package without machine code: pointwise ops run one by one; the numbers are the same");

@@ -59,8 +59,7 @@ CLI::Option *ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtype
   command.add_option("--loss", loss,
                      "name of the loss, or \"cross_entropy(LOGITS, LABELS)\" to build one (default: the output 'loss', "
                      "else the first scalar output)");
-  command.add_option("--metric", metrics,
-                     "adds the mean of this scalar output to each evaluation (repeatable)");
+  command.add_option("--metric", metrics, "adds the mean of this scalar output to each evaluation (repeatable)");
   command.add_option("--weights", weights, "initial weights by name instead of the model's own: .safetensors, .npz");
   command.add_option("--trainable", trainable,
                      "glob of initializers to train besides the exporter's parameters (repeatable)");
@@ -106,8 +105,8 @@ CLI::Option *ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtype
 /// "GLOB:lr=0.001,decay=0"
 static OptimizerGroup groupFrom(const std::string &text) {
   auto wrong = [&](const std::string &why) {
-    return CLI::ValidationError("--group", fmt::format("'{}': {}; such as \"*.bias:decay=0\" or \"lm_head.*:lr=1e-4\"",
-                                                       text, why));
+    return CLI::ValidationError(
+        "--group", fmt::format("'{}': {}; such as \"*.bias:decay=0\" or \"lm_head.*:lr=1e-4\"", text, why));
   };
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == text.size())
@@ -138,7 +137,7 @@ void ModelFlags::addTrainingTo(CLI::App &command) {
   command
       .add_option("--accumulate", accumulate,
                   "batches of one step: their gradients and losses are averaged before the update (default 1)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+      ->check(wholeNumber(1, int64_t{1} << 30));
   command
       .add_option_function<std::vector<std::string>>(
           "--group",
@@ -244,7 +243,7 @@ void addMargin(CLI::App &command, std::optional<double> &margin) {
       .add_option("--margin", margin,
                   "share of each device's memory that a plan leaves free (default: 0.05, on CPUs 0); --memory is taken "
                   "as it is")
-      ->check(CLI::Range(0.0, 0.99));
+      ->check(finiteNumber(0, 0.99));
 }
 
 void PlanFlags::addTo(CLI::App &command) {
@@ -273,8 +272,9 @@ void PlanFlags::addTo(CLI::App &command) {
                   "(MODEL is a device program written by hand; nothing is planned)")
       ->check(CLI::IsMember({"auto", "semi", "data", "stand-alone", "hybrid"}))
       ->capture_default_str();
-  command.add_option("--budget", budgetSeconds,
-                     "search effort, in seconds of a 2020s core; the answer does not depend on this machine's speed")
+  command
+      .add_option("--budget", budgetSeconds,
+                  "search effort, in seconds of a 2020s core; the answer does not depend on this machine's speed")
       ->check(finiteNumber(0));
   command.add_option("--top", top, "runners-up in the report")->check(wholeNumber(0, 1000))->capture_default_str();
 }
@@ -320,10 +320,11 @@ void RunFlags::addKeptTo(CLI::App &command) {
   command
       .add_option("--lr-schedule", schedule, "constant (default), linear (to 0) or cosine (to 0), after the warm-up")
       ->check(CLI::IsMember({"constant", "linear", "cosine"}));
-  command.add_option("--warmup", warmup, "steps in which the learning rate rises from 0 to --lr: step s of W has lr * s / W")
+  command
+      .add_option("--warmup", warmup,
+                  "steps in which the learning rate rises from 0 to --lr: step s of W has lr * s / W")
       ->check(wholeNumber(0));
-  command.add_option("--total", total, "steps at which the schedule ends (default: --steps)")
-      ->check(wholeNumber(1));
+  command.add_option("--total", total, "steps at which the schedule ends (default: --steps)")->check(wholeNumber(1));
   command
       .add_option("--seed", seed,
                   "seed of dropout, and of the initial weights where the model has none (default 0; docs/runtime.md)")
@@ -332,20 +333,23 @@ void RunFlags::addKeptTo(CLI::App &command) {
 
 void RunFlags::addTo(CLI::App &command) {
   command
-      .add_option("--data", data,
-                  ".npz, folder of .npy, or folder of .npz or .npy shards: for each model input an array with a leading "
-                  "axis of steps (docs/training.md)")
+      .add_option(
+          "--data", data,
+          ".npz, folder of .npy, or folder of .npz or .npy shards: for each model input an array with a leading "
+          "axis of steps (docs/training.md)")
       ->required();
-  command.add_flag("--samples", samples, "the arrays of --data have a leading axis of samples; batches are made of them");
+  command.add_flag("--samples", samples,
+                   "the arrays of --data have a leading axis of samples; batches are made of them");
   command.add_flag("--shuffle", shuffle,
                    "take the batches (with --samples: the samples) in an order made from --seed, another in each pass");
-  command.add_option("--eval-data", evalData, "held-out data, as --data: its mean loss is reported and nothing trained");
+  command.add_option("--eval-data", evalData,
+                     "held-out data, as --data: its mean loss is reported and nothing trained");
   command
       .add_option("--eval-every", evalEvery,
                   "steps from one evaluation to the next (default: after the last step alone)")
-      ->check(CLI::PositiveNumber);
+      ->check(wholeNumber(1));
   command.add_option("--eval-steps", evalSteps, "batches of --eval-data in each evaluation (default: all)")
-      ->check(CLI::PositiveNumber);
+      ->check(wholeNumber(1));
   command
       .add_option("--steps", steps,
                   "training steps, those before a checkpoint included (default: as many as the data has)")
@@ -368,9 +372,10 @@ void RunFlags::addTo(CLI::App &command) {
                      "go on from the last checkpoint in this folder, whatever plan it was made with; schedule and seed "
                      "are its own unless given");
   command
-      .add_option("--on-nan", onNan,
-                  "after a step whose loss is infinite or NaN: stop, and keep the last checkpoint; skip, which takes the "
-                  "step back; continue")
+      .add_option(
+          "--on-nan", onNan,
+          "after a step whose loss is infinite or NaN: stop, and keep the last checkpoint; skip, which takes the "
+          "step back; continue")
       ->check(CLI::IsMember({"stop", "skip", "continue"}))
       ->capture_default_str();
   command.add_option("--log", log, "write one JSON object a step: losses.jsonl");

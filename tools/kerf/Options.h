@@ -131,8 +131,8 @@ struct ImportedStep {
   std::unique_ptr<mlir::MLIRContext> context;
   TrainingStep step;
 };
-/// `planFile`: the plan, or the constraints, that the step is for, which may cut it at ops and treat one layer otherwise
-/// than the others; "": none. `hybrid`: the model is a device program, which is taken as it is.
+/// `planFile`: the plan, or the constraints, that the step is for, which may cut it at ops and treat one layer
+/// otherwise than the others; "": none. `hybrid`: the model is a device program, which is taken as it is.
 Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &precision, bool gradientNorms,
                                 const std::string &planFile = "", bool hybrid = false);
 

@@ -39,8 +39,12 @@ Status takeFigures(Planned &planned, const ModelFlags &model, const Cluster &clu
   report.collectiveSeconds = std::accumulate(parts.exposed.begin(), parts.exposed.end(), 0.0,
                                              [](double sum, const auto &entry) { return sum + entry.second; });
   const StageMemory &fullest = fullestOf(simulated->simulation);
-  report.memory = {whole(fullest.weights), whole(fullest.gradients), whole(fullest.states),
-                   whole(fullest.activations + fullest.workspace), 0, whole(fullest.peakBytes)};
+  report.memory = {whole(fullest.weights),
+                   whole(fullest.gradients),
+                   whole(fullest.states),
+                   whole(fullest.activations + fullest.workspace),
+                   0,
+                   whole(fullest.peakBytes)};
   planned.compiled.figures = std::move(simulated->simulation);
   return ok();
 }

@@ -37,8 +37,9 @@ std::optional<std::string> enoughRanks(const ModelFlags &model, const Cluster &w
     if (!more)
       return std::nullopt;
     if (anyFits(model, *more))
-      return ranks <= whole.ranks() ? fmt::format("--ranks {}", ranks)
-                                    : fmt::format("{} ranks of such devices ({} has {})", ranks, whole.name, whole.ranks());
+      return ranks <= whole.ranks()
+                 ? fmt::format("--ranks {}", ranks)
+                 : fmt::format("{} ranks of such devices ({} has {})", ranks, whole.name, whole.ranks());
   }
   return std::nullopt;
 }

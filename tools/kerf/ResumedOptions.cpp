@@ -162,10 +162,10 @@ Result<std::string> takeResumedOptions(CLI::App &command, const RunFlags &flags,
     if (areSame(option->results(), then))
       continue;
     if (each.change == Change::Refused)
-      return Error{fmt::format("--{} is {}, and '{}' was made with {}: leave the option out, or begin a training of its "
-                               "own with the weights of that one (--save there, --weights here)",
-                               each.name, textOf(option->results()), resumed.folder,
-                               then.empty() ? "none" : textOf(then))};
+      return Error{
+          fmt::format("--{} is {}, and '{}' was made with {}: leave the option out, or begin a training of its "
+                      "own with the weights of that one (--save there, --weights here)",
+                      each.name, textOf(option->results()), resumed.folder, then.empty() ? "none" : textOf(then))};
     changes.push_back(fmt::format("--{} is {}, was {}", each.name, textOf(option->results()), textOf(then)));
     sameTypes = sameTypes && std::string_view(each.name) != "dtype";
   }
@@ -174,7 +174,7 @@ Result<std::string> takeResumedOptions(CLI::App &command, const RunFlags &flags,
 }
 
 Result<std::string> compareResumedOptions(const package::Program &program, const RunFlags &flags,
-                                   const runtime::Checkpoint &resumed) {
+                                          const runtime::Checkpoint &resumed) {
   std::vector<std::string> changes;
   const Json *made = optionsOf(resumed.index.info), *own = optionsOf(program.info);
   bool isKnown = made && own;

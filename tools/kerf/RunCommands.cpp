@@ -169,13 +169,14 @@ Error toldOnce(const Error &error, const runtime::Communicator *communicator) {
 
 } // namespace
 
-/// The text of the config.json that --save-hf copies: of --hf-config, else of the configuration that the model is. Empty
-/// where there is none.
+/// The text of the config.json that --save-hf copies: of --hf-config, else of the configuration that the model is.
+/// Empty where there is none.
 static Result<std::string> huggingFaceConfig(const package::Program &program, const RunFlags &flags) {
   std::string path = flags.hfConfig;
   if (flags.saveHf.empty())
     return path.empty() ? Result<std::string>(path) : Error{"--hf-config is for --save-hf DIR: give that too"};
-  if (std::error_code code; std::filesystem::exists(flags.saveHf, code) && !std::filesystem::is_directory(flags.saveHf, code))
+  if (std::error_code code;
+      std::filesystem::exists(flags.saveHf, code) && !std::filesystem::is_directory(flags.saveHf, code))
     return Error{fmt::format("--save-hf {}: it is a file; a Hugging Face checkpoint is a folder", flags.saveHf)};
   auto model = program.info.find("model");
   if (path.empty() && model != program.info.end() && model->is_string() &&
@@ -257,9 +258,9 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
   };
   options.checkpoint.onSaved = [&](int64_t nextStep, double seconds) {
     if (!quiet)
-      say(fmt::format(
-          "checkpoint '{}'  {:.1f} ms\n",
-          (std::filesystem::path(flags.checkpoint) / runtime::checkpointName(nextStep)).string(), seconds * 1e3));
+      say(fmt::format("checkpoint '{}'  {:.1f} ms\n",
+                      (std::filesystem::path(flags.checkpoint) / runtime::checkpointName(nextStep)).string(),
+                      seconds * 1e3));
   };
   auto report = runtime::run(program, weights, *data, options);
   if (!report)
@@ -333,8 +334,9 @@ struct RunCommand {
     if (loaded->program.info.contains("report"))
       if (auto parsed = parseReport(loaded->program.info["report"], folder); parsed)
         saved = std::move(*parsed);
-    auto done = runProgram(loaded->program, loaded->weights, flags, saved ? saved->warnings : std::vector<std::string>(),
-                           {*resumed ? &**resumed : nullptr, *note}, json);
+    auto done =
+        runProgram(loaded->program, loaded->weights, flags, saved ? saved->warnings : std::vector<std::string>(),
+                   {*resumed ? &**resumed : nullptr, *note}, json);
     if (!done)
       return fail(done.error());
     if (done->steps.empty())
@@ -409,8 +411,8 @@ struct TrainCommand {
       if (Status status = writeFile(savePlan, toJson(planned->plan)); !status)
         return fail(status.error());
     auto isas = codeForThisMachine();
-    if (Status status = noNative || isas.empty() ? leaveOutNativeCode(planned->compiled)
-                                                 : addNativeCode(planned->compiled, isas);
+    if (Status status =
+            noNative || isas.empty() ? leaveOutNativeCode(planned->compiled) : addNativeCode(planned->compiled, isas);
         !status)
       return fail(status.error());
     describeProgram(planned->compiled.program, model.model, step, planned->plan);

@@ -61,7 +61,8 @@ runtime::DataOrder dataOrder(const RunFlags &flags, const runtime::Checkpoint *r
 /// The batch that a resumed run begins with. Its steps may take another number of batches than the checkpoint's.
 static int64_t nextBatch(const runtime::CheckpointIndex &index) {
   Json made = member(index.info, "data");
-  int64_t firstStep = numberOf<int64_t>(member(made, "first_step"), 0), perStep = numberOf<int64_t>(member(made, "batches_per_step"), 1);
+  int64_t firstStep = numberOf<int64_t>(member(made, "first_step"), 0),
+          perStep = numberOf<int64_t>(member(made, "batches_per_step"), 1);
   return numberOf<int64_t>(member(made, "first_batch"), firstStep * perStep) + (index.nextStep - firstStep) * perStep;
 }
 

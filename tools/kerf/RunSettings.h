@@ -15,7 +15,8 @@ struct RunSettings {
   runtime::DataOrder order;
   int64_t firstBatch = 0; // of the first step, counted through all passes
   int64_t perStep = 1;    // batches of each step
-  /// What the learning rate is multiplied by at a step: rises from 0 to 1 during the warm-up, then follows the schedule.
+  /// What the learning rate is multiplied by at a step: rises from 0 to 1 during the warm-up, then follows the
+  /// schedule.
   double scheduleFactor(int64_t step) const;
   double learningRate(int64_t step) const { return lr * scheduleFactor(step); }
 };

@@ -30,15 +30,18 @@ std::string stoppedText(const runtime::RunReport &report, const RunFlags &flags)
   int64_t last = report.steps.back().step;
   std::vector<std::string> written;
   if (!flags.checkpoint.empty())
-    written.push_back(
-        fmt::format("checkpoint '{}'",
-                    (std::filesystem::path(flags.checkpoint) / runtime::checkpointName(last + 1)).string()));
+    written.push_back(fmt::format(
+        "checkpoint '{}'", (std::filesystem::path(flags.checkpoint) / runtime::checkpointName(last + 1)).string()));
   if (!flags.save.empty())
     written.push_back(fmt::format("weights '{}'", flags.save));
+  if (!flags.saveHf.empty())
+    written.push_back(fmt::format("Hugging Face folder '{}'", flags.saveHf));
   if (!flags.log.empty())
     written.push_back(fmt::format("log '{}'", flags.log));
+  if (!flags.trace.empty())
+    written.push_back(fmt::format("trace '{}'", flags.trace));
   return fmt::format("stopped by {} after step {}: {}{}\n", report.stoppedBy == SIGTERM ? "SIGTERM" : "SIGINT", last,
-                     written.empty() ? "nothing was to be written (--checkpoint, --save, --log)"
+                     written.empty() ? "nothing was to be written (--checkpoint, --save, --save-hf, --log, --trace)"
                                      : fmt::format("wrote {}", fmt::join(written, ", ")),
                      flags.checkpoint.empty() ? "" : fmt::format("; --resume {} goes on", flags.checkpoint));
 }
@@ -49,9 +52,7 @@ int exitStatus(const runtime::RunReport &report) {
 }
 
 runtime::OnNan onNanFrom(const std::string &text) {
-  return text == "skip"       ? runtime::OnNan::Skip
-         : text == "continue" ? runtime::OnNan::Continue
-                              : runtime::OnNan::Stop;
+  return text == "skip" ? runtime::OnNan::Skip : text == "continue" ? runtime::OnNan::Continue : runtime::OnNan::Stop;
 }
 
 } // namespace kerf::tool

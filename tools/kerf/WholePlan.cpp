@@ -8,6 +8,7 @@
 #include "kerf/Report/ExplainText.h"
 #include "kerf/Report/StepText.h"
 #include "kerf/Support/Signals.h"
+#include "kerf/Support/Suggest.h"
 #include <charconv>
 #include <cmath>
 #include <csignal>
@@ -133,9 +134,8 @@ Error withRemedies(Error error, const ModelFlags &model, const PlanFlags &plan, 
   auto whole = plan.cluster.empty() ? Result<Cluster>(cluster) : readCluster(plan.cluster);
   if (!whole)
     return error;
-  return withRemedies(std::move(error), model, *whole, cluster, [&](const ModelFlags &changed, const Cluster &other) {
-    return anyFits(changed, plan, other);
-  });
+  return withRemedies(std::move(error), model, *whole, cluster,
+                      [&](const ModelFlags &changed, const Cluster &other) { return anyFits(changed, plan, other); });
 }
 
 int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PrecisionFlags &precision,
@@ -272,8 +272,9 @@ Status change(const std::string &whatIf, Cluster &cluster, ModelFlags &model, Pl
   }
   if (scaleQuantity(cluster, name, factor))
     return ok();
-  return Error{fmt::format("--what-if {}: '{}' is not known; known are {}, device.memory, ranks, global_batch", whatIf,
-                           name, fmt::join(quantitiesOf(cluster), ", "))};
+  std::vector<std::string> known = quantitiesOf(cluster);
+  known.insert(known.end(), {"device.memory", "ranks", "global_batch"});
+  return Error{fmt::format("--what-if {}: '{}' is not known; {}", whatIf, name, suggestion(name, known))};
 }
 
 /// The job that a plan keeps, ready to be asked again, with what is asked to be changed.

@@ -26,7 +26,8 @@ struct WholeAnswer {
 Result<WholeAnswer> searchWhole(const ModelFlags &model, const PrecisionFlags &precision, const PlanFlags &plan,
                                 const Cluster &cluster, const Plan &constraints, const std::string &constraintsFile);
 
-/// Adds to the error of an infeasible job what would make it feasible (Remedies.h). `cluster`: the ranks that the job has.
+/// Adds to the error of an infeasible job what would make it feasible (Remedies.h). `cluster`: the ranks that the job
+/// has.
 Error withRemedies(Error error, const ModelFlags &model, const PlanFlags &plan, const Cluster &cluster);
 
 /// The plan is one that runPlanWhole wrote.
