@@ -34,7 +34,8 @@ public:
     if (!object.is_object())
       fail("must be an object");
     for (const auto &[key, value] : object.items())
-      if (object.is_object() && fault.empty() && !known.empty() && std::find(known.begin(), known.end(), key) == known.end()) {
+      if (object.is_object() && fault.empty() && !known.empty() &&
+          std::find(known.begin(), known.end(), key) == known.end()) {
         fail(fmt::format("has the unknown key \"{}\"; {}", key, suggestion(key, known)));
         fault.unknownKey = key;
       }
@@ -222,8 +223,8 @@ void readLevels(const Json &json, const std::string &prefix, Cluster &cluster, F
     level.size = reader.count("size");
     level.bandwidth = reader.quantity("bandwidth", Quantity::BytesPerSecond);
     level.latency = reader.quantityOrZero("latency", Quantity::Seconds, std::numeric_limits<double>::quiet_NaN());
-    level.nodeBandwidth = reader.quantity("node_bandwidth", Quantity::BytesPerSecond,
-                                          level.bandwidth * static_cast<double>(unitDevices));
+    level.nodeBandwidth =
+        reader.quantity("node_bandwidth", Quantity::BytesPerSecond, level.bandwidth * static_cast<double>(unitDevices));
     level.switchBandwidth = reader.quantityOrZero("switch_bandwidth", Quantity::BytesPerSecond, 0);
     if (fault.empty() && level.size > kMaxRanks / unitDevices)
       reader.fail(fmt::format("{} units of {} devices are more than {} ranks", level.size, unitDevices, kMaxRanks));
@@ -256,9 +257,9 @@ void readGroup(const Json &json, const std::string &path, Cluster &cluster, Faul
 void readBetween(const Json &json, Cluster &cluster, Fault &fault) {
   size_t pairs = cluster.groups.size() - 1;
   if (!json.is_array() || (json.size() != 1 && json.size() != pairs)) {
-    fault.message = fmt::format("between {} for {} groups; give one for all pairs, or {}: one for each pair of neighbours",
-                          json.is_array() ? fmt::format("has {} entries", json.size()) : "must be a list",
-                          cluster.groups.size(), pairs);
+    fault.message = fmt::format(
+        "between {} for {} groups; give one for all pairs, or {}: one for each pair of neighbours",
+        json.is_array() ? fmt::format("has {} entries", json.size()) : "must be a list", cluster.groups.size(), pairs);
     return;
   }
   for (size_t i = 0; i < json.size(); ++i) {

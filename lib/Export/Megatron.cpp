@@ -142,7 +142,8 @@ void writeOverlap(const View &view, Draft &out) {
     if (view.sequenceParallel)
       out.argument("--tp-comm-overlap");
     else
-      out.differs("products and their collectives take turns with --sequence-parallel only (\"products\"): they do not");
+      out.differs(
+          "products and their collectives take turns with --sequence-parallel only (\"products\"): they do not");
   }
   if (view.pipeline == 1)
     return out.expressed("what is not listed is off, the default");

@@ -70,9 +70,10 @@ static Error notAModel(const std::filesystem::path &file) {
     for (const char *name : {"config.json", "model.onnx", "model.mlir"})
       if (std::filesystem::exists(file / name, code))
         return {fmt::format("'{}' is a folder, not a model file; give '{}'", path, (file / name).string())};
-    return {fmt::format("'{}' is a folder, not a model file; give a .onnx file, a Hugging Face config.json, or an .mlir "
-                        "file",
-                        path)};
+    return {
+        fmt::format("'{}' is a folder, not a model file; give a .onnx file, a Hugging Face config.json, or an .mlir "
+                    "file",
+                    path)};
   }
   if (ending == ".pt" || ending == ".pth" || ending == ".bin" || ending == ".safetensors" || ending == ".py")
     return {fmt::format("'{}' holds no graph that Kerf reads; export the model to ONNX, or give its Hugging Face "

@@ -110,8 +110,7 @@ Result<std::optional<Term>> takeAtTuples(TermBuilder &b, const Term &x, const st
   int64_t depth = int64_t(components.size()), looked = -1;
   std::vector<int64_t> batch, along; // dimensions of x, and of the tuples
   for (int64_t k = 0; k < depth; ++k) {
-    std::optional<Counted> counted =
-        components[k].isConstant() ? std::nullopt : asCounted(b, components[k].value);
+    std::optional<Counted> counted = components[k].isConstant() ? std::nullopt : asCounted(b, components[k].value);
     bool isOwn = counted && counted->step == 1 && components[k].shape[counted->dim] == x.shape[k] &&
                  std::find(along.begin(), along.end(), counted->dim) == along.end();
     if (isOwn) {
@@ -134,8 +133,8 @@ Result<std::optional<Term>> takeAtTuples(TermBuilder &b, const Term &x, const st
     if (std::find(along.begin(), along.end(), d) == along.end())
       places.push_back(d);
   Formula f(b, x.dtype);
-  Term picked = f.taken(takeAlong(b, f.transpose(x, order), f.transpose(components[looked], places),
-                                             int64_t(batch.size())));
+  Term picked =
+      f.taken(takeAlong(b, f.transpose(x, order), f.transpose(components[looked], places), int64_t(batch.size())));
   std::vector<int64_t> back = inverseOf(places);
   for (int64_t d = depth; d < x.rank(); ++d)
     back.push_back(int64_t(back.size()));

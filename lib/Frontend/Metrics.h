@@ -6,8 +6,8 @@
 
 namespace kerf::frontend {
 
-/// Returns the metric `name`, a value of one element, as a scalar of `type`. An integer that is a sum of integers becomes
-/// a sum of floating numbers: a step sums these over its microbatches.
+/// Returns the metric `name`, a value of one element, as a scalar of `type`. An integer that is a sum of integers
+/// becomes a sum of floating numbers: a step sums these over its microbatches.
 Result<mlir::Value> metricOf(TermBuilder &b, const std::string &name, const Term &value, DType type);
 
 } // namespace kerf::frontend

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parameters of the module that an exporter's optimizer folded into constants, merged or left out: training what is
 // left is not training the module.
-#include "OnnxParameters.h"
 #include "Literal.h"
+#include "OnnxParameters.h"
 #include "TorchMetadata.h"
 
 #include <algorithm>
@@ -55,9 +55,9 @@ struct Weights {
   std::string_view op;
   int first, last;
 };
-constexpr Weights kWeights[] = {{"Conv", 1, 2}, {"ConvTranspose", 1, 2}, {"Gemm", 0, 2}, {"MatMul", 0, 1},
-                                {"Gather", 0, 0}, {"GRU", 1, 3},           {"LSTM", 1, 3}, {"PRelu", 1, 1},
-                                {"RNN", 1, 3}};
+constexpr Weights kWeights[] = {{"Conv", 1, 2},   {"ConvTranspose", 1, 2}, {"Gemm", 0, 2},
+                                {"MatMul", 0, 1}, {"Gather", 0, 0},        {"GRU", 1, 3},
+                                {"LSTM", 1, 3},   {"PRelu", 1, 1},         {"RNN", 1, 3}};
 
 /// PyTorch's older exporter gives what it folded a name of its own, and does not say what it was made of. Weights of
 /// products and tables are made of parameters.

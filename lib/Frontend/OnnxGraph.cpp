@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the nodes that the loss and the metrics depend on (OnnxNeeded.h), in the file's order, and hands each to its operator's
-// handler. A graph that reads a value that nothing makes, or before it is made, is refused.
+// Walks the nodes that the loss and the metrics depend on (OnnxNeeded.h), in the file's order, and hands each to its
+// operator's handler. A graph that reads a value that nothing makes, or before it is made, is refused.
 #include "OnnxGraph.h"
-#include "Metrics.h"
 #include "Half.h"
+#include "Metrics.h"
 #include "OnnxNeeded.h"
 #include "OnnxNode.h"
 #include "OnnxParameters.h"
@@ -430,9 +430,9 @@ void GraphImport::decideHalf() {
       narrow.push_back(file.initializers[i].name);
   keepsHalf = narrow.empty();
   bool casts = std::any_of(graph().node().begin(), graph().node().end(), [](const onnx::NodeProto &node) {
-    return node.op_type() == "Cast" &&
-           std::any_of(node.attribute().begin(), node.attribute().end(),
-                       [](const auto &a) { return a.name() == "to" && halfFormat(int32_t(a.i())); });
+    return node.op_type() == "Cast" && std::any_of(node.attribute().begin(), node.attribute().end(), [](const auto &a) {
+             return a.name() == "to" && halfFormat(int32_t(a.i()));
+           });
   });
   if (!keepsHalf && casts)
     warnings.push_back(fmt::format("{} trained parameters are stored in 16 bits ({}{}), so casts to float16 and "
@@ -551,9 +551,10 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm, const std::vecto
   LostParameters lost = lostParameters(file, roles, needed.nodes);
   if (!lost.folded.empty())
     (*model.module)
-        ->setAttr(kFoldedAttr, builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(lost.folded.begin(),
-                                                                                          lost.folded.end())));
-  for (auto &&more : {parameterWarnings(file, roles, needed.nodes, lost), differenceWarnings(file, roles, needed.nodes)})
+        ->setAttr(kFoldedAttr,
+                  builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(lost.folded.begin(), lost.folded.end())));
+  for (auto &&more :
+       {parameterWarnings(file, roles, needed.nodes, lost), differenceWarnings(file, roles, needed.nodes)})
     model.warnings.insert(model.warnings.end(), more.begin(), more.end());
   return model;
 }

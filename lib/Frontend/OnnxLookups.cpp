@@ -206,7 +206,8 @@ Status importGatherNd(OnnxNode &node) {
   }
   // One dimension stands for those that are looked up; its index is counted from each of them.
   Formula f(node.b, DType::I64);
-  Shape merged(x.shape.begin(), x.shape.begin() + batchDims), looked(x.shape.begin() + batchDims, x.shape.begin() + batchDims + depth);
+  Shape merged(x.shape.begin(), x.shape.begin() + batchDims),
+      looked(x.shape.begin() + batchDims, x.shape.begin() + batchDims + depth);
   merged.push_back(elementsOf(looked));
   merged.insert(merged.end(), x.shape.begin() + batchDims + depth, x.shape.end());
   Term place;

@@ -134,9 +134,10 @@ Status checkOperators(const OnnxFile &file, const std::vector<InitializerRole> &
     forReads(node, [&](const std::string &input) { isConstant &= input.empty() || constant.count(input); });
     std::optional<std::string> why = whyRefused(node, file.opset);
     if (!why && findOperator(node.op_type())->operands == Operands::Constant && !isConstant)
-      why = node.op_type() == "NonZero" ? "how many elements a computed mask chooses is known in the run only: keep all "
-                                          "of them and multiply by the mask, or use torch.where"
-                                        : "read on constants only";
+      why = node.op_type() == "NonZero"
+                ? "how many elements a computed mask chooses is known in the run only: keep all "
+                  "of them and multiply by the mask, or use torch.where"
+                : "read on constants only";
     if (why) {
       Refused &entry = refused[node.op_type()];
       if (entry.count++ == 0) {

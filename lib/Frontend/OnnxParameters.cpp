@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which initializers are parameters, by what the exporter says of them or by their names, and what people are told of it.
+// Which initializers are parameters, by what the exporter says of them or by their names, and what people are told of
+// it.
 #include "OnnxParameters.h"
 #include "Literal.h"
 #include "Narrow.h"
@@ -54,14 +55,14 @@ bool isTransposeOf(const Initializer &copy, const Initializer &of) {
   return true;
 }
 
-/// Initializers that say what a node does (the scales of a Resize, the weights of a loss's classes): no parameters, whatever
-/// their shape.
+/// Initializers that say what a node does (the scales of a Resize, the weights of a loss's classes): no parameters,
+/// whatever their shape.
 std::set<std::string> settings(const OnnxFile &file) {
   struct Operand {
     std::string_view op;
     int first; // it and those behind it
   };
-  constexpr Operand kSettings[] = {{"NegativeLogLikelihoodLoss", 2}, {"OneHot", 1}, {"Pad", 1}, {"Resize", 1},
+  constexpr Operand kSettings[] = {{"NegativeLogLikelihoodLoss", 2}, {"OneHot", 1},  {"Pad", 1}, {"Resize", 1},
                                    {"SoftmaxCrossEntropyLoss", 2},   {"Upsample", 1}};
   std::set<std::string> names;
   for (const onnx::NodeProto &node : file.model->graph().node())
@@ -216,8 +217,7 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
         "the exporter folded {} of the model's {}parameters into constants or merged them with others; training this "
         "graph is not training the model (export with optimize=False, docs/exporting.md; --trainable GLOB trains a "
         "constant): {}",
-        lost.folded.size(), lost.parameters ? fmt::format("{} ", lost.parameters) : "",
-        fmt::join(lost.folded, ", ")));
+        lost.folded.size(), lost.parameters ? fmt::format("{} ", lost.parameters) : "", fmt::join(lost.folded, ", ")));
   if (!lost.unread.empty())
     warnings.push_back(fmt::format("{} parameters of the module are not in the graph, which reads none of them: {}",
                                    lost.unread.size(), fmt::join(lost.unread, ", ")));

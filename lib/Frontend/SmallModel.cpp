@@ -100,8 +100,8 @@ private:
     set("head size", m.headSize, kHeadSize);
     m.valueSize = kHeadSize;
     if (rotated > 0)
-      pickFrequencies(std::clamp<int64_t>(2 * std::llround(double(kHeadSize / 2) * double(rotated) / double(full)), 2,
-                                          kHeadSize));
+      pickFrequencies(
+          std::clamp<int64_t>(2 * std::llround(double(kHeadSize / 2) * double(rotated) / double(full)), 2, kHeadSize));
   }
 
   /// Keeps so many elements of a head rotated, by frequencies from the fastest to the slowest of the full model's.

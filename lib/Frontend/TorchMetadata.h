@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What PyTorch's newer exporter writes into an ONNX file beside the graph: the signature of the exported program, and
-// for each node the module and the call of PyTorch that it comes from. All of it is text; what is absent reads as empty.
+// for each node the module and the call of PyTorch that it comes from. All of it is text; what is absent reads as
+// empty.
 #pragma once
 
 #include "OnnxFile.h"
@@ -30,10 +31,11 @@ std::string moduleOf(const onnx::NodeProto &node);
 /// The classes of the modules around a node, the outermost first, and its call as the last word.
 std::vector<std::string> classesOf(const onnx::NodeProto &node);
 
-/// The call that a node comes from: "%mul : [num_users=1] = call_function[target=torch.ops.aten.mul.Tensor](args = ...".
+/// The call that a node comes from: "%mul : [num_users=1] = call_function[target=torch.ops.aten.mul.Tensor](args =
+/// ...".
 std::string callOf(const onnx::NodeProto &node);
-/// Argument `index`, or the keyword argument `keyword`, of a call of `function` ("aten.embedding.default"), as its text;
-/// nothing where the call is of something else or leaves the argument out.
+/// Argument `index`, or the keyword argument `keyword`, of a call of `function` ("aten.embedding.default"), as its
+/// text; nothing where the call is of something else or leaves the argument out.
 std::optional<std::string> callArgument(const std::string &call, std::string_view function, size_t index,
                                         std::string_view keyword);
 /// The variables that the calls of all nodes read ("p_fc_weight"). Empty: the file does not say its calls.

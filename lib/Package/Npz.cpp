@@ -324,8 +324,8 @@ Result<StoredArray> locate(Bytes zip, const Member &member) {
   auto header = readHeader(member.method == kDeflated ? Bytes(unpacked) : *packed, member.bytes);
   if (!header)
     return header.error();
-  return StoredArray{header->dtype, std::move(header->shape),
-                     uint64_t(packed->data() - zip.data()) + header->start, member.method == kDeflated};
+  return StoredArray{header->dtype, std::move(header->shape), uint64_t(packed->data() - zip.data()) + header->start,
+                     member.method == kDeflated};
 }
 
 /// The name without ".npy".

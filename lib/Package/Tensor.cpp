@@ -186,8 +186,8 @@ Result<TensorMap> readTensors(const std::string &path) {
     return readNpz(path);
   return Error{
       fmt::format("cannot read tensors from '{}': give a .safetensors or .npz file, a folder of .npy files, or "
-                  "a Hugging Face folder with model.safetensors{}", path,
-                  fs::exists(path, code) ? "" : " (it does not exist)")};
+                  "a Hugging Face folder with model.safetensors{}",
+                  path, fs::exists(path, code) ? "" : " (it does not exist)")};
 }
 
 } // namespace kerf

@@ -220,7 +220,10 @@ std::optional<Recomputation> Candidates::uniform(Candidate &one, Recompute mode)
   int64_t most = *std::max_element(layers.begin(), layers.end());
   if (most == 0)
     return std::nullopt;
-  Recomputation all{Way::SelectiveFirst, {mode == Recompute::None ? 0 : mode == Recompute::Selective ? most : 2 * most}};
+  Recomputation all{Way::SelectiveFirst,
+                    {mode == Recompute::None        ? 0
+                     : mode == Recompute::Selective ? most
+                                                    : 2 * most}};
   recomputeStep(one, all);
   bool can = isSearched(one.step.schedule) ? mayFit(one) : fits(one);
   return can ? std::optional(all) : std::nullopt;

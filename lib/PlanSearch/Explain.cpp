@@ -205,9 +205,8 @@ Status Explaining::answerAlternatives(Explanation &explanation) {
       if (Status status = searchWithPins(alternative); !status)
         return status;
     if (!alternative.plan)
-      alternative.none = std::isinf(alternative.lowerBoundSeconds)
-                             ? "no such plan fits, or there is none of this mesh"
-                             : "none was found within the budget";
+      alternative.none = std::isinf(alternative.lowerBoundSeconds) ? "no such plan fits, or there is none of this mesh"
+                                                                   : "none was found within the budget";
     if (alternative.key == "order" && !alternative.plan)
       alternative.none = "every other order lies on the same links, or does not fit";
     if (alternative.plan && !interrupted())

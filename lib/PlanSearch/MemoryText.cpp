@@ -16,12 +16,10 @@ const StageMemory &fullestStage(const Simulation &simulation) {
 std::string memoryText(const Simulation &simulation) {
   constexpr double kWorthSaying = 1e-3;
   const StageMemory &stage = fullestStage(simulation);
-  const std::pair<const char *, double> parts[] = {{"weights", stage.weights},
-                                                   {"gradients", stage.gradients},
-                                                   {"optimizer states", stage.states},
-                                                   {"activations", stage.activations},
-                                                   {"workspace", stage.workspace},
-                                                   {"allocator and driver", stage.deviceBytes - stage.peakBytes}};
+  const std::pair<const char *, double> parts[] = {
+      {"weights", stage.weights},         {"gradients", stage.gradients},
+      {"optimizer states", stage.states}, {"activations", stage.activations},
+      {"workspace", stage.workspace},     {"allocator and driver", stage.deviceBytes - stage.peakBytes}};
   std::vector<std::string> texts;
   for (const auto &[name, bytes] : parts)
     if (bytes > kWorthSaying * stage.deviceBytes)

@@ -31,7 +31,7 @@ std::vector<std::string> outsideOfSpace(const Cluster &cluster, const TrainingJo
   for (const StageLayers &run : given.stages)
     told += run.layers ? run.layers->second - run.layers->first + 1 : layers;
   add(pipelines && told < layers, "stages: other cuts than even ones with a first and a last part of their own "
-                                         "size, cuts inside of layers, meshes of their own");
+                                  "size, cuts inside of layers, meshes of their own");
   add(pipelines && cluster.mixed(), "stages: of more than one group of devices, or groups in another order");
   add(!given.decidesRecompute() && layers > 0,
       "recompute: of other layers than the first ones of each part, of different numbers of layers in the parts of a "

@@ -49,7 +49,8 @@ static std::string leastText(const FoundPlan &least, bool limitGiven) {
   const StageMemory &fullest = fullestStage(least.simulation);
   return fmt::format("; the smallest found needs {:.0f} bytes ({}) a device, on {}: {}{}",
                      std::ceil(fullest.deviceBytes), bytesText(fullest.deviceBytes),
-                     axes.empty() ? "one rank" : fmt::format("{}", fmt::join(axes, " x ")), memoryText(least.simulation),
+                     axes.empty() ? "one rank" : fmt::format("{}", fmt::join(axes, " x ")),
+                     memoryText(least.simulation),
                      limitGiven ? "; give --memory as much, more ranks, or devices of more memory"
                                 : "; it takes more ranks or devices of more memory");
 }

@@ -355,7 +355,7 @@ Result<FoundPlans> Searching::run() {
   if (found.plans.empty())
     return Error{
         fmt::format("no plan for {} of {} fits into {}", countText(all.ranks(), "rank"), all.name, limitText()),
-                 ExitStatus::Infeasible};
+        ExitStatus::Infeasible};
   double best = found.plans.front().simulation.stepSeconds;
   found.lowerBoundSeconds = queue.empty() ? best : std::min(best, found.lowerBoundSeconds);
   found.statistics.layouts = bounds->layoutsMade();

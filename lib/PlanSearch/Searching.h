@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One search of the tree that Space.h spans. Best first: the choice of the least bound is decided further, until no bound
-// is below the best plan simulated.
+// One search of the tree that Space.h spans. Best first: the choice of the least bound is decided further, until no
+// bound is below the best plan simulated.
 #pragma once
 
 #include "Candidates.h"
@@ -75,7 +75,8 @@ private:
     return most;
   }
   double threshold(const Answer &answer) const {
-    return static_cast<int>(answer.plans.size()) < options.top ? std::numeric_limits<double>::infinity() : answer.plans.back().simulation.stepSeconds;
+    return static_cast<int>(answer.plans.size()) < options.top ? std::numeric_limits<double>::infinity()
+                                                               : answer.plans.back().simulation.stepSeconds;
   }
   /// The questions for which plans of at least `bound` seconds are still of use.
   Questions useful(Questions questions, double bound) const {

@@ -55,8 +55,8 @@ public:
   /// Refuses constraints that leave nothing.
   Result<std::vector<Choice>> meshes() const;
   std::vector<Choice> layouts(const Choice &mesh) const;
-  /// Returns whether the space leaves a layout out because a larger "data" does the same: with data x g, context / g and
-  /// microbatch / g, g a factor that the last two share, each rank computes and sends as much, and less between
+  /// Returns whether the space leaves a layout out because a larger "data" does the same: with data x g, context / g
+  /// and microbatch / g, g a factor that the last two share, each rank computes and sends as much, and less between
   /// attentions. Where one of the three is pinned nothing is left out.
   bool dataDoesTheSame(const Choice &layout) const;
   std::vector<AxisOrder> orders(const Choice &layout) const;
@@ -96,8 +96,8 @@ private:
     std::vector<int64_t> layers; // of each part; of a free one 0
     std::vector<FreeParts> free;
   };
-  /// The cut of a choice's parts as far as `stages` of the constraints tell it, where they tell some parts and leave the
-  /// others open. Nothing where they tell all or none, or what cannot be.
+  /// The cut of a choice's parts as far as `stages` of the constraints tell it, where they tell some parts and leave
+  /// the others open. Nothing where they tell all or none, or what cannot be.
   std::optional<PartialCut> partialCut(const Choice &choice) const;
   std::vector<Choice> partialCuts(const Choice &execution, const PartialCut &cut) const;
 

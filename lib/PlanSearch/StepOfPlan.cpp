@@ -63,8 +63,8 @@ Result<std::vector<double>> usualShares(const CompletedPlan &completed, const Tr
   return flops;
 }
 
-/// Gives the layers from `next` up to, not with, `end` to the parts that the plan leaves free (no entry in `told`), from
-/// part `first` up to, not with, part `last`.
+/// Gives the layers from `next` up to, not with, `end` to the parts that the plan leaves free (no entry in `told`),
+/// from part `first` up to, not with, part `last`.
 Result<std::vector<int64_t>> freeCounts(const std::vector<const StageLayers *> &told, int64_t first, int64_t last,
                                         int64_t layers, const std::vector<double> &shares) {
   std::vector<double> weights;
@@ -72,9 +72,10 @@ Result<std::vector<int64_t>> freeCounts(const std::vector<const StageLayers *> &
     if (!told[p])
       weights.push_back(shares[p]);
   if (!weights.empty() && layers < static_cast<int64_t>(weights.size()))
-    return Error{fmt::format("{} layers are left for the {} parts that \"stages\" leaves free; give these parts "
-                             "\"layers\" too, or fewer stages",
-                             layers, weights.size())};
+    return Error{fmt::format("\"stages\" leaves {} {} for {} free {}, which {} at least one each; give the parts "
+                             "\"layers\" too, or take fewer stages",
+                             layers, layers == 1 ? "layer" : "layers", weights.size(),
+                             weights.size() == 1 ? "part" : "parts", weights.size() == 1 ? "needs" : "need")};
   std::vector<int64_t> counts = weights.empty() ? std::vector<int64_t>() : cutByWeights(layers, weights), all;
   size_t next = 0;
   for (int64_t p = first; p < last; ++p)
@@ -155,10 +156,11 @@ Result<LayerCut> kerf::cutLayers(const CompletedPlan &completed, const TrainingJ
 }
 
 std::string kerf::noLayersText(const std::string &where, int64_t stages, const std::string &model) {
-  return fmt::format("{}: mesh.stage is {}, and no repeated layer was found in {} that could be cut; say where each "
-                     "stage ends by the name of an op, \"stages\": [{{\"until\": \"OP\"}}, {{}}] (docs/plan.md), or set "
-                     "mesh.stage to 1",
-                     where, stages, model);
+  return fmt::format(
+      "{}: mesh.stage is {}, and no repeated layer was found in {} that could be cut; say where each "
+      "stage ends by the name of an op, \"stages\": [{{\"until\": \"OP\"}}, {{}}] (docs/plan.md), or set "
+      "mesh.stage to 1",
+      where, stages, model);
 }
 
 Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJob &job, const ModelWork &model) {

@@ -17,9 +17,9 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr double kSecondsOfHour = 3600;
-constexpr double kTold = 1e-4;   // of the step: less is not told
+constexpr double kTold = 1e-4;     // of the step: less is not told
 constexpr double kLess = 1 - 1e-9; // of a step: rounding is no difference
-constexpr size_t kMostParts = 2; // of a breakdown, and flips, that a line names
+constexpr size_t kMostParts = 2;   // of a breakdown, and flips, that a line names
 
 double stepOf(const FoundPlan &plan) { return plan.simulation.stepSeconds; }
 
@@ -87,7 +87,8 @@ std::string toText(const Explanation &explanation, const FoundPlan &plan) {
     text += fmt::format("               {:<28} {:+.3g} s\n", one.quantity, one.secondsPerPercent);
   text += "what the best plan takes that decides otherwise\n";
   if (std::vector<std::string> outside = outsideOf(plan.plan); !outside.empty())
-    text += fmt::format("  (of the plans that are searched; these leave out some of {})\n", outsideText(outside));
+    text += fmt::format("  (among the plans that the search covers; it leaves out some choices of {})\n",
+                        outsideText(outside));
   for (const Alternative &alternative : explanation.alternatives) {
     text += fmt::format("  {:<18} {}\n", alternative.key, decisionText(plan.plan, alternative.key));
     if (!alternative.plan) {
@@ -95,8 +96,7 @@ std::string toText(const Explanation &explanation, const FoundPlan &plan) {
       continue;
     }
     const FoundPlan &other = *alternative.plan;
-    text += fmt::format("    {:<10} {}\n",
-                        answerText(other, alternative.proven(), alternative.lowerBoundSeconds, plan),
+    text += fmt::format("    {:<10} {}\n", answerText(other, alternative.proven(), alternative.lowerBoundSeconds, plan),
                         planText(other.plan));
     text += fmt::format("                 instead {}; as constraints: {}\n", decisionText(other.plan, alternative.key),
                         constraintsJson(alternative.pins).dump());
@@ -114,7 +114,8 @@ std::string toText(const Explanation &explanation, const FoundPlan &plan) {
 Json toJson(const Explanation &explanation, const FoundPlan &plan) {
   const StageMemory &fullest = plan.simulation.memory[explanation.fullestStage];
   auto planJson = [&](const FoundPlan &one) {
-    return Json{{"step_seconds", stepOf(one)}, {"device_bytes", mostBytes(one.simulation)}, {"plan", planText(one.plan)}};
+    return Json{
+        {"step_seconds", stepOf(one)}, {"device_bytes", mostBytes(one.simulation)}, {"plan", planText(one.plan)}};
   };
   auto maybe = [&](const std::optional<FoundPlan> &one) { return one ? planJson(*one) : Json(); };
   auto memoryJson = [&](const OtherMemory &one) {

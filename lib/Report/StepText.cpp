@@ -13,7 +13,6 @@ namespace kerf {
 
 namespace {
 
-
 /// "12 12 11", or "12 x 8 stages" where all are alike.
 std::string layersText(const Plan &plan) {
   std::vector<int64_t> counts;
@@ -97,8 +96,7 @@ std::string toText(const Simulation &s, int64_t ranks, const std::string &cluste
       stage = i;
     }
   text += fmt::format("  memory       {} allocated, {} on the device, of {}: {}\n", bytesText(most->peakBytes),
-                      bytesText(most->deviceBytes), bytesText(most->limitBytes),
-                      s.fits ? "fits" : "does not fit");
+                      bytesText(most->deviceBytes), bytesText(most->limitBytes), s.fits ? "fits" : "does not fit");
   text += fmt::format("               the most is on stage {}, in the {}\n", stage, most->moment);
   for (const auto &[name, bytes] : most->largest)
     text += fmt::format("               {:>14}  {}\n", bytesText(bytes), name);
@@ -166,10 +164,10 @@ double gapOf(double stepSeconds, double lowerBoundSeconds) {
 std::string boundText(double step, double bound, const std::vector<std::string> &outside) {
   if (bound <= 0)
     return "none known: the programs of the best plans by the simulator's estimate were compared (docs/search.md)";
-  std::string text = bound >= step
-                         ? "proven the best of the space searched"
-                         : fmt::format("no plan of the space searched takes less than {:.4g} s: at most {:.2f} % better",
-                                       bound, 100 * gapOf(step, bound));
+  std::string text =
+      bound >= step ? "proven the best of the space searched"
+                    : fmt::format("no plan of the space searched takes less than {:.4g} s: at most {:.2f} % better",
+                                  bound, 100 * gapOf(step, bound));
   if (!outside.empty())
     text += fmt::format("; not searched: some of {}", outsideText(outside));
   return text + " (docs/search.md)";

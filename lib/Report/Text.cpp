@@ -58,9 +58,10 @@ std::string toText(const Report &report) {
   if (!searched)
     line("  execution  " + report.execution);
   if (searched)
-    line(fmt::format("  step time  {} predicted ({} compute, {} collectives; no placement over data and model takes less than {})",
-                     secondsText(report.stepSeconds), secondsText(report.computeSeconds),
-                     secondsText(report.collectiveSeconds), secondsText(report.lowerBoundSeconds)));
+    line(fmt::format(
+        "  step time  {} predicted ({} compute, {} collectives; no placement over data and model takes less than {})",
+        secondsText(report.stepSeconds), secondsText(report.computeSeconds), secondsText(report.collectiveSeconds),
+        secondsText(report.lowerBoundSeconds)));
   else if (report.stepSeconds > 0)
     line(fmt::format("  step time  {} predicted", secondsText(report.stepSeconds)));
   else

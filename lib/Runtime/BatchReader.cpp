@@ -10,9 +10,9 @@
 namespace kerf::runtime {
 
 namespace {
-constexpr int64_t kSlots = 4;           // batches in memory: the one in use and those read ahead
-constexpr size_t kUnpackedFiles = 2;    // a batch of samples may begin in one shard and end in the next
-constexpr size_t kMostListedNames = 8;  // in a message
+constexpr int64_t kSlots = 4;          // batches in memory: the one in use and those read ahead
+constexpr size_t kUnpackedFiles = 2;   // a batch of samples may begin in one shard and end in the next
+constexpr size_t kMostListedNames = 8; // in a message
 
 std::string text(const Shape &shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
@@ -108,8 +108,7 @@ Result<int64_t> batchesOf(const DataSet &data, const std::vector<BatchInput> &in
 BatchReader::BatchReader(const DataSet &data, std::vector<BatchInput> given, const DataOrder &order, int64_t batches,
                          int64_t requests, std::function<int64_t(int64_t)> batchOf, int64_t users)
     : data(data), inputs(std::move(given)), order(order), batches(batches), requests(requests),
-      batchOf(std::move(batchOf)),
-      slots(size_t(std::clamp<int64_t>(requests, 1, kSlots))), released(size_t(users), 0) {
+      batchOf(std::move(batchOf)), slots(size_t(std::clamp<int64_t>(requests, 1, kSlots))), released(size_t(users), 0) {
   for (Slot &slot : slots)
     for (const BatchInput &input : inputs) {
       auto [tensor, bytes] = allocateTensor(input.dtype, input.shape);

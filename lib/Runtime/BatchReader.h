@@ -57,7 +57,7 @@ private:
   const int64_t batches, requests;
   const std::function<int64_t(int64_t)> batchOf;
   std::vector<Slot> slots;
-  std::set<std::string> verified;                           // files whose checksums are right
+  std::set<std::string> verified;                               // files whose checksums are right
   std::vector<std::pair<std::string, TensorMap>> unpackedFiles; // the last ones that were compressed
   std::vector<std::byte> unconverted;                           // rows of a file before their conversion
 

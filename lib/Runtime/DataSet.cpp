@@ -66,7 +66,8 @@ Status checkNumbers(const std::string &folder, const std::vector<std::pair<Shard
 void append(DataSet &data, const std::string &name, DataPiece piece, DType dtype, const Shape &shape) {
   DataArray &array = data.arrays[name];
   if (shape.empty()) {
-    array.problem = fmt::format("{}: array '{}' has no axes; the first one counts steps (or samples)", data.place, name);
+    array.problem =
+        fmt::format("{}: array '{}' has no axes; the first one counts steps (or samples)", data.place, name);
     return;
   }
   Shape row(shape.begin() + 1, shape.end());
@@ -74,10 +75,11 @@ void append(DataSet &data, const std::string &name, DataPiece piece, DType dtype
     array.dtype = dtype;
     array.row = row;
   } else if (array.dtype != dtype || array.row != row) {
-    array.problem = fmt::format("'{}': array '{}' is {} {}, in '{}' it is {} {}: all shards must have the same type and "
-                                "the same axes behind the first",
-                                piece.file, name, toString(dtype), text(shape), array.pieces.front().file,
-                                toString(array.dtype), text(array.pieces.front().stored.shape));
+    array.problem =
+        fmt::format("'{}': array '{}' is {} {}, in '{}' it is {} {}: all shards must have the same type and "
+                    "the same axes behind the first",
+                    piece.file, name, toString(dtype), text(shape), array.pieces.front().file, toString(array.dtype),
+                    text(array.pieces.front().stored.shape));
   }
   piece.firstRow = array.pieces.empty() ? 0 : array.pieces.back().firstRow + array.pieces.back().rows;
   piece.rows = shape[0];

@@ -31,7 +31,7 @@ struct Action {
 
 /// A part of the step, ready to run.
 struct PreparedPart {
-  std::vector<bool> runs; // of each action
+  std::vector<bool> runs;                                      // of each action
   std::vector<std::pair<int, std::vector<std::byte>>> putBack; // buffers, and room for their content
 };
 
@@ -336,8 +336,9 @@ private:
     StepPart part =
         partOf(program, plan, kind == StepKind::Batch ? accumulatedResults(program) : evaluatedResults(program));
     for (const Action &action : actions)
-      found->second.runs.push_back(action.copy >= 0 ? std::count(part.copies.begin(), part.copies.end(), action.copy) > 0
-                                                    : part.runs[size_t(action.instruction)]);
+      found->second.runs.push_back(action.copy >= 0
+                                       ? std::count(part.copies.begin(), part.copies.end(), action.copy) > 0
+                                       : part.runs[size_t(action.instruction)]);
     for (int buffer : part.putBack)
       found->second.putBack.emplace_back(
           buffer, std::vector<std::byte>(size_t(buffers.buffers[size_t(buffer)].lifetime.bytes)));

@@ -19,8 +19,8 @@ struct Inputs {
   std::vector<BatchInput> batch;  // what the program takes of each batch
   int64_t dataSteps = 1;          // batches in one pass through the data
   int64_t batchesOfStep = 1;
-  int64_t evaluationBatches = 0;  // of each evaluation
-  int64_t evaluationData = 0;     // batches in one pass through the evaluation's data
+  int64_t evaluationBatches = 0; // of each evaluation
+  int64_t evaluationData = 0;    // batches in one pass through the evaluation's data
   int lossResult = -1;
   std::vector<int> metricResults; // scalars that an evaluation reports, the loss first
   std::vector<std::string> initialized, unused;

@@ -62,11 +62,11 @@ private:
   std::unique_ptr<Device> device;
   std::unique_ptr<Executor> executor;
   std::vector<Feed> feeds;
-  std::vector<std::byte> zeros; // what sums of gradients begin with
+  std::vector<std::byte> zeros;      // what sums of gradients begin with
   std::optional<ShardReader> reader; // while arguments are filled
   std::optional<CheckpointWriter> writer;
   std::optional<StepGuard> guard;
-  int64_t skippedSteps = 0;               // of the whole training
+  int64_t skippedSteps = 0;              // of the whole training
   std::optional<int64_t> lastCheckpoint; // the step before which the last one was written
 };
 

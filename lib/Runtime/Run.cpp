@@ -179,8 +179,8 @@ Result<LoadedPackage> loadPackage(const std::string &folder) {
   std::filesystem::path path(folder);
   auto bytes = readFile((path / package::kProgramFile).string());
   if (!bytes)
-    return Error{fmt::format("'{}' is no package: {}; `kerf compile MODEL -o DIR` writes one", folder,
-                             bytes.error().message)};
+    return Error{
+        fmt::format("'{}' is no package: {}; `kerf compile MODEL -o DIR` writes one", folder, bytes.error().message)};
   auto program = package::readProgram(*bytes);
   if (!program)
     return Error{fmt::format("'{}': {}", (path / package::kProgramFile).string(), program.error().message)};

@@ -52,8 +52,6 @@ uint64_t flagOfSignal(int signal) {
   return signal == SIGTERM ? kTerminatedFlag : signal == SIGINT ? kInterruptedFlag : 0;
 }
 
-int signalOfFlags(uint64_t flags) {
-  return flags & kTerminatedFlag ? SIGTERM : flags & kInterruptedFlag ? SIGINT : 0;
-}
+int signalOfFlags(uint64_t flags) { return flags & kTerminatedFlag ? SIGTERM : flags & kInterruptedFlag ? SIGINT : 0; }
 
 } // namespace kerf::runtime

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "StepGuard.h"
-#include "kerf/Package/Accumulation.h"
 #include "Shards.h"
+#include "kerf/Package/Accumulation.h"
 
 namespace kerf::runtime {
 

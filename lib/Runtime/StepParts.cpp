@@ -77,7 +77,8 @@ StepPart partOf(const package::Program &program, const RankPlan &plan, const std
   for (size_t i = 0; i < flat.body.size(); ++i)
     if (part.runs[i] && !isView(flat, flat.body[i]))
       for (int result : flat.body[i].results)
-        if (int buffer = plan.buffers.bufferOf[size_t(result)]; ofArguments.contains(buffer) && !replaced.contains(buffer))
+        if (int buffer = plan.buffers.bufferOf[size_t(result)];
+            ofArguments.contains(buffer) && !replaced.contains(buffer))
           putBack.insert(buffer);
   part.putBack.assign(putBack.begin(), putBack.end());
   return part;

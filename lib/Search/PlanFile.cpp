@@ -22,11 +22,32 @@ constexpr int64_t kMostRanks = int64_t{1} << 24;
 constexpr int64_t kMostStages = 1 << 16;
 
 /// The keys of a plan.
-const std::vector<std::string> kTopLevelKeys = {
-    "kerf", "mesh", "order", "global_batch", "microbatch", "schedule", "stages", "recompute", "optimizer_sharding",
-    "optimizer_sharding_ranks", "sequence_parallel", "layout", "overlap", "gradient_dtype", "attention",
-    "context_style", "gradient_accumulation", "parameter_gathers", "stage_sends", "ops", "arguments", "predicted",
-    "inputs", "report", "job", "notes"};
+const std::vector<std::string> kTopLevelKeys = {"kerf",
+                                                "mesh",
+                                                "order",
+                                                "global_batch",
+                                                "microbatch",
+                                                "schedule",
+                                                "stages",
+                                                "recompute",
+                                                "optimizer_sharding",
+                                                "optimizer_sharding_ranks",
+                                                "sequence_parallel",
+                                                "layout",
+                                                "overlap",
+                                                "gradient_dtype",
+                                                "attention",
+                                                "context_style",
+                                                "gradient_accumulation",
+                                                "parameter_gathers",
+                                                "stage_sends",
+                                                "ops",
+                                                "arguments",
+                                                "predicted",
+                                                "inputs",
+                                                "report",
+                                                "job",
+                                                "notes"};
 /// Those that are kept as they are: what `kerf explain` shows, what the plan was made for, and notes of people.
 constexpr std::string_view kKeptKeys[] = {"report", "job", "notes"};
 

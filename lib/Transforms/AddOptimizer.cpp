@@ -33,8 +33,8 @@ struct Trained {
   unsigned argument;
   std::string name;
   Value parameter, gradient;
-  SmallVector<unsigned> states; // argument numbers
-  SmallVector<Value> updated;   // the new parameter, then the new states
+  SmallVector<unsigned> states;                       // argument numbers
+  SmallVector<Value> updated;                         // the new parameter, then the new states
   std::optional<unsigned> accumulator = std::nullopt; // argument number, where gradients are added up over batches
   const OptimizerGroup *group = nullptr;              // of the parameter; none: the step's own settings hold
 };
@@ -132,7 +132,8 @@ LogicalResult StepBuilder::findGradients() {
       return main.emitOpError() << "trainable parameter '" << name.getValue() << "' has type " << argument.getType()
                                 << ", its gradient " << gradient.getType();
     trained.push_back({index, name.str(), argument, gradient, {}, {}});
-    auto group = llvm::find_if(options.groups, [&](const OptimizerGroup &each) { return globMatch(each.glob, name.str()); });
+    auto group =
+        llvm::find_if(options.groups, [&](const OptimizerGroup &each) { return globMatch(each.glob, name.str()); });
     if (group != options.groups.end())
       trained.back().group = &*group;
   }
@@ -145,12 +146,14 @@ LogicalResult StepBuilder::findGradients() {
                               << " trained parameters, the first of which is '" << trained.front().name << "'";
   for (const OptimizerGroup &group : options.groups)
     if (llvm::none_of(trained, [&](const Trained &one) { return one.group == &group; }))
-      return main.emitError() << "parameter group '" << group.glob << "' decides for no parameter: groups before it match "
+      return main.emitError() << "parameter group '" << group.glob
+                              << "' decides for no parameter: groups before it match "
                               << "all that it matches";
   for (const std::string &glob : options.noDecayGlobs)
     if (llvm::none_of(trained, [&](const Trained &one) { return globMatch(glob, one.name); }))
-      return main.emitError() << "'" << glob << "', parameters without weight decay, matches none of the " << trained.size()
-                              << " trained parameters, the first of which is '" << trained.front().name << "'";
+      return main.emitError() << "'" << glob << "', parameters without weight decay, matches none of the "
+                              << trained.size() << " trained parameters, the first of which is '"
+                              << trained.front().name << "'";
   return success();
 }
 
@@ -337,8 +340,9 @@ void StepBuilder::update(Trained &one) {
   }
   auto op = AdamwOp::create(builder, location(one), type, type, type, one.parameter, main.getArgument(one.states[0]),
                             main.getArgument(one.states[1]), one.gradient, rate,
-                            updates ? Value(main.getArgument(*updates)) : number, skip, builder.getF64FloatAttr(options.beta1),
-                            builder.getF64FloatAttr(options.beta2), builder.getF64FloatAttr(options.epsilon), decay);
+                            updates ? Value(main.getArgument(*updates)) : number, skip,
+                            builder.getF64FloatAttr(options.beta1), builder.getF64FloatAttr(options.beta2),
+                            builder.getF64FloatAttr(options.epsilon), decay);
   one.updated.assign(op->result_begin(), op->result_end());
 }
 
@@ -372,7 +376,8 @@ void StepBuilder::setResults() {
   for (auto [argument, value] : scalars)
     update(argument, value, nameOf(argument));
   for (unsigned metric : metricResults(main))
-    append(terminator->getOperand(metric), main.getResultAttrOfType<StringAttr>(metric, KerfDialect::kNameAttr).getValue());
+    append(terminator->getOperand(metric),
+           main.getResultAttrOfType<StringAttr>(metric, KerfDialect::kNameAttr).getValue());
   if (options.gradientNorms)
     for (auto [one, squared] : llvm::zip(trained, squaredNorms))
       append(squared, "gradient_norm_squared/" + one.name);

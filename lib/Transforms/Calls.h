@@ -23,8 +23,8 @@ bool eraseDeadOps(mlir::Block &block);
 /// that the function doesn't use; then functions that nobody calls.
 void pruneCalls(mlir::ModuleOp module);
 
-/// The places of the metrics among the results of @main: named floating scalars that are neither the loss (result 0), nor
-/// a gradient, nor what replaces an argument.
+/// The places of the metrics among the results of @main: named floating scalars that are neither the loss (result 0),
+/// nor a gradient, nor what replaces an argument.
 mlir::SmallVector<unsigned> metricResults(mlir::func::FuncOp main);
 
 /// Where `call`, in `main`, stands for a run of alike layers (`kerf.repeat`), makes it a call for each layer, with

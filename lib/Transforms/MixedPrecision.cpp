@@ -234,8 +234,8 @@ void Narrowing::visit(Operation *op) {
       .Case<CrossEntropyOp, ConvertOp>([&](Operation *) { setWidths(op, Width::Single); }) // read as they are
       .Case<AbsOp, AddOp, AtanOp, BroadcastInDimOp, CompareOp, ConcatenateOp, CosineOp, DivideOp, DropoutOp, ErfOp,
             GeluOp, IsNanOp, LogisticOp, MaximumOp, MinimumOp, MultiplyOp, NegateOp, PadOp, ReducePrecisionOp,
-            ReshapeOp, SelectOp, SignOp, SineOp, SliceOp, SoftmaxOp, SubtractOp, TakeAlongOp, TanhOp, TopKOp, TransposeOp>(
-          [&](Operation *) { promote(op); })
+            ReshapeOp, SelectOp, SignOp, SineOp, SliceOp, SoftmaxOp, SubtractOp, TakeAlongOp, TanhOp, TopKOp,
+            TransposeOp>([&](Operation *) { promote(op); })
       .Default([&](Operation *) { computeInSingle(op); });
 }
 

@@ -21,8 +21,8 @@ bool recognizeCrossEntropy(mlir::Operation *op);
 /// attention from the product of probabilities and values.
 bool recognizeAttention(mlir::Operation *op);
 
-/// Returns the value of which `value` (of shape `full`, or with dimension `dim` gone or of size 1) is a copy along `dim`:
-/// broadcasts along it and reshapes that insert or drop it are skipped. Null where `value` is no such copy.
+/// Returns the value of which `value` (of shape `full`, or with dimension `dim` gone or of size 1) is a copy along
+/// `dim`: broadcasts along it and reshapes that insert or drop it are skipped. Null where `value` is no such copy.
 mlir::Value rowsAlong(mlir::Value value, mlir::ArrayRef<int64_t> full, int64_t dim);
 /// Returns the operand of a reduction of `kind` over `dim` alone, else null. `rows` may be null.
 mlir::Value reducedOperand(mlir::Value rows, ir::ReduceKindIR kind, int64_t dim);

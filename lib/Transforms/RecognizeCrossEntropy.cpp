@@ -226,8 +226,7 @@ static Value labelsOfMask(Value mask, int64_t dim) {
   auto compare = mask ? mask.getDefiningOp<CompareOp>() : CompareOp();
   if (!compare || compare.getDirection() != Comparison::EQ)
     return {};
-  for (auto [classes, labels] :
-       {std::pair{compare.getLhs(), compare.getRhs()}, {compare.getRhs(), compare.getLhs()}}) {
+  for (auto [classes, labels] : {std::pair{compare.getLhs(), compare.getRhs()}, {compare.getRhs(), compare.getLhs()}}) {
     if (!isa<IntegerType>(tensorType(labels).getElementType()) || !countsAlong(classes, dim))
       continue;
     Value rows = rowsAlong(labels, tensorType(mask).getShape(), dim);
@@ -272,8 +271,7 @@ static std::optional<MaskedLogSoftmax> asMaskedLogSoftmax(Value value, int64_t d
     return std::nullopt;
   }
   if (auto multiply = value.getDefiningOp<MultiplyOp>())
-    for (auto [mask, terms] :
-         {std::pair{multiply.getLhs(), multiply.getRhs()}, {multiply.getRhs(), multiply.getLhs()}})
+    for (auto [mask, terms] : {std::pair{multiply.getLhs(), multiply.getRhs()}, {multiply.getRhs(), multiply.getLhs()}})
       if (auto found = masked(labelsOfOneHot(mask, dim), terms))
         return found;
   return std::nullopt;

@@ -50,9 +50,9 @@ struct LayerPattern {
   }
 };
 
-/// Finds the layers that a plan with an entry for every op lays out on their own: at least half of their ops have entries
-/// with the layer's number, where a shared function has `*`. Fewer such entries may belong to ops of @main, which have
-/// similar names.
+/// Finds the layers that a plan with an entry for every op lays out on their own: at least half of their ops have
+/// entries with the layer's number, where a shared function has `*`. Fewer such entries may belong to ops of @main,
+/// which have similar names.
 std::map<Layer, Treatment> namedApart(ModuleOp module, ArrayRef<std::string> patterns) {
   std::set<StringRef> named;
   for (const std::string &pattern : patterns)

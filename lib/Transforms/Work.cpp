@@ -83,10 +83,11 @@ void refineForCore(Operation *op, ArrayRef<Shape> operands, ArrayRef<Shape> resu
                slots = static_cast<double>(elementsOf(operands[0]));
         work.bytes -= std::max(0.0, slots - copies) * static_cast<double>(bytesPerElement(op->getOperand(0).getType()));
       })
-      .Case<EmbeddingOp, GatherOp, TakeAlongOp, SliceOp>([&](Operation *op) { // reads no more of the first operand than it writes
-        double whole = bytes(operands[0], op->getOperand(0)), read = bytes(results[0], op->getResult(0));
-        work.bytes -= std::max(0.0, whole - read);
-      });
+      .Case<EmbeddingOp, GatherOp, TakeAlongOp, SliceOp>(
+          [&](Operation *op) { // reads no more of the first operand than it writes
+            double whole = bytes(operands[0], op->getOperand(0)), read = bytes(results[0], op->getResult(0));
+            work.bytes -= std::max(0.0, whole - read);
+          });
 }
 
 } // namespace

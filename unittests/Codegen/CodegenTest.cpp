@@ -244,9 +244,8 @@ private:
 
   int step() {
     constexpr const char *kUnary[] = {
-        "negate", "abs",  "sign",     "sqrt", "rsqrt", "floor",  "ceil",        "round_nearest_even",
-        "log",    "tanh", "logistic", "erf",  "sine",  "cosine", "exponential", "atan",
-        "stop_gradient"};
+        "negate", "abs",      "sign", "sqrt", "rsqrt",  "floor",       "ceil", "round_nearest_even", "log",
+        "tanh",   "logistic", "erf",  "sine", "cosine", "exponential", "atan", "stop_gradient"};
     constexpr const char *kBinary[] = {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power"};
     constexpr const char *kDirections[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
     int x = anyFloatValue(), flag = anyOf(DType::Bool);

@@ -35,8 +35,9 @@ TEST(TorchMetadata, SignatureAndCallsOfAFile) {
   auto model = std::make_shared<kerf::onnx::ModelProto>();
   kerf::onnx::StringPair *signature = model->mutable_graph()->add_metadata_props();
   signature->set_key("pkg.torch.export.ExportedProgram.graph_signature");
-  signature->set_value("\n# inputs\np_fc_weight: PARAMETER target='fc.weight'\nb_mean: BUFFER target='bn.running_mean' "
-                       "persistent=True\nx: USER_INPUT\n\n# outputs\ngetitem_3: BUFFER_MUTATION target='bn.running_mean'\n");
+  signature->set_value(
+      "\n# inputs\np_fc_weight: PARAMETER target='fc.weight'\nb_mean: BUFFER target='bn.running_mean' "
+      "persistent=True\nx: USER_INPUT\n\n# outputs\ngetitem_3: BUFFER_MUTATION target='bn.running_mean'\n");
   kerf::onnx::NodeProto *node = model->mutable_graph()->add_node();
   kerf::onnx::StringPair *call = node->add_metadata_props();
   call->set_key("pkg.torch.onnx.fx_node");

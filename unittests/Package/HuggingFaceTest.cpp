@@ -59,9 +59,8 @@ TEST_F(HuggingFaceTest, OneFile) {
 /// Files of at most 100 bytes hold two tensors of 40; a later save in one file leaves none of them behind.
 TEST_F(HuggingFaceTest, SeveralFiles) {
   ASSERT_TRUE(writeHuggingFace(folder, tensors, "", 100));
-  EXPECT_EQ(files(),
-            (std::vector<std::string>{"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
-                                      "model-00003-of-00003.safetensors", "model.safetensors.index.json"}));
+  EXPECT_EQ(files(), (std::vector<std::string>{"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
+                                               "model-00003-of-00003.safetensors", "model.safetensors.index.json"}));
   expectTensors();
   auto index = nlohmann::json::parse(*readFile(folder + "/model.safetensors.index.json"));
   EXPECT_EQ(index["metadata"]["total_size"], 200);

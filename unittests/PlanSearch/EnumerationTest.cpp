@@ -151,8 +151,9 @@ private:
       }
   }
 
-  /// Every way to deal the layers to the parts in which the pinned parts have theirs, and each run of free parts between
-  /// them is even, but for the model's first and last part, which have at most one layer more than an even share.
+  /// Every way to deal the layers to the parts in which the pinned parts have theirs, and each run of free parts
+  /// between them is even, but for the model's first and last part, which have at most one layer more than an even
+  /// share.
   void partialCuts(Plan &plan, int64_t parts, bool alike, std::vector<int64_t> &layers, int64_t next) {
     auto part = static_cast<int64_t>(layers.size());
     if (part < parts) {
@@ -311,8 +312,8 @@ private:
   Best best;
 };
 
-/// Compares the search's answer with the best of all plans. Returns whether there is one. Where there is none, constraints
-/// may contradict the model itself.
+/// Compares the search's answer with the best of all plans. Returns whether there is one. Where there is none,
+/// constraints may contradict the model itself.
 bool findsTheBest(RandomJob &job) {
   Best best = Enumeration(job).run();
   auto found = searchPlans(job.cluster, job.job, job.source(), job.options);

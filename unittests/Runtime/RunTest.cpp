@@ -3,11 +3,11 @@
 // what can go wrong.
 #include "TestPrograms.h"
 
+#include <atomic>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <atomic>
-#include <csignal>
 #include <gtest/gtest.h>
 
 namespace kerf::runtime::test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "../../lib/Runtime/StepControl.h"
 #include "../../lib/Runtime/StepGuard.h"
+#include "../../lib/Runtime/StepControl.h"
 #include "kerf/Package/TensorFile.h"
 
 #include <csignal>

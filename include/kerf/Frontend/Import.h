@@ -10,7 +10,8 @@
 
 namespace kerf {
 
-/// On a module: texts that name the parameters of the original model which its exporter folded into constants or merged.
+/// On a module: texts that name the parameters of the original model which its exporter folded into constants or
+/// merged.
 inline constexpr const char *kFoldedAttr = "kerf.folded";
 
 /// A capacity that drops no copy of a token.

@@ -7,7 +7,8 @@
 
 namespace kerf {
 
-/// The requirements that the sizes of a small model have to meet. `...Shards` are the most ranks that a plan cuts a dimension over.
+/// The requirements that the sizes of a small model have to meet. `...Shards` are the most ranks that a plan cuts a
+/// dimension over.
 struct SmallSizes {
   /// Layers of the model; where it has an encoder and a decoder, of both together.
   int64_t layers = 1;
@@ -15,8 +16,8 @@ struct SmallSizes {
   bool layersInEachPart = false;
   int64_t batch = 1;
   int64_t sequenceShards = 1, headShards = 1, expertShards = 1;
-  /// Ranks over which the full plan cuts heads. Where they are more than the heads of keys and values, ranks of the small
-  /// model share such a head, too.
+  /// Ranks over which the full plan cuts heads. Where they are more than the heads of keys and values, ranks of the
+  /// small model share such a head, too.
   int64_t headRanks = 1;
 };
 

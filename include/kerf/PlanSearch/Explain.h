@@ -43,7 +43,7 @@ struct Explanation {
   Plan constraints;                       // of the search, that every alternative keeps
   std::vector<Sensitivity> sensitivities; // the strongest first
   size_t fullestStage = 0;                // the one with the least memory to spare
-  OtherMemory moreMemory, lessMemory; // with 10 % more on every device, and with 10 % less
+  OtherMemory moreMemory, lessMemory;     // with 10 % more on every device, and with 10 % less
   /// In the order of kDecisions, without those that cannot be otherwise; only the first ones where the search was
   /// stopped.
   std::vector<Alternative> alternatives;

@@ -45,8 +45,9 @@ struct PlanSearchOptions {
 
 /// What a whole plan decides, by the key of plan.json.
 inline constexpr const char *kDecisions[] = {
-    "mesh.stage", "mesh.data", "mesh.context", "mesh.expert",        "mesh.model",        "order",        "microbatch",
-    "schedule",   "stages",    "recompute",    "optimizer_sharding", "layout",     "sequence_parallel", "context_style"};
+    "mesh.stage",        "mesh.data",    "mesh.context", "mesh.expert", "mesh.model",         "order",
+    "microbatch",        "schedule",     "stages",       "recompute",   "optimizer_sharding", "layout",
+    "sequence_parallel", "context_style"};
 
 struct FoundPlan {
   Plan plan; // complete, with its prediction
@@ -61,8 +62,8 @@ struct PlanSearchStatistics {
 };
 
 struct FoundPlans {
-  std::vector<FoundPlan> plans; // the best first
-  double lowerBoundSeconds = 0; // no plan of the space takes less
+  std::vector<FoundPlan> plans;     // the best first
+  double lowerBoundSeconds = 0;     // no plan of the space takes less
   std::vector<std::string> outside; // of the space (kerf/PlanSearch/Outside.h)
   PlanSearchStatistics statistics;
 };

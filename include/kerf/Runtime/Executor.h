@@ -82,8 +82,8 @@ struct ArgumentPiece {
   TensorView tensor;
 };
 
-/// How much of a step is run: all of it (Step); of a step of several batches what a batch before the last one needs (the loss,
-/// the sums of gradients, the model's buffers); the loss and other results that replace no argument alone.
+/// How much of a step is run: all of it (Step); of a step of several batches what a batch before the last one needs
+/// (the loss, the sums of gradients, the model's buffers); the loss and other results that replace no argument alone.
 enum class StepKind { Step, Batch, Evaluation };
 
 class Executor {
@@ -98,8 +98,8 @@ public:
   virtual std::vector<ArgumentPiece> arguments() = 0;
   /// The rank's local tensor of a result after a step; none where another stage has it.
   virtual std::optional<TensorView> result(size_t index) = 0;
-  /// Runs the instructions of that kind of step once, and the updates of arguments that belong to it. A failure has ended the other
-  /// ranks too. Times of evaluations are not counted.
+  /// Runs the instructions of that kind of step once, and the updates of arguments that belong to it. A failure has
+  /// ended the other ranks too. Times of evaluations are not counted.
   virtual Status step(StepKind kind = StepKind::Step) = 0;
 
   virtual const MemoryReport &memory() const = 0;

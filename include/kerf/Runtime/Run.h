@@ -34,9 +34,9 @@ struct Evaluation {
 
 /// When and on what a run is evaluated. Nothing is updated by it, dropout is off.
 struct EvaluationOptions {
-  const DataSet *data = nullptr; // none: nothing is evaluated
-  bool samples = false;          // as DataOrder has it; the order is always that of the data
-  int64_t every = 1;             // steps from one evaluation to the next; one follows the last step, too
+  const DataSet *data = nullptr;  // none: nothing is evaluated
+  bool samples = false;           // as DataOrder has it; the order is always that of the data
+  int64_t every = 1;              // steps from one evaluation to the next; one follows the last step, too
   std::optional<int64_t> batches; // of each evaluation, from the first on; without: one pass
 };
 

@@ -33,8 +33,8 @@ struct OptimizerOptions {
   bool gradientNorms = false;            // also return each gradient's squared norm, before clipping
   std::string reduceType;                // "bf16" or "f16": in which gradients are summed over ranks; "": their own
   std::vector<OptimizerGroup> groups;
-  int64_t accumulate = 1;                // batches of one step, whose gradients are averaged; >= 1
-  int64_t lossScaleWindow = 2000;        // good steps after which a dynamic loss scale doubles; >= 1
+  int64_t accumulate = 1;         // batches of one step, whose gradients are averaged; >= 1
+  int64_t lossScaleWindow = 2000; // good steps after which a dynamic loss scale doubles; >= 1
 };
 
 /// Attribute of a module whose step takes several batches: how many.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // take_along and its gradient: verifiers, sharding rules, local forms.
-#include "kerf/Dialect/Kerf/TakeAlong.h"
 #include "LookupRules.h"
+#include "kerf/Dialect/Kerf/TakeAlong.h"
 #include "mlir/IR/OpImplementation.h"
 
 using namespace mlir;

@@ -22,8 +22,7 @@ std::optional<LookupSizes> lookupSizes(Checker &check, const BindRequest &reques
   int64_t batchDims = check.integer("batch_dims"), whole = check.integer("size");
   check.indices(indices, "the indices");
   check.dtype(slices, "the tensor of slices", table.dtype);
-  check.require(batchDims >= 0 && batchDims < int64_t(table.shape.size()) &&
-                    batchDims <= int64_t(indices.shape.size()),
+  check.require(batchDims >= 0 && batchDims < int64_t(table.shape.size()) && batchDims <= int64_t(indices.shape.size()),
                 "attribute 'batch_dims' is {}, but the tensor has {} dimensions and the indices {}", batchDims,
                 table.shape.size(), indices.shape.size());
   if (check.failed())

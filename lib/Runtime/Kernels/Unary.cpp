@@ -59,8 +59,8 @@ template <typename T> T wrappedNegation(T x) {
 }
 
 constexpr std::string_view kUnaryOps[] = {
-    "negate",   "abs", "sign", "exponential", "log",  "sqrt",  "rsqrt", "tanh",
-    "logistic", "erf", "sine", "cosine",      "atan", "floor", "ceil",  "round_nearest_even",
+    "negate",        "abs", "sign", "exponential", "log",  "sqrt",  "rsqrt", "tanh",
+    "logistic",      "erf", "sine", "cosine",      "atan", "floor", "ceil",  "round_nearest_even",
     "stop_gradient", "not"};
 
 // Hendrycks and Gimpel, Gaussian Error Linear Units, 2016: by erf, and the approximation by tanh.
