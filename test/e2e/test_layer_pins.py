@@ -64,7 +64,12 @@ class LayerPins(KerfTest):
             self.write("whole.json", plan)
             self.succeed("train", *model_args, *data, "--plan", self.path("whole.json"), "--log", self.path("log"))
             self.close(losses_of(self.path("log")), expected, SAME, f"{model}, whole")
-            # What layer 1 makes again is not kept: its stage needs no more memory than with its product kept, the other stage as much.
+            # The pin decides for the stage of layer 1 alone.
+            self.write("free.json", {**plan, "ops": {}})
+            free, pinned = (json.loads(self.succeed("simulate", *model_args, "--plan", self.path(name), "--json").stdout)["peak_bytes"]
+                            for name in ("free.json", "whole.json"))
+            self.assertEqual(pinned[0], free[0])
+            self.assertNotEqual(pinned[1], free[1])
             self.succeed("plan", *model_args, "--ranks", 4, "--all-ranks", "--search", "whole", "--constraints", self.path("whole.json"),
                          "-o", self.path("found.json"))
             with open(self.path("found.json")) as file:
