@@ -8,10 +8,9 @@
 #include "kerf/Package/Accumulation.h"
 #include "kerf/Package/Native.h"
 #include "kerf/Transforms/OpKeys.h"
-#include "kerf/Transforms/Passes.h"
+#include "kerf/Transforms/Pipelines.h"
 #include "kerf/Transforms/Placement.h"
 #include "kerf/Transforms/Work.h"
-#include "mlir/Transforms/Passes.h"
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -141,13 +140,15 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
     return Error{fmt::format("{}: {}", planFile, status.error().message), status.error().status};
   CollectiveModel collectives(meshOfRanks(mesh), cluster);
   Collected collected(module->getContext());
+  Compiled compiled;
+  compiled.pipelines.emplace_back("step", step.pipeline);
   {
     PassManager passes(module->getContext());
-    passes.addPass(createInsertReshards());
+    addPlacementPasses(passes);
+    compiled.pipelines.emplace_back("placement", pipelineText(passes));
     if (Status status = collected.run(passes, *module); !status)
       return status.error();
   }
-  Compiled compiled;
   Report &report = compiled.report;
   report.cluster = cluster.name;
   report.ranks = cluster.ranks();
@@ -161,25 +162,17 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
     reportOps(*module, collectives, report);
   {
     PassManager passes(module->getContext());
-    passes.addPass(createPartition(priceBetweenRanks(collectives, mesh)));
-    passes.addPass(createCSEPass());
+    LoweringPipeline lowering{priceBetweenRanks(collectives, mesh)};
     auto overlaps = [&](const char *what) {
       return execution && llvm::is_contained(*execution->completed.plan.overlap, what);
     };
-    if (overlaps("products"))
-      passes.addPass(createChunkProducts());
-    passes.addPass(createScheduleCollectives({.all = overlaps("tensor") || overlaps("products")}));
-    if (execution) {
-      AssignTasksOptions tasks;
-      tasks.chunks = execution->completed.plan.schedule.chunks;
-      tasks.splitBackward = execution->completed.plan.schedule.name == "zero-bubble";
-      passes.addPass(createRecompute());
-      passes.addPass(createCSEPass());
-      if (tasks.splitBackward)
-        passes.addPass(createSplitBackward());
-      passes.addPass(createOffloadActivations());
-      passes.addPass(createAssignTasks(tasks));
-    }
+    lowering.chunkProducts = overlaps("products");
+    lowering.overlapAll = overlaps("tensor") || overlaps("products");
+    if (execution)
+      lowering.tasks = {.chunks = execution->completed.plan.schedule.chunks,
+                        .splitBackward = execution->completed.plan.schedule.name == "zero-bubble"};
+    addLoweringPasses(passes, lowering);
+    compiled.pipelines.emplace_back("lowering", pipelineText(passes));
     if (Status status = collected.run(passes, *module); !status)
       return status.error();
   }

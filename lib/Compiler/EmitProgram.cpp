@@ -7,7 +7,7 @@
 #include "kerf/Runtime/Executor.h"
 #include "kerf/Transforms/DeviceAxes.h"
 #include "kerf/Transforms/EmitPackage.h"
-#include "kerf/Transforms/Passes.h"
+#include "kerf/Transforms/Pipelines.h"
 #include "kerf/Transforms/Work.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -183,7 +183,7 @@ Result<OwningOpRef<ModuleOp>> fusedModule(ModuleOp module) {
   OwningOpRef<ModuleOp> fused = cast<ModuleOp>(module->clone());
   Collected collected(fused->getContext());
   PassManager passes(fused->getContext());
-  passes.addPass(createFusePointwise());
+  addPackagingPasses(passes);
   if (Status status = collected.run(passes, *fused); !status)
     return status.error();
   return fused;
@@ -216,6 +216,9 @@ Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Kernels 
     auto made = fusedModule(module);
     if (!made)
       return made.error();
+    OpPassManager packaging(ModuleOp::getOperationName());
+    addPackagingPasses(packaging);
+    compiled.pipelines.emplace_back("packaging", pipelineText(packaging));
     fused = std::move(*made);
     program = programOf(*fused);
     if (!program)

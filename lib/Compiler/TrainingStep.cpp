@@ -4,9 +4,8 @@
 
 #include "Diagnostics.h"
 #include "HandWritten.h"
-#include "kerf/Transforms/Passes.h"
+#include "kerf/Transforms/Pipelines.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
@@ -191,26 +190,9 @@ Result<TrainingStep> trainingStepOf(MLIRContext &context, ImportedModel model, c
         "the program is a whole train step with an optimizer of its own: --optimizer and its options are not used");
   Collected collected(&context);
   PassManager passes(&context);
-  if (!whole && options.recognizeComposites)
-    passes.addPass(createRecognizeComposites());
-  if (!whole)
-    passes.addPass(createFoldReshapes());
-  passes.addPass(createCanonicalizerPass());
-  passes.addPass(createCSEPass());
-  passes.addPass(createOutlineLayers());
-  if (!options.patterns.empty())
-    passes.addPass(
-        createSeparateLayers({{options.patterns.begin(), options.patterns.end()}, options.patternsOfAllOps}));
-  if (!options.cuts.empty())
-    passes.addPass(createCutStages({{options.cuts.begin(), options.cuts.end()}}));
-  if (!whole) {
-    if (options.precision)
-      passes.addPass(createMixedPrecision(*options.precision));
-    passes.addPass(createDifferentiate());
-    passes.addPass(createAddOptimizer(optimizer));
-    passes.addPass(createCanonicalizerPass());
-    passes.addPass(createCSEPass());
-  }
+  addStepPasses(passes, {whole, options.recognizeComposites, options.patterns, options.patternsOfAllOps, options.cuts,
+                         options.precision, optimizer});
+  step.pipeline = pipelineText(passes);
   if (Status status = collected.run(passes, *step.module); !status)
     return status.error();
   step.warnings.insert(step.warnings.end(), collected.warnings.begin(), collected.warnings.end());

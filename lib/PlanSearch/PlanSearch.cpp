@@ -63,7 +63,7 @@ Result<FoundPlans> plansearch::searchEstimates(const Cluster &cluster, const Tra
   if (found || !search.contradicted() || !options.leastMemory)
     return found;
   PlanSearchOptions quick = options;
-  quick.workBudget = options.workBudget / kQuickShare;
+  quick.workBudget = std::min(options.workBudget, kUsualWork) / kQuickShare;
   quick.top = 1;
   std::vector<std::string> conflict = conflictingPins(options.constraints, [&](const Plan &pins) {
     quick.constraints = pins;

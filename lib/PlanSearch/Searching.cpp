@@ -17,6 +17,7 @@ constexpr int64_t kWorkOfCandidate = 100; // beside bounding a choice
 constexpr double kMostRanks = 0.9;
 constexpr int64_t kSowingShare = 4;
 constexpr size_t kMostDives = 40; // executions of a layout that are tried until one fits
+constexpr int kMoreDives = 8;     // and after it, of those that may be faster still
 } // namespace
 
 /// Leaves the questions that plans below the choice can answer. False: none is left.
@@ -107,8 +108,9 @@ Result<std::vector<Choice>> Searching::byBound(std::vector<Choice> choices) {
   return sorted;
 }
 
-/// Simulates one plan of the layout, the first that fits of those with the least bounds: something to compare with
-/// early on.
+/// Simulates a few plans of the layout, of those that fit the ones with the least bounds: something to compare with
+/// early on. Bounds of different schedules are not alike near what their plans take, so that the first is seldom the
+/// best.
 Status Searching::dive(const Choice &layout) {
   auto model = bounds->workOf(bounds->keyOf(layout));
   if (!model)
@@ -129,8 +131,10 @@ Status Searching::dive(const Choice &layout) {
     std::erase_if(*executions, [](const Choice &choice) {
       return choice.schedule == ScheduleKind::ZeroBubble && choice.variant != ZeroBubbleVariant::H1;
     });
-  for (size_t i = 0; i < std::min(executions->size(), kMostDives); ++i) {
-    auto cuts = byBound(space->cuts((*executions)[i]));
+  int more = kMoreDives;
+  bool fits = false;
+  for (size_t i = 0; i < executions->size() && (fits ? more-- > 0 : i < kMostDives); ++i) {
+    auto cuts = byBound(space->cuts((*executions)[i])); // none where a plan that was found is faster
     if (!cuts)
       return cuts.error();
     if (cuts->empty())
@@ -142,8 +146,7 @@ Status Searching::dive(const Choice &layout) {
     if (!plans->empty())
       if (Status status = judge(plans->front().choice); !status)
         return status;
-    if (kept > before)
-      return ok();
+    fits |= kept > before;
   }
   return ok();
 }
@@ -159,7 +162,7 @@ Status Searching::sow(std::vector<Choice> meshes) {
     if (mesh.frame.context > leastContext) // data, stages and model spare memory as well
       continue;
     if (static_cast<double>(mesh.frame.ranks()) < kMostRanks * static_cast<double>(most) ||
-        work > options.workBudget / kSowingShare || mustStop())
+        work > std::min(options.workBudget, kUsualWork) / kSowingShare || mustStop())
       break;
     Choice one = mesh;
     if (!narrow(one))

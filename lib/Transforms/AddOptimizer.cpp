@@ -455,7 +455,19 @@ struct AddOptimizerPass : kerf::impl::AddOptimizerBase<AddOptimizerPass> {
   using AddOptimizerBase::AddOptimizerBase;
   AddOptimizerPass() = default;
   /// All settings, those included that have no option of kerf-opt.
-  explicit AddOptimizerPass(const OptimizerOptions &all) : all(all) {}
+  explicit AddOptimizerPass(const OptimizerOptions &all) : all(all) {
+    optimizer = all.kind == OptimizerKind::AdamW ? "adamw" : "sgd";
+    momentum = all.momentum;
+    beta1 = all.beta1;
+    beta2 = all.beta2;
+    eps = all.epsilon;
+    weightDecay = all.weightDecay;
+    noDecay = ArrayRef<std::string>(all.noDecayGlobs);
+    clipNorm = all.clipNorm;
+    gradientNorms = all.gradientNorms;
+    reduceType = all.reduceType;
+    lossScaleWindow = all.lossScaleWindow;
+  }
   AddOptimizerPass(const AddOptimizerPass &other) : AddOptimizerBase(other), all(other.all) {}
   void runOnOperation() override {
     std::optional<OptimizerOptions> options = all ? all : fromTextOptions();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes one by one, for tests and for curious readers.
+// The passes and pipelines by name, for tests and for curious readers.
 #include "kerf/Dialect/Kerf/KerfDialect.h"
-#include "kerf/Transforms/Passes.h"
+#include "kerf/Transforms/Pipelines.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -11,6 +11,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<kerf::ir::KerfDialect, mlir::func::FuncDialect>();
   kerf::registerKerfTransformsPasses();
+  kerf::registerKerfPipelines();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Kerf's pass driver\n", registry));

@@ -212,6 +212,9 @@ Result<Planned> planAndCompile(const CLI::App &command, const TrainingStep &step
   auto planned = planOrLoad(step, model, precision, planFile, flags);
   if (!planned || flags.mode == "hybrid")
     return planned;
+  if (flags.printPipeline)
+    for (const auto &[name, passes] : planned->compiled.pipelines)
+      say(fmt::format("{:<10} {}\n", name, passes));
   auto constraints = constraintsOf(planFile, flags);
   if (!constraints)
     return constraints.error();
@@ -458,6 +461,7 @@ void addCompile(CLI::App &app, int &status) {
       "--plan", command->planFile,
       "plan.json; the search completes a set of constraints, defaults complete an execution plan (docs/plan.md)");
   sub->add_option("-o,--output", command->output, "folder of the package")->required();
+  sub->add_flag("--print-pipeline", command->where.printPipeline, kPrintPipelineHelp);
   sub->add_flag("--no-native", command->noNative,
                 "a package without machine code: pointwise ops run one by one; the numbers are the same");
   sub->add_option("--device-ir", command->deviceIr,

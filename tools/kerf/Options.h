@@ -10,6 +10,8 @@
 
 namespace kerf::tool {
 
+inline constexpr const char *kPrintPipelineHelp =
+    "print the passes that the model went through, in order, as kerf-opt takes them";
 inline constexpr const char *kNoNativeHelp =
     "run pointwise ops one by one, without machine code made for them; the numbers are the same";
 
@@ -58,6 +60,7 @@ struct PlanFlags {
   double budgetSeconds = 0;
   std::optional<Job> job = {}; // of --plan
   bool allRanks = false;
+  bool printPipeline = false;
 
   void addTo(CLI::App &command);
   Result<Cluster> toCluster() const;

@@ -471,6 +471,7 @@ void addTrain(CLI::App &app, int &status) {
   sub->add_option("--plan", command->planFile, "plan.json instead of a search; a partial one is completed");
   sub->add_option("--save-plan", command->savePlan, "write the plan: plan.json");
   sub->add_option("--report", command->report, "write the report: F.txt or F.json");
+  sub->add_flag("--print-pipeline", command->where.printPipeline, kPrintPipelineHelp);
   sub->add_flag("--no-native", command->noNative, kNoNativeHelp);
   sub->add_flag("--json", command->json, "losses and report as JSON on standard output");
 }

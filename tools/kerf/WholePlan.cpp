@@ -56,8 +56,10 @@ Result<WholeJob> makeJob(mlir::MLIRContext &context, const ModelFlags &model, co
       pinned && model.globalBatch && pinned != model.globalBatch)
     return Error{fmt::format("{}: global_batch is {}, --global-batch is {}; drop one of them", given->constraintsFile,
                              pinned, model.globalBatch)};
-  if (flags.budgetSeconds > 0)
+  if (flags.budgetSeconds > 0) {
     options.search.seconds = flags.budgetSeconds;
+    options.search.workBudget = kUnlimitedWork;
+  }
   if (!flags.from.empty()) {
     auto from = readPlan(flags.from);
     if (!from)

@@ -2,7 +2,7 @@
 // Models from a Hugging Face config.json: parameters as Transformers counts them, layers as calls of one function, and
 // every mistake named. That they compute what Transformers does is tested end to end (test/e2e/test_losses.py).
 #include "Configurations.h"
-#include "TransformerFamilies.h"
+#include "Config/TransformerFamilies.h"
 
 #include <ctime>
 

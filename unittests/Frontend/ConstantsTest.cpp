@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constant folding against values computed by hand: each graph adds a folded constant to an input, and the constant
 // that the IR holds is read back.
-#include "Fold.h"
+#include "Common/Fold.h"
 #include "Graphs.h"
 
 #include <random>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What operators become, which initializers are trained, and how the loss is found.
 #include "Graphs.h"
-#include "LossRequest.h"
+#include "Common/LossRequest.h"
 
 namespace kerf {
 namespace {

@@ -2,7 +2,7 @@
 // Small ONNX graphs, written as a list of nodes and imported through a file as a user's would be.
 #pragma once
 
-#include "TermBuilder.h"
+#include "Common/TermBuilder.h"
 #include "kerf/Frontend/Import.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "onnx.pb.h"

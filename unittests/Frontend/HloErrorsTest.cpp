@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a wrong StableHLO text gives: an error with its place, never a crash.
-#include "HloText.h"
+#include "StableHlo/HloText.h"
 #include "HloTexts.h"
 
 namespace kerf {

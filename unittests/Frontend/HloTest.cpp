@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // StableHLO text: both forms, what each kind of op becomes, constants (wrong ones: HloErrorsTest.cpp).
-#include "HloText.h"
+#include "StableHlo/HloText.h"
 #include "HloTexts.h"
 
 namespace kerf {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arc functions against the C library's, at the ends, on all sides and at signed zeros and infinities too.
-#include "InverseFunctions.h"
+#include "Common/InverseFunctions.h"
 #include "Terms.h"
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Formats of 8, 4 and 2 bits: every pattern of bits and every rounding against LLVM's own floating formats, how files
 // hold them, and who may read them.
-#include "Narrow.h"
+#include "Common/Narrow.h"
 #include "Terms.h"
 
 #include "llvm/ADT/APFloat.h"

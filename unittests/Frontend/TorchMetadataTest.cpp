@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is read out of the texts that PyTorch's exporter leaves with nodes.
-#include "TorchMetadata.h"
+#include "Onnx/TorchMetadata.h"
 #include <gtest/gtest.h>
 
 using namespace kerf::frontend;

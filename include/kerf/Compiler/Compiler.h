@@ -49,6 +49,7 @@ struct TrainingStep {
   std::vector<ArgumentPlan> arguments;
   /// Those of StepOptions: calls say their part of the pipeline.
   std::vector<std::string> cuts;
+  std::string pipeline; // that made it, as `pipelineText` writes it
 };
 
 /// Imports the model and runs the passes up to one whole training step: composites, reshapes, layers, precision,
@@ -78,6 +79,8 @@ struct Compiled {
   /// lowered.
   Simulation figures = {}, figuresWithoutCode = {};
   bool usesCode = false;
+  /// The pipelines that the step went through, by their names, as `pipelineText` writes them.
+  std::vector<std::pair<std::string, std::string>> pipelines = {};
 };
 
 /// Whether plans for this cluster are priced as the programs that they are lowered to, and take the memory that the

@@ -17,6 +17,10 @@ using LayoutSource = std::function<Result<const ModelWork *>(const LayoutKey &)>
 
 inline constexpr size_t kMostPlannedGroups = 4; // of a mixed cluster
 
+/// Work budgets: choices bounded, where a plan that is made and simulated counts as 100 and its schedule's tasks. The
+/// usual one takes ten to twenty seconds. No search uses up the unlimited one; multiples of it still fit.
+inline constexpr int64_t kUsualWork = 4'000'000, kUnlimitedWork = int64_t(1) << 60;
+
 struct PlanSearchOptions {
   Plan constraints; // what it says stays
   std::string constraintsFile = "the constraints";
@@ -32,10 +36,8 @@ struct PlanSearchOptions {
   std::vector<std::pair<std::string, std::string>> sizesLeftOut = {};
   /// A plan to begin with, if it can still be carried out: whatever is found is at least as good.
   std::optional<Plan> from;
-  /// Choices bounded; a plan that is made and simulated counts as 100 and its schedule's tasks. The default is ten to
-  /// twenty seconds.
-  int64_t workBudget = 4'000'000;
-  std::optional<double> seconds;
+  int64_t workBudget = kUsualWork;
+  std::optional<double> seconds;   // ends the search as well; with `kUnlimitedWork` it alone does
   std::function<bool()> stop = {}; // asked often: true ends the search with the best plan so far
   bool leastMemory = true;         // where nothing fits: find out what conflicts and how much memory would do
   int top = 1;                     // distinct plans that are proven the best

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads and writes kerf IR as text. Weights stay in their files; the module says in which.
+#include "Common/KerfFile.h"
+#include "StableHlo/HloImport.h"
+#include "Onnx/OnnxFile.h"
+#include "Common/TermBuilder.h"
+#include "Config/TransformerImport.h"
+#include "kerf/Frontend/DeviceFile.h"
+#include "kerf/Support/Glob.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace kerf {
+
+namespace frontend {
+
+namespace {
+
+constexpr const char *kWeightsAttr = "kerf.weights";
+
+/// Collects what MLIR would print.
+class Diagnostics {
+public:
+  explicit Diagnostics(mlir::MLIRContext *context)
+      : handler(context, [this](mlir::Diagnostic &diagnostic) {
+          if (!text.empty())
+            text += "; ";
+          llvm::raw_string_ostream stream(text);
+          diagnostic.getLocation().print(stream);
+          stream << ": " << diagnostic.str();
+          return mlir::success();
+        }) {}
+  std::string text;
+
+private:
+  mlir::ScopedDiagnosticHandler handler;
+};
+
+mlir::func::FuncOp entryOf(mlir::ModuleOp module) {
+  return module.lookupSymbol<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
+}
+
+std::string textAttr(mlir::func::FuncOp function, unsigned argument, llvm::StringRef name) {
+  auto attr = function.getArgAttrOfType<mlir::StringAttr>(argument, name);
+  return attr ? attr.str() : std::string();
+}
+
+Status checkArguments(mlir::func::FuncOp function) {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (textAttr(function, i, ir::KerfDialect::kNameAttr).empty() ||
+        textAttr(function, i, ir::KerfDialect::kKindAttr).empty())
+      return Error{fmt::format("argument {} of @main has no kerf.name or no kerf.kind", i)};
+  if (function.getNumResults() == 0)
+    return Error{"@main returns nothing; its first result is the loss"};
+  return ok();
+}
+
+/// Every floating type and constant becomes `floatType`.
+void retype(mlir::ModuleOp module, DType floatType) {
+  mlir::Type element = elementType(module.getContext(), floatType);
+  auto converted = [&](mlir::Type type) -> mlir::Type {
+    auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type);
+    return tensor && mlir::isa<mlir::FloatType>(tensor.getElementType()) ? mlir::Type(tensor.clone(element)) : type;
+  };
+  auto convertAll = [&](auto types) {
+    llvm::SmallVector<mlir::Type> result;
+    for (mlir::Type type : types)
+      result.push_back(converted(type));
+    return result;
+  };
+  module.walk([&](mlir::Operation *op) {
+    for (mlir::Value result : op->getResults())
+      result.setType(converted(result.getType()));
+    for (mlir::Region &region : op->getRegions())
+      for (mlir::Block &block : region)
+        for (mlir::BlockArgument argument : block.getArguments())
+          argument.setType(converted(argument.getType()));
+    if (auto function = mlir::dyn_cast<mlir::func::FuncOp>(op))
+      function.setFunctionType(mlir::FunctionType::get(op->getContext(), convertAll(function.getArgumentTypes()),
+                                                       convertAll(function.getResultTypes())));
+    auto constant = mlir::dyn_cast<ir::ConstantOp>(op);
+    auto dense = constant ? mlir::dyn_cast<mlir::DenseFPElementsAttr>(constant.getValue()) : nullptr;
+    if (!dense)
+      return;
+    const llvm::fltSemantics &semantics = mlir::cast<mlir::FloatType>(element).getFloatSemantics();
+    constant.setValueAttr(dense.mapValues(element, [&](const llvm::APFloat &value) {
+      llvm::APFloat number = value;
+      bool inexact = false;
+      number.convert(semantics, llvm::APFloat::rmNearestTiesToEven, &inexact);
+      return number.bitcastToAPInt();
+    }));
+  });
+}
+
+/// A conversion between types that are one now.
+void dropIdleConversions(mlir::ModuleOp module) {
+  module.walk([](ir::ConvertOp op) {
+    if (op.getOperand().getType() != op.getType())
+      return;
+    op.getResult().replaceAllUsesWith(op.getOperand());
+    op.erase();
+  });
+}
+
+/// The named tensors of every weights file, later files first; only those that the function takes, of its shapes.
+Status loadWeights(ImportedModel &model, mlir::func::FuncOp function, const std::vector<std::string> &files) {
+  for (const std::string &file : files) {
+    KERF_TRY(tensors, readWeights(file));
+    size_t found = 0;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      auto it = tensors.find(textAttr(function, i, ir::KerfDialect::kNameAttr));
+      if (it == tensors.end() || textAttr(function, i, ir::KerfDialect::kKindAttr) == "input")
+        continue;
+      auto given = function.getArgAttrOfType<mlir::TypeAttr>(i, ir::KerfDialect::kGlobalTypeAttr);
+      auto whole = given ? mlir::dyn_cast<mlir::RankedTensorType>(given.getValue()) : nullptr;
+      Shape wanted = ir::shapeOf(whole ? mlir::Type(whole) : function.getArgumentTypes()[i]);
+      if (auto exported = function.getArgAttrOfType<mlir::DenseI64ArrayAttr>(i, ir::KerfDialect::kExportedShapeAttr))
+        wanted.assign(exported.asArrayRef().begin(), exported.asArrayRef().end());
+      ++found;
+      if (it->second.shape == wanted)
+        model.weights[it->first] = it->second;
+      else if (textAttr(function, i, ir::KerfDialect::kKindAttr) !=
+               "constant") // a constant was cut down when it was imported
+        return Error{fmt::format("'{}' in '{}' has the shape {}, the model's has {}", it->first, file,
+                                 shapeText(it->second.shape), shapeText(wanted))};
+    }
+    if (found == 0)
+      return Error{fmt::format("'{}' holds none of the model's tensors", file)};
+  }
+  return ok();
+}
+
+/// What a file may hold beside ops that check themselves: functions of one block, over tensors, that call each other
+/// with kerf.call.
+Status checkFunctions(mlir::ModuleOp module) {
+  for (mlir::Operation &op : module.getOps())
+    if (!mlir::isa<mlir::func::FuncOp, ir::MeshOp>(op))
+      return Error{fmt::format("{} stands in the module; it holds functions and one kerf.mesh",
+                               op.getName().getStringRef().str())};
+  for (auto function : module.getOps<mlir::func::FuncOp>()) {
+    std::string name = function.getName().str();
+    if (!function.getBody().hasOneBlock())
+      return Error{fmt::format("@{} has {} blocks; a function has one", name, function.getBody().getBlocks().size())};
+    for (mlir::TypeRange types :
+         {mlir::TypeRange(function.getArgumentTypes()), mlir::TypeRange(function.getResultTypes())})
+      for (mlir::Type type : types)
+        if (auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type); !tensor || !tensor.hasStaticShape()) {
+          std::string text;
+          llvm::raw_string_ostream(text) << type;
+          return Error{fmt::format("@{} takes or gives {}; these are tensors of known sizes", name, text)};
+        }
+    for (mlir::Operation &op : function.front().without_terminator())
+      if (!mlir::isa<ir::KerfDialect>(op.getDialect()))
+        return Error{fmt::format("@{} has {}; ops are kerf's", name, op.getName().getStringRef().str())};
+  }
+  return ok();
+}
+
+/// A module with an entry whose arguments are named.
+Result<mlir::OwningOpRef<mlir::ModuleOp>> parseKerf(mlir::MLIRContext &context, const std::string &path,
+                                                    const std::string &text) {
+  Diagnostics diagnostics(&context);
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, mlir::ParserConfig(&context), path);
+  if (!module)
+    return Error{fmt::format("'{}' is not kerf IR: {}", path, diagnostics.text)};
+  mlir::func::FuncOp function = entryOf(*module);
+  if (!function || function.isExternal())
+    return Error{fmt::format("'{}' has no function @main", path)};
+  if (Status status = checkFunctions(*module); !status)
+    return Error{fmt::format("'{}': {}", path, status.error().message)};
+  if (Status status = checkArguments(function); !status)
+    return Error{fmt::format("'{}': {}", path, status.error().message)};
+  return module;
+}
+
+/// Takes the attribute that names the weights' files off the module, and loads them.
+Status takeWeights(ImportedModel &model, const std::string &path, const std::optional<std::string> &more) {
+  std::vector<std::string> files;
+  if (auto named = (*model.module)->getAttrOfType<mlir::ArrayAttr>(kWeightsAttr))
+    for (mlir::Attribute name : named) {
+      auto file = mlir::dyn_cast<mlir::StringAttr>(name);
+      if (!file)
+        return Error{fmt::format("'{}': kerf.weights is not a list of file names", path)};
+      files.push_back((std::filesystem::path(path).parent_path() / file.str()).string());
+    }
+  (*model.module)->removeAttr(kWeightsAttr);
+  if (more)
+    files.push_back(*more);
+  if (Status status = loadWeights(model, entryOf(*model.module), files); !status)
+    return Error{fmt::format("'{}': {}", path, status.error().message)};
+  return ok();
+}
+
+} // namespace
+
+Status applyGlobs(mlir::func::FuncOp function, const ImportOptions &options) {
+  auto apply = [&](const std::vector<std::string> &globs, const char *option, bool trainable) -> Status {
+    for (const std::string &glob : globs) {
+      bool any = false;
+      for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+        if (textAttr(function, i, ir::KerfDialect::kKindAttr) != "parameter" ||
+            !globMatch(glob, textAttr(function, i, ir::KerfDialect::kNameAttr)))
+          continue;
+        any = true;
+        function.removeArgAttr(i, ir::KerfDialect::kTrainableAttr);
+        if (trainable)
+          function.setArgAttr(i, ir::KerfDialect::kTrainableAttr, mlir::UnitAttr::get(function.getContext()));
+      }
+      if (!any)
+        return Error{fmt::format("{} '{}' matches none of the model's parameters", option, glob)};
+    }
+    return ok();
+  };
+  KERF_CHECK(apply(options.frozen, "--frozen", false));
+  return apply(options.trainable, "--trainable", true);
+}
+
+Status verifyModule(mlir::ModuleOp module) {
+  Diagnostics diagnostics(module.getContext());
+  if (mlir::failed(mlir::verify(module)))
+    return Error{diagnostics.text};
+  return ok();
+}
+
+Result<TensorMap> readWeights(const std::string &path) {
+  std::string kind = std::filesystem::path(path).extension().string();
+  if (kind == ".json") {
+    KERF_TRY(beside, weightsBesideConfig(path));
+    return beside ? std::move(*beside) : TensorMap();
+  }
+  if (kind == ".mlir")
+    return TensorMap(); // a program's weights lie beside it
+  if (kind != ".onnx")
+    return readTensors(path);
+  KERF_TRY(file, readOnnx(path));
+  TensorMap tensors;
+  for (const Initializer &initializer : file.initializers)
+    if (initializer.hasData())
+      tensors[initializer.name] = initializer.tensor;
+  return tensors;
+}
+
+Result<ImportedModel> readKerf(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options) {
+  KERF_TRY(text, readFile(path));
+  if (text.rfind("ML\xefR", 0) == 0)
+    return Error{fmt::format("'{}' is MLIR bytecode; Kerf reads text: what JAX's lowered.as_text() gives", path)};
+  if (text.find("stablehlo.") != std::string::npos)
+    return importStableHlo(context, path, text, options);
+  ImportedModel model;
+  KERF_TRY(module, parseKerf(context, path, text));
+  model.module = std::move(module);
+  mlir::func::FuncOp function = entryOf(*model.module);
+  auto resultName = function.getResultAttrOfType<mlir::StringAttr>(0, ir::KerfDialect::kNameAttr);
+  if (!options.loss.empty() && (!resultName || resultName.str() != options.loss))
+    return Error{fmt::format("'{}' has the loss '{}' already; --loss is chosen when a model is imported", path,
+                             resultName ? resultName.str() : "")};
+  if (!options.metrics.empty())
+    return Error{fmt::format("'{}' is kerf IR, whose results are chosen already; --metric is for exports", path)};
+  retype(*model.module, options.floatType);
+  dropIdleConversions(*model.module);
+  KERF_CHECK(applyGlobs(function, options));
+  if (Status status = verifyModule(*model.module); !status)
+    return Error{fmt::format("'{}': {}", path, status.error().message)};
+  KERF_CHECK(takeWeights(model, path, options.weights));
+  return model;
+}
+
+} // namespace frontend
+
+using namespace frontend;
+
+Result<ImportedModel> readDeviceProgram(mlir::MLIRContext &context, const std::string &path,
+                                        const std::optional<std::string> &weights) {
+  context.loadDialect<mlir::func::FuncDialect, ir::KerfDialect>();
+  KERF_TRY(text, readFile(path));
+  ImportedModel model;
+  KERF_TRY(module, parseKerf(context, path, text));
+  model.module = std::move(module);
+  if (model.module->getOps<ir::MeshOp>().empty())
+    return Error{fmt::format("'{}' has no kerf.mesh: it is no device program; `kerf compile --device-ir` writes one "
+                             "to begin with",
+                             path)};
+  if (Status status = verifyModule(*model.module); !status)
+    return Error{fmt::format("'{}': {}", path, status.error().message)};
+  KERF_CHECK(takeWeights(model, path, weights));
+  return model;
+}
+
+Status writeModel(const ImportedModel &model, const std::string &source, const std::string &path) {
+  mlir::OwningOpRef<mlir::ModuleOp> module = model.module.get().clone();
+  TensorMap inSource;
+  if (!source.empty()) {
+    KERF_TRY(tensors, readWeights(source));
+    inSource = std::move(tensors);
+  }
+  TensorMap beside;
+  bool needsSource = false;
+  for (const auto &[name, tensor] : model.weights) {
+    auto it = inSource.find(name);
+    bool same = it != inSource.end() && it->second.shape == tensor.shape && it->second.dtype == tensor.dtype &&
+                std::memcmp(it->second.data, tensor.data, size_t(tensor.bytes())) == 0;
+    needsSource |= same;
+    if (!same)
+      beside[name] = tensor;
+  }
+  std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  llvm::SmallVector<mlir::Attribute> files;
+  mlir::Builder builder(module->getContext());
+  if (needsSource)
+    files.push_back(builder.getStringAttr(std::filesystem::absolute(source).lexically_relative(folder).string()));
+  if (!beside.empty()) {
+    std::filesystem::path file = std::filesystem::path(path).replace_extension(".safetensors");
+    KERF_CHECK(writeSafetensors(file.string(), beside));
+    files.push_back(builder.getStringAttr(file.filename().string()));
+  }
+  if (!files.empty())
+    (*module)->setAttr(kWeightsAttr, builder.getArrayAttr(files));
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream, mlir::OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/false));
+  stream << "\n";
+  return writeFile(path, text);
+}
+
+} // namespace kerf

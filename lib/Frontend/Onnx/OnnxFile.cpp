@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the protobuf and finds every initializer's bytes: in the file, in its external data, or nowhere (a model
+// without weights).
+#include "Onnx/OnnxFile.h"
+#include "Common/Literal.h"
+#include "Common/Narrow.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <set>
+
+namespace kerf::frontend {
+
+namespace {
+
+constexpr int32_t kExternal = 1; // TensorProto.DataLocation
+constexpr std::string_view kKindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
+constexpr std::string_view kFoldedKey = "pkg.onnxscript.optimizer.folded_from";
+
+Result<Shape> shapeOf(const onnx::TensorProto &proto) {
+  Shape shape(proto.dims().begin(), proto.dims().end());
+  if (Status status = checkShape(shape); !status)
+    return Error{fmt::format("tensor '{}' has {}", proto.name(), status.error().message)};
+  return shape;
+}
+
+/// What a tensor of the file says of itself.
+struct Stored {
+  DType dtype; // that it is read as
+  Shape shape;
+  const NarrowFormat *narrow = nullptr;
+
+  int64_t bytes() const {
+    return narrow ? packedBytes(*narrow, elementsOf(shape)) : Tensor{dtype, shape, nullptr, nullptr}.bytes();
+  }
+  std::string_view type() const { return narrow ? narrow->name : toString(dtype); }
+};
+
+Result<Stored> storedOf(const onnx::TensorProto &proto) {
+  const NarrowFormat *narrow = narrowFormat(proto.data_type());
+  Result<DType> dtype = narrow ? heldType(*narrow) : dtypeFromOnnx(proto.data_type());
+  if (!dtype)
+    return Error{fmt::format("tensor '{}': {}", proto.name(), dtype.error().message)};
+  Result<Shape> shape = shapeOf(proto);
+  if (!shape)
+    return shape.error();
+  return Stored{*dtype, std::move(*shape), narrow};
+}
+
+/// Of those bytes, which `owner` keeps alive.
+Tensor tensorOf(const Stored &stored, const std::byte *data, std::shared_ptr<const void> owner) {
+  if (stored.narrow && data)
+    return decodedTensor(*stored.narrow, stored.shape, data);
+  return Tensor{stored.dtype, stored.shape, data, std::move(owner)};
+}
+
+/// Several elements of less than a byte are one of int32_data, as they are one byte of raw_data.
+Result<Tensor> fromPackedField(const onnx::TensorProto &proto, const Stored &stored) {
+  if (proto.int32_data_size() != stored.bytes())
+    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} entries of int32_data, it has {}",
+                             proto.name(), shapeText(stored.shape), stored.type(), stored.bytes(),
+                             proto.int32_data_size())};
+  std::vector<std::byte> packed;
+  for (int32_t entry : proto.int32_data())
+    packed.push_back(static_cast<std::byte>(entry));
+  return decodedTensor(*stored.narrow, stored.shape, packed.data());
+}
+
+/// Data in the typed field that the format prescribes for the type.
+Result<Tensor> fromTypedFields(const onnx::TensorProto &proto, const Stored &stored) {
+  if (stored.narrow)
+    return fromPackedField(proto, stored);
+  const auto &[dtype, shape, none] = stored;
+  int64_t elements = elementsOf(shape), given = 0;
+  bool half = dtype == DType::F16 || dtype == DType::BF16;
+  if (dtype == DType::F32)
+    given = proto.float_data_size();
+  else if (dtype == DType::F64)
+    given = proto.double_data_size();
+  else if (dtype == DType::I64)
+    given = proto.int64_data_size();
+  else if (dtype == DType::U64 || dtype == DType::U32)
+    given = proto.uint64_data_size();
+  else
+    given = proto.int32_data_size();
+  if (given != elements)
+    return Error{fmt::format("tensor '{}' of shape {} needs {} elements, its data has {}", proto.name(),
+                             shapeText(shape), elements, given)};
+  auto [tensor, memory] = allocateTensor(dtype, shape);
+  auto copy = [&, to = memory](const auto &field, auto zero) {
+    using T = decltype(zero);
+    for (int64_t i = 0; i < elements; ++i)
+      reinterpret_cast<T *>(to)[i] = static_cast<T>(field[int(i)]);
+  };
+  if (dtype == DType::F32)
+    copy(proto.float_data(), float{});
+  else if (dtype == DType::F64)
+    copy(proto.double_data(), double{});
+  else if (dtype == DType::I64)
+    copy(proto.int64_data(), int64_t{});
+  else if (half)
+    copy(proto.int32_data(), uint16_t{});
+  else if (dtype == DType::I32)
+    copy(proto.int32_data(), int32_t{});
+  else if (dtype == DType::U64)
+    copy(proto.uint64_data(), uint64_t{});
+  else if (dtype == DType::U32)
+    copy(proto.uint64_data(), uint32_t{});
+  else if (dtype == DType::I16 || dtype == DType::U16)
+    copy(proto.int32_data(), uint16_t{});
+  else
+    copy(proto.int32_data(), uint8_t{}); // I8, U8, Bool: the low byte
+  return tensor;
+}
+
+struct ExternalPlace {
+  std::string location;
+  int64_t offset = 0, length = -1;
+};
+
+Result<ExternalPlace> externalPlace(const onnx::TensorProto &proto) {
+  ExternalPlace place;
+  for (const onnx::StringPair &pair : proto.external_data()) {
+    if (pair.key() == "location") {
+      place.location = pair.value();
+      continue;
+    }
+    if (pair.key() != "offset" && pair.key() != "length")
+      continue;
+    int64_t &number = pair.key() == "offset" ? place.offset : place.length;
+    const char *end = pair.value().data() + pair.value().size();
+    auto [stop, status] = std::from_chars(pair.value().data(), end, number);
+    if (status != std::errc() || stop != end || number < 0)
+      return Error{fmt::format("tensor '{}': its external data's {} is '{}', no number of bytes", proto.name(),
+                               pair.key(), pair.value())};
+  }
+  std::filesystem::path path(place.location);
+  bool escapes = path.is_absolute();
+  for (const auto &part : path)
+    escapes |= part == "..";
+  if (place.location.empty() || escapes || place.location.find('\0') != std::string::npos)
+    return Error{
+        fmt::format("tensor '{}': its external data lies at '{}', which is not a file inside the model's folder",
+                    proto.name(), place.location)};
+  return place;
+}
+
+/// Maps each external file once; a file that does not exist is a null pointer.
+class ExternalFiles {
+public:
+  explicit ExternalFiles(std::filesystem::path folder) : folder(std::move(folder)) {}
+
+  Result<std::shared_ptr<const MappedFile>> open(const std::string &location) {
+    if (auto it = files.find(location); it != files.end())
+      return it->second;
+    std::error_code code;
+    std::filesystem::path path = folder / location;
+    if (!std::filesystem::exists(path, code))
+      return files[location] = nullptr;
+    Result<std::shared_ptr<const MappedFile>> file = mapFile(path.string());
+    if (file)
+      files[location] = *file;
+    return file;
+  }
+
+private:
+  std::filesystem::path folder;
+  std::map<std::string, std::shared_ptr<const MappedFile>> files;
+};
+
+Result<Tensor> externalTensor(const onnx::TensorProto &proto, const Stored &stored, ExternalFiles &files,
+                              OnnxFile &onnx) {
+  Result<ExternalPlace> place = externalPlace(proto);
+  if (!place)
+    return place.error();
+  const int64_t bytes = stored.bytes();
+  if (place->length >= 0 && place->length != bytes)
+    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} bytes, its external data has {}",
+                             proto.name(), shapeText(stored.shape), stored.type(), bytes, place->length)};
+  Result<std::shared_ptr<const MappedFile>> file = files.open(place->location);
+  if (!file)
+    return file.error();
+  if (!*file) {
+    ++onnx.missingFiles[place->location];
+    return tensorOf(stored, nullptr, nullptr);
+  }
+  int64_t size = int64_t((*file)->bytes);
+  if (place->offset > size || bytes > size - place->offset)
+    return Error{fmt::format("tensor '{}' is {} bytes from byte {} on of '{}', which has only {}: the file is cut off",
+                             proto.name(), bytes, place->offset, place->location, size)};
+  return tensorOf(stored, (*file)->data + place->offset, *file);
+}
+
+Status readInitializers(OnnxFile &file, const std::string &path) {
+  const onnx::GraphProto &graph = file.model->graph();
+  ExternalFiles files(std::filesystem::path(path).parent_path());
+  for (const onnx::TensorProto &proto : graph.initializer()) {
+    if (proto.name().empty())
+      return Error{"an initializer has no name"};
+    if (!file.initializerIndex.emplace(proto.name(), int(file.initializers.size())).second)
+      return Error{fmt::format("two initializers are called '{}'", proto.name())};
+    Initializer initializer{proto.name(), {}, {}, {}, nullptr, narrowFormat(proto.data_type())};
+    Result<Tensor> tensor = Error{""};
+    if (proto.data_type() == onnx::TensorProto::STRING) {
+      initializer.texts = &proto;
+      tensor = allocateTensor(DType::U8, {0}).first;
+    } else if (proto.data_location() == kExternal) {
+      Result<Stored> stored = storedOf(proto);
+      if (!stored)
+        return stored.error();
+      tensor = externalTensor(proto, *stored, files, file);
+    } else {
+      tensor = tensorFromProto(proto, file.model);
+    }
+    if (!tensor)
+      return tensor.error();
+    initializer.tensor = *tensor;
+    file.initializers.push_back(std::move(initializer));
+  }
+  auto describe = [&](const onnx::ValueInfoProto &info) {
+    if (auto it = file.initializerIndex.find(info.name()); it != file.initializerIndex.end()) {
+      file.initializers[it->second].kind = metadata(info.metadata_props(), kKindKey);
+      file.initializers[it->second].foldedFrom = metadata(info.metadata_props(), kFoldedKey);
+    }
+  };
+  std::for_each(graph.input().begin(), graph.input().end(), describe); // keep_initializers_as_inputs
+  std::for_each(graph.value_info().begin(), graph.value_info().end(), describe);
+  return ok();
+}
+
+/// layers.0.linear.bias and layers.1.linear.bias.
+bool differInNumbers(std::string_view a, std::string_view b) {
+  auto isDigit = [](char c) { return c >= '0' && c <= '9'; };
+  std::string x, y;
+  std::copy_if(a.begin(), a.end(), std::back_inserter(x), [&](char c) { return !isDigit(c); });
+  std::copy_if(b.begin(), b.end(), std::back_inserter(y), [&](char c) { return !isDigit(c); });
+  return x == y;
+}
+
+/// PyTorch's older exporter keeps one of several equal tensors and makes the others by Identity. In a fresh model what
+/// is the same number throughout (norms) and what copies of a layer begin with only happen to be equal: each is an
+/// initializer again. Other equal tensors are tied.
+void separateEqual(OnnxFile &file, onnx::GraphProto &graph) {
+  std::set<std::string> outputs;
+  for (const onnx::ValueInfoProto &output : graph.output())
+    outputs.insert(output.name());
+  for (const Initializer &initializer : file.initializers)
+    if (!initializer.kind.empty())
+      return; // the newer exporter
+  auto isMerged = [&](const onnx::NodeProto &node) {
+    if (node.op_type() != "Identity" || node.input_size() != 1 || node.output_size() != 1 ||
+        node.name().rfind("Identity_", 0) != 0)
+      return false;
+    const std::string &name = node.output(0);
+    const Initializer *of = file.find(node.input(0));
+    bool isNumber = name.find_first_not_of("0123456789") == std::string::npos; // a value of the graph
+    return of && isFloat(of->tensor.dtype) && !of->narrow && !isNumber && name[0] != '/' && !outputs.count(name) &&
+           !file.find(name) && (isOneNumber(of->tensor) || differInNumbers(name, of->name));
+  };
+  int kept = 0;
+  for (int i = 0; i < graph.node_size(); ++i) {
+    if (!isMerged(graph.node(i))) {
+      graph.mutable_node()->SwapElements(kept++, i);
+      continue;
+    }
+    Initializer copy = *file.find(graph.node(i).input(0));
+    copy.name = graph.node(i).output(0);
+    file.initializerIndex.emplace(copy.name, int(file.initializers.size()));
+    file.separated.push_back(copy.name);
+    file.initializers.push_back(std::move(copy));
+  }
+  graph.mutable_node()->DeleteSubrange(kept, graph.node_size() - kept);
+}
+
+} // namespace
+
+bool isOneNumber(const Tensor &tensor) {
+  int64_t element = bytesOf(tensor.dtype);
+  return tensor.data && tensor.bytes() > 0 &&
+         std::memcmp(tensor.data, tensor.data + element, size_t(tensor.bytes() - element)) == 0;
+}
+
+std::string metadata(const google::protobuf::RepeatedPtrField<onnx::StringPair> &pairs, std::string_view key) {
+  for (const onnx::StringPair &pair : pairs)
+    if (pair.key() == key)
+      return pair.value();
+  return "";
+}
+
+Result<DType> dtypeFromOnnx(int32_t type) {
+  using T = onnx::TensorProto;
+  switch (type) {
+  case T::FLOAT:
+    return DType::F32;
+  case T::DOUBLE:
+    return DType::F64;
+  case T::FLOAT16:
+    return DType::F16;
+  case T::BFLOAT16:
+    return DType::BF16;
+  case T::INT64:
+    return DType::I64;
+  case T::INT32:
+    return DType::I32;
+  case T::INT16:
+    return DType::I16;
+  case T::INT8:
+    return DType::I8;
+  case T::UINT64:
+    return DType::U64;
+  case T::UINT32:
+    return DType::U32;
+  case T::UINT16:
+    return DType::U16;
+  case T::UINT8:
+    return DType::U8;
+  case T::BOOL:
+    return DType::Bool;
+  }
+  const NarrowFormat *narrow = narrowFormat(type);
+  return Error{fmt::format("element type {} of the format ({}) is not one of those that Kerf computes with (float, "
+                           "double, float16, bfloat16, "
+                           "int64, int32, int16, int8, uint64, uint32, uint16, uint8, bool)",
+                           type,
+                           narrow                  ? std::string(narrow->name)
+                           : T::Type_IsValid(type) ? T::Type_Name(T::Type(type))
+                                                   : std::string("unknown"))};
+}
+
+Result<Tensor> tensorFromProto(const onnx::TensorProto &proto, std::shared_ptr<const void> owner) {
+  Result<Stored> stored = storedOf(proto);
+  if (!stored)
+    return stored.error();
+  if (proto.data_location() == kExternal)
+    return Error{fmt::format("tensor '{}': external data is read for initializers only", proto.name())};
+  const std::string &raw = proto.raw_data();
+  const int64_t bytes = stored->bytes();
+  if (raw.empty() && bytes > 0)
+    return fromTypedFields(proto, *stored);
+  if (int64_t(raw.size()) != bytes)
+    return Error{fmt::format("tensor '{}' of shape {} and type {} needs {} bytes, its data has {}", proto.name(),
+                             shapeText(stored->shape), stored->type(), bytes, raw.size())};
+  return tensorOf(*stored, reinterpret_cast<const std::byte *>(raw.data()), std::move(owner));
+}
+
+Result<OnnxFile> readOnnx(const std::string &path) {
+  Result<std::shared_ptr<const MappedFile>> bytes = mapFile(path);
+  if (!bytes)
+    return bytes.error();
+  if ((*bytes)->bytes > size_t(std::numeric_limits<int32_t>::max()))
+    return Error{fmt::format("'{}' has {} bytes; a protobuf file has at most 2147483647: export with external data",
+                             path, (*bytes)->bytes)};
+  auto model = std::make_shared<onnx::ModelProto>();
+  google::protobuf::io::ArrayInputStream array((*bytes)->data, int((*bytes)->bytes));
+  google::protobuf::io::CodedInputStream stream(&array);
+  stream.SetTotalBytesLimit(std::numeric_limits<int32_t>::max());
+  if (!model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
+    return Error{
+        fmt::format("'{}' is not a whole ONNX file: its {} bytes end in the middle of a field, or it is another format",
+                    path, (*bytes)->bytes)};
+  OnnxFile file;
+  file.model = model;
+  for (const onnx::OperatorSetIdProto &set : model->opset_import())
+    if (set.domain().empty() || set.domain() == "ai.onnx")
+      file.opset = set.version();
+  if (model->graph().node_size() == 0 || file.opset <= 0)
+    return Error{
+        fmt::format("'{}' holds no ONNX model: {} nodes, opset {}", path, model->graph().node_size(), file.opset)};
+  if (Status status = readInitializers(file, path); !status)
+    return Error{fmt::format("'{}': {}", path, status.error().message)};
+  separateEqual(file, *model->mutable_graph());
+  return file;
+}
+
+} // namespace kerf::frontend

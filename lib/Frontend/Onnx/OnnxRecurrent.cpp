@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// RNN, GRU and LSTM: their steps stand in the graph, one after the other. What the inputs bring to the gates is one
+// product for all steps.
+#include "Common/Formula.h"
+
+#include <array>
+
+namespace kerf::frontend {
+
+namespace {
+
+using Activation = Term (*)(Formula &, const Term &);
+
+Term sigmoidOf(Formula &f, const Term &x) { return f.unary(Unary::Logistic, x); }
+Term tanhOf(Formula &f, const Term &x) { return f.unary(Unary::Tanh, x); }
+Term reluOf(Formula &f, const Term &x) { return f.maximum(x, f.number(0)); }
+
+struct State {
+  Term hidden, cell; // [batch, hidden]; a cell has the LSTM alone
+};
+
+/// One direction of a node.
+struct Layer {
+  int64_t hidden = 0;
+  Term recurrent;     // [gates * hidden, hidden]
+  Term recurrentBias; // [gates * hidden]; it is in the inputs' part already but where a GRU multiplies it
+  Term peepholes;     // LSTM: [3 * hidden] of the input, output and forget gates, if there are any
+  bool hasPeepholes = false, resetsBehind = false; // a GRU's reset gate is applied behind the recurrent product
+  std::vector<Activation> activations;
+};
+
+/// One step: `input` [batch, gates * hidden] is what the inputs bring.
+using Step = State (*)(Formula &, const Layer &, const Term &input, const State &before);
+
+Term gate(Formula &f, const Layer &layer, const Term &x, int64_t index) {
+  return f.slice(x, x.rank() - 1, index * layer.hidden, (index + 1) * layer.hidden);
+}
+
+/// x [batch, hidden] times the transposed rows of gates [from, to).
+Term recurrentPart(Formula &f, const Layer &layer, const Term &x, int64_t from, int64_t to) {
+  Term rows = f.slice(layer.recurrent, 0, from * layer.hidden, to * layer.hidden);
+  return f.taken(f.b.dot(x, {{}, {1}}, rows, {{}, {1}}));
+}
+
+State rnnStep(Formula &f, const Layer &layer, const Term &input, const State &before) {
+  return {layer.activations[0](f, f.add(input, recurrentPart(f, layer, before.hidden, 0, 1))), {}};
+}
+
+/// Gates: update, reset, hidden.
+State gruStep(Formula &f, const Layer &layer, const Term &input, const State &before) {
+  const Term &h = before.hidden;
+  Activation sigma = layer.activations[0], tau = layer.activations[1];
+  Term both = f.add(f.slice(input, 1, 0, 2 * layer.hidden), recurrentPart(f, layer, h, 0, 2));
+  Term update = sigma(f, gate(f, layer, both, 0)), reset = sigma(f, gate(f, layer, both, 1));
+  Term past = layer.resetsBehind
+                  ? f.multiply(reset, f.add(recurrentPart(f, layer, h, 2, 3), gate(f, layer, layer.recurrentBias, 2)))
+                  : recurrentPart(f, layer, f.multiply(reset, h), 2, 3);
+  Term fresh = tau(f, f.add(gate(f, layer, input, 2), past));
+  // (1 - update) * fresh + update * h
+  return {f.add(fresh, f.multiply(update, f.subtract(h, fresh))), {}};
+}
+
+/// Gates: input, output, forget, cell.
+State lstmStep(Formula &f, const Layer &layer, const Term &input, const State &before) {
+  Term sums = f.add(input, recurrentPart(f, layer, before.hidden, 0, 4));
+  auto at = [&](int64_t index, int64_t peephole, const Term &cell) {
+    Term sum = gate(f, layer, sums, index);
+    return layer.hasPeepholes ? f.add(sum, f.multiply(gate(f, layer, layer.peepholes, peephole), cell)) : sum;
+  };
+  Activation sigma = layer.activations[0], tau = layer.activations[1], out = layer.activations[2];
+  Term enters = sigma(f, at(0, 0, before.cell)), stays = sigma(f, at(2, 2, before.cell));
+  Term cell = f.add(f.multiply(stays, before.cell), f.multiply(enters, tau(f, gate(f, layer, sums, 3))));
+  return {f.multiply(sigma(f, at(1, 1, cell)), out(f, cell)), cell};
+}
+
+struct Kind {
+  const char *name;
+  int64_t gates;
+  Step step;
+  std::vector<Activation> activations; // unless the node names others
+};
+
+const Kind &kindOf(const OnnxNode &node) {
+  static const std::array<Kind, 3> kKinds = {Kind{"RNN", 1, rnnStep, {tanhOf}},
+                                             Kind{"GRU", 3, gruStep, {sigmoidOf, tanhOf}},
+                                             Kind{"LSTM", 4, lstmStep, {sigmoidOf, tanhOf, tanhOf}}};
+  return node.opType() == "RNN" ? kKinds[0] : node.opType() == "GRU" ? kKinds[1] : kKinds[2];
+}
+
+/// Of all directions, one after the other.
+Result<std::vector<Activation>> activationsOf(const OnnxNode &node, const Kind &kind, int64_t directions) {
+  std::vector<Activation> chosen;
+  const onnx::AttributeProto *names = node.find("activations");
+  for (int i = 0; names && i < names->strings_size(); ++i) {
+    const std::string &name = names->strings(i);
+    if (name != "Sigmoid" && name != "Tanh" && name != "Relu")
+      return Error{fmt::format("the activation '{}'; Sigmoid, Tanh and Relu are supported", name)};
+    chosen.push_back(name == "Sigmoid" ? sigmoidOf : name == "Tanh" ? tanhOf : reluOf);
+  }
+  if (chosen.empty())
+    for (int64_t d = 0; d < directions; ++d)
+      chosen.insert(chosen.end(), kind.activations.begin(), kind.activations.end());
+  if (int64_t wanted = directions * int64_t(kind.activations.size()); int64_t(chosen.size()) != wanted)
+    return Error{fmt::format("{} activations, {} directions need {}", chosen.size(), directions, wanted)};
+  return chosen;
+}
+
+/// Operand `i` of `shape`; zeros if it is absent.
+Result<Term> operand(OnnxNode &node, int i, const char *what, const Shape &shape) {
+  if (!node.hasInput(i))
+    return node.b.broadcast(node.b.scalar(node.input(0).dtype, 0), shape);
+  if (node.input(i).shape != shape)
+    return Error{
+        fmt::format("{} has the shape {}, {} is needed", what, shapeText(node.input(i).shape), shapeText(shape))};
+  return node.input(i);
+}
+
+} // namespace
+
+Status importRecurrent(OnnxNode &node) {
+  constexpr int kWeights = 1, kRecurrence = 2, kBias = 3, kLengths = 4, kHidden = 5, kCell = 6, kPeepholes = 7;
+  const Kind &kind = kindOf(node);
+  KERF_CHECK(checkFloat(node.input(0)));
+  Formula f(node.b, node.input(0).dtype);
+  std::string direction = node.text("direction", "forward");
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
+    return Error{fmt::format("direction '{}'", direction)};
+  if (node.has("clip") || node.integer("input_forget", 0))
+    return Error{"clip and input_forget are not supported"};
+  bool batchFirst = node.integer("layout", 0) != 0;
+  int64_t directions = direction == "bidirectional" ? 2 : 1, gates = kind.gates;
+  if (node.input(0).rank() != 3 || node.input(kRecurrence).rank() != 3)
+    return Error{fmt::format("inputs and recurrence weights of shapes {} and {}, three dimensions are needed",
+                             shapeText(node.input(0).shape), shapeText(node.input(kRecurrence).shape))};
+  Term x = batchFirst ? f.transpose(node.input(0), {1, 0, 2}) : node.input(0); // [steps, batch, size]
+  int64_t steps = x.shape[0], batch = x.shape[1], size = x.shape[2], hidden = node.input(kRecurrence).shape[2];
+  if (int64_t said = node.integer("hidden_size", hidden); said != hidden)
+    return Error{fmt::format("hidden_size is {}, the recurrence weights have {}", said, hidden)};
+  if (steps == 0)
+    return Error{"a sequence without steps"};
+  KERF_TRY(activations, activationsOf(node, kind, directions));
+  KERF_TRY(weights, operand(node, kWeights, "W", {directions, gates * hidden, size}));
+  KERF_TRY(recurrence, operand(node, kRecurrence, "R", {directions, gates * hidden, hidden}));
+  KERF_TRY(biases, operand(node, kBias, "B", {directions, 2 * gates * hidden}));
+  Shape stateShape = batchFirst ? Shape{batch, directions, hidden} : Shape{directions, batch, hidden};
+  KERF_TRY(firstHidden, operand(node, kHidden, "initial_h", stateShape));
+  KERF_TRY(firstCell, operand(node, kCell, "initial_c", stateShape));
+  KERF_TRY(peepholes, operand(node, kPeepholes, "P", {directions, 3 * hidden}));
+  std::optional<Term> lengths; // [batch, 1]
+  if (node.hasInput(kLengths)) {
+    KERF_TRY(given, operand(node, kLengths, "sequence_lens", {batch}));
+    lengths = f.reshape(given, {batch, 1});
+  }
+
+  int64_t along = batchFirst ? 1 : 0;          // where directions lie in a state
+  std::vector<Term> all, lastHidden, lastCell; // of each direction
+  for (int64_t d = 0; d < directions; ++d) {
+    auto of = [&](const Term &x, int64_t dim) {
+      Shape shape = x.shape;
+      shape.erase(shape.begin() + dim);
+      return f.reshape(f.slice(x, dim, d, d + 1), shape);
+    };
+    Layer layer;
+    layer.hidden = hidden;
+    layer.recurrent = of(recurrence, 0);
+    layer.hasPeepholes = node.hasInput(kPeepholes);
+    layer.peepholes = of(peepholes, 0);
+    layer.resetsBehind = node.integer("linear_before_reset", 0) != 0;
+    size_t count = kind.activations.size();
+    layer.activations.assign(activations.begin() + d * count, activations.begin() + (d + 1) * count);
+    Term bias = of(biases, 0), own = f.slice(bias, 0, 0, gates * hidden);
+    layer.recurrentBias = f.slice(bias, 0, gates * hidden, 2 * gates * hidden);
+    // Behind its reset gate the GRU adds the last part itself.
+    int64_t added = layer.resetsBehind ? 2 * hidden : gates * hidden;
+    Term joined = f.add(f.slice(own, 0, 0, added), f.slice(layer.recurrentBias, 0, 0, added));
+    if (layer.resetsBehind)
+      joined = f.concatenate({joined, f.slice(own, 0, added, gates * hidden)}, 0);
+    Term brought = f.taken(node.b.dot(x, {{}, {2}}, of(weights, 0), {{}, {1}}));
+    if (node.hasInput(kBias))
+      brought = f.add(brought, joined);
+
+    State state{of(firstHidden, along), of(firstCell, along)};
+    std::vector<Term> outputs(static_cast<size_t>(steps));
+    bool backwards = direction == "reverse" || d == 1;
+    for (int64_t i = 0; i < steps && !f.fault; ++i) {
+      int64_t at = backwards ? steps - 1 - i : i;
+      Term input = f.reshape(f.slice(brought, 0, at, at + 1), {batch, gates * hidden});
+      State next = kind.step(f, layer, input, state);
+      Term output = next.hidden;
+      if (lengths) { // a sequence that is over keeps its state and gives zeros
+        Term runs = f.compare(Order::Less, node.b.integer(lengths->dtype, at), *lengths);
+        output = f.select(runs, next.hidden, f.number(0));
+        next.hidden = f.select(runs, next.hidden, state.hidden);
+        if (kind.gates == 4)
+          next.cell = f.select(runs, next.cell, state.cell);
+      }
+      outputs[size_t(at)] = f.reshape(output, {1, 1, batch, hidden});
+      state = next;
+    }
+    if (f.fault)
+      return *f.fault;
+    all.push_back(f.concatenate(outputs, 0)); // [steps, 1, batch, hidden]
+    Shape one = stateShape;
+    one[size_t(along)] = 1;
+    lastHidden.push_back(f.reshape(state.hidden, one));
+    if (kind.gates == 4)
+      lastCell.push_back(f.reshape(state.cell, one));
+  }
+  Term whole = f.concatenate(all, 1);
+  KERF_CHECK(f.set(node, 0, batchFirst ? f.transpose(whole, {2, 0, 1, 3}) : whole));
+  KERF_CHECK(f.set(node, 1, f.concatenate(lastHidden, along)));
+  return kind.gates == 4 ? f.set(node, 2, f.concatenate(lastCell, along)) : ok();
+}
+
+} // namespace kerf::frontend

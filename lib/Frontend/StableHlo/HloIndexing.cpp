@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: Apache-2.0
+// StableHLO's gather and scatter as the dialect's ops. Four ways, the first that fits:
+//
+//   one constant index        a slice; its scatter an update of a box
+//   one index for each row    a gather in batches (take_along_axis); its scatter a comparison with the index along the
+//                             dimension
+//   one dimension             gather, embedding; scatter_add, embedding_backward
+//   several dimensions        they are merged: row * columns + column, then as one dimension
+//
+// gather keeps an index inside of the operand, scatter leaves out what is outside.
+#include "StableHlo/HloOps.h"
+#include "Common/Lookups.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace kerf::frontend::hlo {
+
+namespace {
+
+bool contains(const std::vector<int64_t> &dims, int64_t dim) {
+  return std::find(dims.begin(), dims.end(), dim) != dims.end();
+}
+
+/// Dimension numbers of both ops: "rows" are the dimensions that indices run over, "windows" those of a slice.
+struct Numbers {
+  std::vector<int64_t> windowDims;    // of gather's result, of scatter's updates
+  std::vector<int64_t> dropped;       // of the operand: size 1 in a window and not part of it
+  std::vector<int64_t> batching;      // of the operand: run with the indices' dimensions
+  std::vector<int64_t> indexBatching; // these dimensions of the indices
+  std::vector<int64_t> indexed;       // of the operand: component k of an index is a position along indexed[k]
+  int64_t vectorDim = 0;              // of the indices: along it lie the components
+};
+
+/// Operand and indices in one form: the components are apart, and the windows are whole but along indexed dimensions.
+struct Lookup {
+  Term operand;                           // cut down to what constant components and small windows leave
+  Shape window;                           // its size along each dimension of the operand
+  std::vector<int64_t> indexed, batching; // of the operand; what constant components decided is not indexed any more
+  std::vector<Term> components;           // one for each indexed dimension, of shape `rows`
+  Shape rows;
+  std::vector<int64_t> rowOfBatching; // batching[i] runs with this row dimension
+  Shape start;                        // of the operand that was given, where it was cut down
+};
+
+Result<Numbers> numbersOf(const Node &node, std::string_view record, const char *window, const char *dropped,
+                          const char *batching, const char *indexBatching, const char *indexed) {
+  const Attribute *given = node.op.find(record);
+  if (!given)
+    return Error{fmt::format("its attribute '{}' is missing", record)};
+  Numbers numbers;
+  const std::pair<const char *, std::vector<int64_t> *> lists[] = {{window, &numbers.windowDims},
+                                                                   {dropped, &numbers.dropped},
+                                                                   {batching, &numbers.batching},
+                                                                   {indexBatching, &numbers.indexBatching},
+                                                                   {indexed, &numbers.indexed}};
+  for (const auto &[name, into] : lists)
+    if (const Attribute *list = given->find(name)) {
+      KERF_TRY(values, integersOf(*list, name));
+      *into = values;
+    }
+  if (const Attribute *dim = given->find("index_vector_dim"))
+    numbers.vectorDim = dim->integer;
+  const Term &x = node.input(0), &indices = node.input(1);
+  KERF_CHECK(checkDims(numbers.dropped, x.rank(), dropped));
+  KERF_CHECK(checkDims(numbers.batching, x.rank(), batching));
+  KERF_CHECK(checkDims(numbers.indexed, x.rank(), indexed));
+  KERF_CHECK(checkDims(numbers.indexBatching, indices.rank(), indexBatching));
+  if (numbers.vectorDim < 0 || numbers.vectorDim > indices.rank())
+    return Error{
+        fmt::format("index_vector_dim is {}, the indices have {} dimensions", numbers.vectorDim, indices.rank())};
+  if (numbers.batching.size() != numbers.indexBatching.size())
+    return Error{fmt::format("{} has {} dimensions, {} has {}", batching, numbers.batching.size(), indexBatching,
+                             numbers.indexBatching.size())};
+  for (size_t i = 0; i < numbers.batching.size(); ++i) {
+    int64_t dim = numbers.batching[i], other = numbers.indexBatching[i];
+    if (contains(numbers.dropped, dim) || contains(numbers.indexed, dim) || other == numbers.vectorDim ||
+        x.shape[dim] != indices.shape[other])
+      return Error{fmt::format("dimension {} of the operand, {}, does not run with dimension {} of the indices, {}",
+                               dim, shapeText(x.shape), other, shapeText(indices.shape))};
+  }
+  int64_t components = numbers.vectorDim == indices.rank() ? 1 : indices.shape[numbers.vectorDim];
+  if (components != int64_t(numbers.indexed.size()))
+    return Error{
+        fmt::format("an index has {} components, {} has {} dimensions", components, indexed, numbers.indexed.size())};
+  if (isFloat(indices.dtype) || indices.dtype == DType::Bool)
+    return Error{fmt::format("indices of {}", toString(indices.dtype))};
+  return numbers;
+}
+
+/// `window`: the size of a slice along each dimension of the operand.
+enum class Access { Read, Write };
+Result<Lookup> prepare(Node &node, const Numbers &numbers, const Shape &window, Access access) {
+  TermBuilder &b = node.b;
+  Lookup lookup;
+  lookup.operand = node.input(0);
+  lookup.batching = numbers.batching;
+  Term indices = node.input(1);
+  if (indices.dtype != DType::I64 && indices.dtype != DType::I32) {
+    KERF_TRY(wide, b.convert(indices, DType::I64));
+    indices = wide;
+  }
+  for (int64_t d = 0; d < indices.rank(); ++d)
+    if (d != numbers.vectorDim)
+      lookup.rows.push_back(indices.shape[d]);
+  for (int64_t dim : numbers.indexBatching)
+    lookup.rowOfBatching.push_back(dim - (dim > numbers.vectorDim));
+
+  Shape &shape = lookup.operand.shape;
+  for (size_t d = 0; d < window.size(); ++d)
+    if (window[d] < 0 || window[d] > shape[d])
+      return Error{fmt::format("a slice of {} elements along dimension {} of {}", window[d], d, shape[d])};
+  Shape from(shape.size(), 0), to = shape;
+  for (size_t d = 0; d < window.size(); ++d)
+    if (!contains(numbers.indexed, int64_t(d)) && !contains(numbers.batching, int64_t(d)))
+      to[d] = window[d];
+  for (size_t k = 0; k < numbers.indexed.size(); ++k) {
+    int64_t dim = numbers.indexed[k];
+    Term component = indices;
+    if (numbers.vectorDim < indices.rank()) {
+      KERF_TRY(part, b.slice(indices, numbers.vectorDim, int64_t(k), int64_t(k) + 1));
+      KERF_TRY(row, b.reshape(part, lookup.rows));
+      component = row;
+    }
+    bool single = elementsOf(lookup.rows) == 1;
+    if (single && component.isConstant()) {
+      KERF_TRY(values, frontend::integersOf(*component.literal));
+      from[dim] = values.front();
+      to[dim] = from[dim] + window[dim];
+      continue;
+    }
+    if (window[dim] != 1 && window[dim] != shape[dim])
+      return Error{
+          fmt::format("slices of {} of {} elements along dimension {} begin at computed indices; supported are "
+                      "slices of one element or of all",
+                      window[dim], shape[dim], dim)};
+    if (window[dim] == shape[dim] && access == Access::Read)
+      continue; // it can only begin at 0
+    if (window[dim] != 1)
+      return Error{fmt::format("updates of all {} elements along dimension {} at computed indices", window[dim], dim)};
+    lookup.indexed.push_back(dim);
+    lookup.components.push_back(component);
+  }
+  lookup.start = from;
+  lookup.window = to;
+  for (size_t d = 0; d < window.size(); ++d)
+    lookup.window[d] -= from[d];
+  return lookup;
+}
+
+/// Dimensions of a tensor on the way from one order to another. A label is a row's dimension, or -1 - a dimension of
+/// the operand.
+using Labels = std::vector<int64_t>;
+int64_t windowLabel(int64_t dim) { return -1 - dim; }
+
+/// The order in which `from` stands in `to`.
+std::vector<int64_t> orderOf(const Labels &from, const Labels &to) {
+  std::vector<int64_t> order;
+  for (int64_t label : to)
+    order.push_back(std::find(from.begin(), from.end(), label) - from.begin());
+  return order;
+}
+
+/// The dimensions of gather's result (scatter's updates) without those that an index decides, and with them.
+struct Arrangement {
+  Labels labels;
+  Shape shape; // of all
+};
+Result<Arrangement> arrange(const Lookup &lookup, const Numbers &numbers, int64_t rank, const char *name) {
+  Arrangement result;
+  KERF_CHECK(checkDims(numbers.windowDims, rank, name));
+  if (!std::is_sorted(numbers.windowDims.begin(), numbers.windowDims.end()))
+    return Error{fmt::format("{} is not sorted", name)};
+  std::vector<int64_t> windows;
+  for (int64_t d = 0; d < int64_t(lookup.window.size()); ++d)
+    if (!contains(numbers.dropped, d) && !contains(numbers.batching, d))
+      windows.push_back(d);
+  if (windows.size() != numbers.windowDims.size() || windows.size() + lookup.rows.size() != size_t(rank))
+    return Error{fmt::format("{} has {} dimensions, a slice {}, with {} of the indices and {} in all", name,
+                             numbers.windowDims.size(), windows.size(), lookup.rows.size(), rank)};
+  size_t window = 0, row = 0;
+  for (int64_t d = 0; d < rank; ++d) {
+    bool isWindow = contains(numbers.windowDims, d);
+    int64_t dim = isWindow ? windows[window++] : int64_t(row++);
+    bool indexed = isWindow && contains(lookup.indexed, dim);
+    result.shape.push_back(!isWindow ? lookup.rows[size_t(dim)] : indexed ? 1 : lookup.window[size_t(dim)]);
+    if (!indexed)
+      result.labels.push_back(isWindow ? windowLabel(dim) : dim);
+  }
+  return result;
+}
+
+/// Rows besides those that run with the operand.
+bool oneOfEachRow(const Lookup &lookup) {
+  for (size_t d = 0; d < lookup.rows.size(); ++d)
+    if (lookup.rows[d] != 1 && !contains(lookup.rowOfBatching, int64_t(d)))
+      return false;
+  return lookup.indexed.size() == 1 && !lookup.batching.empty();
+}
+
+/// Where, in a tensor of the operand's shape, the index along the one indexed dimension is the row's.
+Result<Term> hits(TermBuilder &b, const Lookup &lookup, const Term &component, const Shape &shape) {
+  int64_t dim = lookup.indexed.front();
+  // The row dimensions that run with the operand, in the operand's order.
+  std::vector<int64_t> order;
+  Shape aligned(shape.size(), 1), kept;
+  for (int64_t d = 0; d < int64_t(shape.size()); ++d)
+    if (auto it = std::find(lookup.batching.begin(), lookup.batching.end(), d); it != lookup.batching.end()) {
+      order.push_back(lookup.rowOfBatching[size_t(it - lookup.batching.begin())]);
+      aligned[size_t(d)] = shape[size_t(d)];
+    }
+  for (int64_t d = 0; d < int64_t(lookup.rows.size()); ++d)
+    if (!contains(order, d))
+      order.push_back(d);
+  KERF_TRY(turned, b.transpose(component, order));
+  KERF_TRY(rows, reshaped(b, turned, aligned));
+  std::vector<int64_t> all;
+  for (size_t d = 0; d < shape.size(); ++d)
+    all.push_back(int64_t(d));
+  KERF_TRY(everywhere, broadcastInDim(b, rows, shape, all));
+  KERF_TRY(index, indexAlong(b, component.dtype, shape, dim));
+  return b.compare(Order::Equal, everywhere, index);
+}
+
+/// Batching and indexed dimensions of the operand, which one index replaces, and the others.
+struct Merged {
+  std::vector<int64_t> order; // of the operand
+  int64_t size = 1;           // of the merged dimension
+  Shape windowShape;
+  Labels windowLabels;
+};
+
+Merged mergedOf(const Lookup &lookup, const Shape &shape) {
+  Merged merged;
+  merged.order = lookup.batching;
+  merged.order.insert(merged.order.end(), lookup.indexed.begin(), lookup.indexed.end());
+  for (int64_t dim : merged.order)
+    merged.size *= shape[size_t(dim)];
+  for (int64_t d = 0; d < int64_t(shape.size()); ++d)
+    if (!contains(merged.order, d)) {
+      merged.windowShape.push_back(shape[size_t(d)]);
+      merged.windowLabels.push_back(windowLabel(d));
+    }
+  for (int64_t label : merged.windowLabels)
+    merged.order.push_back(-1 - label);
+  return merged;
+}
+
+/// The positions of `components` in the merged dimension, and (of scatter) where all of them are inside.
+struct MergedIndex {
+  Term index;
+  std::optional<Term> inside; // absent: everywhere
+};
+
+Result<MergedIndex> mergeIndex(TermBuilder &b, const Lookup &lookup, const Shape &shape, bool wantInside) {
+  MergedIndex result;
+  DType dtype = lookup.components.empty() ? DType::I64 : lookup.components.front().dtype;
+  Merged merged = mergedOf(lookup, shape);
+  if (dtype == DType::I32 && merged.size > std::numeric_limits<int32_t>::max())
+    dtype = DType::I64;
+  result.index = b.integer(dtype, 0);
+  auto append = [&](const Term &position, int64_t size) -> Status {
+    KERF_TRY(scaled, b.binary(Binary::Multiply, result.index, b.integer(dtype, size)));
+    KERF_TRY(sum, b.binary(Binary::Add, scaled, position));
+    result.index = sum;
+    return ok();
+  };
+  for (size_t i = 0; i < lookup.batching.size(); ++i) {
+    KERF_TRY(position, indexAlong(b, dtype, lookup.rows, lookup.rowOfBatching[i]));
+    KERF_CHECK(append(position, shape[size_t(lookup.batching[i])]));
+  }
+  for (size_t k = 0; k < lookup.indexed.size(); ++k) {
+    int64_t size = shape[size_t(lookup.indexed[k])];
+    KERF_TRY(component, b.convert(lookup.components[k], dtype));
+    KERF_TRY(position, clamped(b, component, size - 1));
+    if (wantInside) {
+      KERF_TRY(within, b.compare(Order::Equal, position, component));
+      if (result.inside) {
+        KERF_TRY(both, b.binary(Binary::And, *result.inside, within));
+        within = both;
+      }
+      result.inside = within;
+    }
+    KERF_CHECK(append(position, size));
+  }
+  KERF_TRY(whole, b.broadcast(result.index, lookup.rows));
+  result.index = whole;
+  if (result.inside && result.inside->isConstant() && isAll(*result.inside->literal, 1))
+    result.inside.reset();
+  return result;
+}
+
+} // namespace
+
+//===-- gather
+//------------------------------------------------------------------------------------------------------------===//
+
+Result<Terms> evaluateGather(Node &node) {
+  TermBuilder &b = node.b;
+  KERF_TRY(numbers, numbersOf(node, "dimension_numbers", "offset_dims", "collapsed_slice_dims", "operand_batching_dims",
+                              "start_indices_batching_dims", "start_index_map"));
+  KERF_TRY(window, node.integers("slice_sizes"));
+  const Shape &operandShape = node.input(0).shape;
+  if (window.size() != operandShape.size())
+    return Error{
+        fmt::format("slice_sizes has {} entries, the operand {} dimensions", window.size(), operandShape.size())};
+  for (const auto *dims : {&numbers.dropped, &numbers.batching})
+    for (int64_t dim : *dims)
+      if (window[size_t(dim)] != 1)
+        return Error{fmt::format("a slice has {} elements along dimension {}, which the result does not have",
+                                 window[size_t(dim)], dim)};
+  KERF_TRY(lookup, prepare(node, numbers, window, Access::Read));
+  KERF_TRY(target, arrange(lookup, numbers, int64_t(node.resultShape().size()), "offset_dims"));
+
+  // What is known: cut down to it, moved inside where an index is outside.
+  Shape from = lookup.start, to = from;
+  for (size_t d = 0; d < from.size(); ++d) {
+    bool batching = contains(numbers.batching, int64_t(d));
+    int64_t size = batching || contains(lookup.indexed, int64_t(d)) ? operandShape[d] : lookup.window[d];
+    from[d] = std::clamp<int64_t>(from[d], 0, operandShape[d] - size);
+    to[d] = from[d] + size;
+  }
+  KERF_TRY(x, sliced(b, node.input(0), from, to, Shape(from.size(), 1)));
+  if (lookup.indexed.empty() && lookup.batching.empty()) {
+    if (elementsOf(lookup.rows) == 1)
+      return one(reshaped(b, x, target.shape));
+    // The same slice for every row.
+    std::vector<int64_t> dims;
+    Shape shape;
+    for (size_t d = 0; d < target.labels.size(); ++d)
+      if (target.labels[d] < 0) {
+        dims.push_back(int64_t(d));
+        shape.push_back(target.shape[d]);
+      }
+    KERF_TRY(slice, reshaped(b, x, shape));
+    return one(broadcastInDim(b, slice, target.shape, dims));
+  }
+
+  Labels labels;
+  if (lookup.indexed.size() == 1 && lookup.batching.empty()) {
+    KERF_TRY(merged, mergeIndex(b, lookup, x.shape, /*wantInside=*/false));
+    int64_t axis = lookup.indexed.front();
+    KERF_TRY(picked, b.gather(x, merged.index, axis));
+    for (int64_t d = 0; d < int64_t(x.shape.size()); ++d)
+      if (d != axis)
+        labels.push_back(windowLabel(d));
+      else
+        for (size_t r = 0; r < lookup.rows.size(); ++r)
+          labels.push_back(int64_t(r));
+    KERF_TRY(turned, b.transpose(picked, orderOf(labels, target.labels)));
+    return one(reshaped(b, turned, target.shape));
+  }
+  // The operand's batch first, then what is looked up, merged into one dimension, then the windows.
+  Lookup alone = lookup;
+  alone.batching.clear();
+  alone.rowOfBatching.clear();
+  std::vector<int64_t> order = lookup.batching;
+  order.insert(order.end(), lookup.indexed.begin(), lookup.indexed.end());
+  Labels windows;
+  Shape flat;
+  int64_t size = 1;
+  for (int64_t dim : lookup.batching)
+    flat.push_back(x.shape[size_t(dim)]);
+  for (int64_t dim : lookup.indexed)
+    size *= x.shape[size_t(dim)];
+  flat.push_back(size);
+  for (int64_t d = 0; d < int64_t(x.shape.size()); ++d)
+    if (!contains(lookup.batching, d) && !contains(lookup.indexed, d)) {
+      order.push_back(d);
+      windows.push_back(windowLabel(d));
+      flat.push_back(x.shape[size_t(d)]);
+    }
+  labels = lookup.rowOfBatching; // of the rows: those of the batch first
+  for (int64_t r = 0; r < int64_t(lookup.rows.size()); ++r)
+    if (!contains(lookup.rowOfBatching, r))
+      labels.push_back(r);
+  KERF_TRY(merged, mergeIndex(b, alone, x.shape, /*wantInside=*/false));
+  KERF_TRY(turnedIndex, b.transpose(merged.index, labels));
+  KERF_TRY(turnedOperand, b.transpose(x, order));
+  KERF_TRY(table, b.reshape(turnedOperand, flat));
+  KERF_TRY(picked, takeAlong(b, table, turnedIndex, int64_t(lookup.batching.size())));
+  labels.insert(labels.end(), windows.begin(), windows.end());
+  KERF_TRY(turned, b.transpose(picked, orderOf(labels, target.labels)));
+  return one(reshaped(b, turned, target.shape));
+}
+
+//===-- scatter
+//-----------------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+/// Sums of `updates` ([rows.., windows..]) at `index` along dimension 0 of a tensor of `shape`.
+Result<Term> scatterAdd(TermBuilder &b, const Term &index, const Term &updates, const Shape &shape) {
+  mlir::Value at = b.emit(index), values = b.emit(updates);
+  mlir::RankedTensorType type = b.type(updates.dtype, shape);
+  if (shape.size() == 2)
+    return b.fromValue(ir::EmbeddingBackwardOp::create(b.builder, b.loc, type, at, values, mlir::Value(),
+                                                       b.builder.getI64IntegerAttr(shape[0])));
+  return b.fromValue(ir::ScatterAddOp::create(b.builder, b.loc, type, at, values, 0));
+}
+
+Result<Term> addedTo(TermBuilder &b, const Term &operand, const Term &sums) {
+  if (operand.isConstant() && isAll(*operand.literal, 0))
+    return sums;
+  return applyBinary(b, "stablehlo.add", operand, sums);
+}
+
+} // namespace
+
+Result<Terms> evaluateScatter(Node &node) {
+  TermBuilder &b = node.b;
+  const Term &x = node.input(0), &updates = node.input(2);
+  KERF_TRY(numbers, numbersOf(node, "scatter_dimension_numbers", "update_window_dims", "inserted_window_dims",
+                              "input_batching_dims", "scatter_indices_batching_dims", "scatter_dims_to_operand_dims"));
+  if (node.op.regions.size() != 1)
+    return Error{"it has no region that says how elements are combined"};
+  KERF_TRY(combiner, combinerOf(node.op.regions[0]));
+  if (updates.dtype != x.dtype)
+    return Error{fmt::format("updates of {} for an operand of {}", toString(updates.dtype), toString(x.dtype))};
+
+  // A window has the updates' size.
+  KERF_CHECK(checkDims(numbers.windowDims, updates.rank(), "update_window_dims"));
+  Shape window(x.shape.size(), 1);
+  size_t next = 0;
+  for (size_t d = 0; d < window.size(); ++d)
+    if (!contains(numbers.dropped, int64_t(d)) && !contains(numbers.batching, int64_t(d)) &&
+        next < numbers.windowDims.size())
+      window[d] = updates.shape[size_t(numbers.windowDims[next++])];
+  KERF_TRY(lookup, prepare(node, numbers, window, Access::Write));
+  KERF_TRY(source, arrange(lookup, numbers, updates.rank(), "update_window_dims"));
+  if (source.shape != updates.shape)
+    return Error{fmt::format("updates of shape {}, {} is needed", shapeText(updates.shape), shapeText(source.shape))};
+
+  if (lookup.indexed.empty() && lookup.batching.empty() && elementsOf(lookup.rows) == 1) {
+    for (size_t d = 0; d < lookup.start.size(); ++d)
+      if (lookup.start[d] < 0 || lookup.start[d] + lookup.window[d] > x.shape[d])
+        return Terms{x}; // outside: left out
+    KERF_TRY(box, reshaped(b, updates, lookup.window));
+    if (combiner.empty())
+      return one(updated(b, x, box, lookup.start));
+    Shape limit = lookup.start, high = x.shape;
+    for (size_t d = 0; d < high.size(); ++d) {
+      limit[d] += lookup.window[d];
+      high[d] -= limit[d];
+    }
+    if (combiner != "stablehlo.add") {
+      KERF_TRY(before, sliced(b, x, lookup.start, limit, Shape(high.size(), 1)));
+      KERF_TRY(after, applyBinary(b, combiner, before, box));
+      return one(updated(b, x, after, lookup.start));
+    }
+    KERF_TRY(zero, b.convert(b.integer(DType::I64, 0), x.dtype));
+    KERF_TRY(moved, b.pad(box, zero, lookup.start, high));
+    return one(addedTo(b, x, moved));
+  }
+  for (size_t d = 0; d < lookup.window.size(); ++d)
+    if (!contains(lookup.indexed, int64_t(d)) && !contains(lookup.batching, int64_t(d)) &&
+        lookup.window[d] != x.shape[d])
+      return Error{fmt::format("updates of {} of {} elements along dimension {}", lookup.window[d], x.shape[d], d)};
+
+  if (oneOfEachRow(lookup)) {
+    Labels wanted; // the operand's dimensions without the indexed one
+    for (int64_t d = 0; d < x.rank(); ++d) {
+      auto it = std::find(lookup.batching.begin(), lookup.batching.end(), d);
+      if (d != lookup.indexed.front())
+        wanted.push_back(it == lookup.batching.end() ? windowLabel(d)
+                                                     : lookup.rowOfBatching[size_t(it - lookup.batching.begin())]);
+    }
+    // Row dimensions of size 1 go, the indexed one comes as 1.
+    Labels labels;
+    Shape kept;
+    for (int64_t label : source.labels)
+      if (contains(wanted, label)) {
+        labels.push_back(label);
+        kept.push_back(label < 0 ? x.shape[size_t(-1 - label)] : lookup.rows[size_t(label)]);
+      }
+    KERF_TRY(squeezed, reshaped(b, updates, kept));
+    KERF_TRY(turned, b.transpose(squeezed, orderOf(labels, wanted)));
+    Shape aligned = x.shape;
+    aligned[size_t(lookup.indexed.front())] = 1;
+    KERF_TRY(unsqueezed, reshaped(b, turned, aligned));
+    std::vector<int64_t> all;
+    for (int64_t d = 0; d < x.rank(); ++d)
+      all.push_back(d);
+    KERF_TRY(everywhere, broadcastInDim(b, unsqueezed, x.shape, all));
+    KERF_TRY(here, hits(b, lookup, lookup.components.front(), x.shape));
+    if (combiner != "stablehlo.add") {
+      KERF_TRY(after, combiner.empty() ? Result<Term>(everywhere) : applyBinary(b, combiner, x, everywhere));
+      return one(b.select(here, after, x));
+    }
+    KERF_TRY(zero, b.convert(b.integer(DType::I64, 0), x.dtype));
+    KERF_TRY(masked, b.select(here, everywhere, zero));
+    return one(addedTo(b, x, masked));
+  }
+  if (combiner != "stablehlo.add")
+    return Error{fmt::format("it {} at several computed indices; additions are supported",
+                             combiner.empty() ? "overwrites elements" : "combines elements by " + combiner)};
+  if (!isFloat(x.dtype))
+    return Error{
+        fmt::format("sums of {} at computed indices; of floating types they are supported", toString(x.dtype))};
+
+  // [rows.., windows..], nothing where an index is outside, then sums along one dimension.
+  Merged plan = mergedOf(lookup, x.shape);
+  Labels wanted;
+  Shape flatUpdates = lookup.rows, flat = plan.windowShape;
+  for (size_t r = 0; r < lookup.rows.size(); ++r)
+    wanted.push_back(int64_t(r));
+  wanted.insert(wanted.end(), plan.windowLabels.begin(), plan.windowLabels.end());
+  flatUpdates.insert(flatUpdates.end(), plan.windowShape.begin(), plan.windowShape.end());
+  flat.insert(flat.begin(), plan.size);
+  Shape labelled;
+  for (int64_t label : source.labels)
+    labelled.push_back(label < 0 ? x.shape[size_t(-1 - label)] : lookup.rows[size_t(label)]);
+  KERF_TRY(squeezed, reshaped(b, updates, labelled));
+  KERF_TRY(values, b.transpose(squeezed, orderOf(source.labels, wanted)));
+  KERF_TRY(merged, mergeIndex(b, lookup, x.shape, /*wantInside=*/true));
+  if (merged.inside) {
+    std::vector<int64_t> rows;
+    for (size_t r = 0; r < lookup.rows.size(); ++r)
+      rows.push_back(int64_t(r));
+    KERF_TRY(inside, b.broadcast(*merged.inside, lookup.rows));
+    KERF_TRY(everywhere, broadcastInDim(b, inside, flatUpdates, rows));
+    KERF_TRY(masked, b.select(everywhere, values, b.scalar(values.dtype, 0.0)));
+    values = masked;
+  }
+  KERF_TRY(sums, scatterAdd(b, merged.index, values, flat));
+  Shape ordered;
+  for (int64_t dim : plan.order)
+    ordered.push_back(x.shape[size_t(dim)]);
+  KERF_TRY(unmerged, reshaped(b, sums, ordered));
+  std::vector<int64_t> back(plan.order.size());
+  for (size_t i = 0; i < back.size(); ++i)
+    back[size_t(plan.order[i])] = int64_t(i);
+  KERF_TRY(whole, b.transpose(unmerged, back));
+  return one(addedTo(b, x, whole));
+}
+
+} // namespace kerf::frontend::hlo
