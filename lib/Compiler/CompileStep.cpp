@@ -84,9 +84,7 @@ std::string executionText(const CompletedPlan &completed) {
   const Plan &plan = completed.plan;
   std::vector<std::string> words;
   if (plan.meshSizes.at("stage") > 1)
-    words.push_back(plan.schedule.name + (plan.schedule.chunks > 1 ? fmt::format(" of {} chunks", plan.schedule.chunks)
-                                          : plan.schedule.variant.empty() ? ""
-                                                                          : " " + plan.schedule.variant));
+    words.push_back(scheduleText(plan.schedule.name, plan.schedule.variant, plan.schedule.chunks));
   words.push_back(fmt::format("{} microbatch{} of {}", completed.microbatches, completed.microbatches > 1 ? "es" : "",
                               plan.microbatch));
   std::map<int64_t, std::string> meshes;
@@ -143,7 +141,7 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
   Compiled compiled;
   compiled.pipelines.emplace_back("step", step.pipeline);
   {
-    PassManager passes(module->getContext());
+    auto passes = PassManager::on<ModuleOp>(module->getContext());
     addPlacementPasses(passes);
     compiled.pipelines.emplace_back("placement", pipelineText(passes));
     if (Status status = collected.run(passes, *module); !status)
@@ -161,7 +159,7 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
   else
     reportOps(*module, collectives, report);
   {
-    PassManager passes(module->getContext());
+    auto passes = PassManager::on<ModuleOp>(module->getContext());
     LoweringPipeline lowering{priceBetweenRanks(collectives, mesh)};
     auto overlaps = [&](const char *what) {
       return execution && llvm::is_contained(*execution->completed.plan.overlap, what);
@@ -170,7 +168,7 @@ Result<Compiled> compileStep(const TrainingStep &step, const Plan &plan, const s
     lowering.overlapAll = overlaps("tensor") || overlaps("products");
     if (execution)
       lowering.tasks = {.chunks = execution->completed.plan.schedule.chunks,
-                        .splitBackward = execution->completed.plan.schedule.name == "zero-bubble"};
+                        .splitBackward = recordOf(execution->completed.schedule.kind).splitsBackward};
     addLoweringPasses(passes, lowering);
     compiled.pipelines.emplace_back("lowering", pipelineText(passes));
     if (Status status = collected.run(passes, *module); !status)

@@ -189,7 +189,7 @@ Result<TrainingStep> trainingStepOf(MLIRContext &context, ImportedModel model, c
     step.warnings.push_back(
         "the program is a whole train step with an optimizer of its own: --optimizer and its options are not used");
   Collected collected(&context);
-  PassManager passes(&context);
+  auto passes = PassManager::on<ModuleOp>(&context);
   addStepPasses(passes, {whole, options.recognizeComposites, options.patterns, options.patternsOfAllOps, options.cuts,
                          options.precision, optimizer});
   step.pipeline = pipelineText(passes);

@@ -232,7 +232,7 @@ Result<Simulation> kerf::simulate(const StepWork &work, const StepPlan &plan, co
     return fits.error();
   Timeline timeline(work, plan, pipeline);
   ScheduleOptions options = plan.schedule;
-  if (options.kind == ScheduleKind::ZeroBubble) {
+  if (recordOf(options.kind).splitsBackward) {
     options.durations = timeline.durations();
     describeActivations(work, plan, options);
   }
@@ -351,7 +351,7 @@ double kerf::leastPipelineSeconds(const std::vector<StageSeconds> &all, const Sc
   // Until then the stage can do no more than the forwards that the schedule has before its first backward.
   auto busy = [&](int64_t s) { return all[s].busy + std::max(0.0, roundTrip[s] - all[s].warmup); };
   double least = 0;
-  if (schedule.kind == ScheduleKind::ZeroBubble) { // a stage's step begins with its own first task
+  if (recordOf(schedule.kind).splitsBackward) { // a stage's step begins with its own first task
     for (int64_t s = 0; s < stages; ++s)
       least = std::max(least, busy(s) + all[s].after);
     return least * kLessRounding;
@@ -370,31 +370,12 @@ double kerf::leastPipelineSeconds(const std::vector<StageSeconds> &all, const Sc
   return least * kLessRounding;
 }
 
-double kerf::mostForwardsFirst(const ScheduleOptions &schedule, int64_t stage) {
-  switch (schedule.kind) {
-  case ScheduleKind::OneFOneB:
-    return static_cast<double>(std::min(schedule.microbatches, schedule.stages - stage));
-  case ScheduleKind::ZeroBubble: {
-    if (schedule.variant == ZeroBubbleVariant::H1)
-      return static_cast<double>(schedule.stages);
-    // As many as the limit holds, or as the order written by hand has.
-    double limit = static_cast<double>(schedule.stages) * (schedule.variant == ZeroBubbleVariant::OneLimit ? 1 : 2);
-    double each = schedule.activations.empty() ? 1 : schedule.activations[stage];
-    return each > 0 ? std::max(limit, std::ceil(limit / each)) : std::numeric_limits<double>::infinity();
-  }
-  case ScheduleKind::GPipe:
-  case ScheduleKind::Interleaved:
-    break;
-  }
-  return std::numeric_limits<double>::infinity();
-}
-
 double kerf::leastStepSeconds(const StepWork &work, const StepPlan &plan, const PipelineModel &pipeline) {
   if (!checkFits(work, plan, pipeline))
     return 0;
   Timeline timeline(work, plan, pipeline);
   ScheduleOptions schedule = plan.schedule;
-  bool split = schedule.kind == ScheduleKind::ZeroBubble;
+  bool split = recordOf(schedule.kind).splitsBackward;
   if (split)
     describeActivations(work, plan, schedule);
   int64_t stages = schedule.stages, count = schedule.microbatches;

@@ -46,13 +46,11 @@ void writeOrder(const View &view, Draft &out) {
 }
 
 void writeSchedule(const View &view, Draft &out) {
-  const SchedulePlan &schedule = view.plan.schedule;
   if (view.pipeline == 1)
     return out.idle("one stage");
-  if (schedule.name == "1f1b")
+  if (view.schedule == ScheduleKind::OneFOneB)
     return out.expressed("1F1B, DeepSpeed's schedule");
-  bool h1 = schedule.name == "zero-bubble" && (schedule.variant.empty() || schedule.variant == "h1");
-  if (!h1)
+  if (view.schedule != ScheduleKind::ZeroBubbleH1)
     return out.differs("1F1B runs instead: DeepSpeed has that one and zero-bubble h1");
   out.argument("--enable-zbh1-pipeline");
   if (view.sequenceParallel)
@@ -60,7 +58,7 @@ void writeSchedule(const View &view, Draft &out) {
 }
 
 void writeVariant(const View &view, Draft &out) {
-  if (view.pipeline == 1 || view.plan.schedule.variant == "h1")
+  if (view.pipeline == 1 || view.schedule == ScheduleKind::ZeroBubbleH1)
     return out.expressed("--enable-zbh1-pipeline is h1");
   out.differs("there is no zero-bubble schedule but h1: 1F1B");
 }

@@ -31,14 +31,13 @@ void writeOrder(const View &view, Draft &out) {
 }
 
 void writeSchedule(const View &view, Draft &out) {
-  const std::string &name = view.plan.schedule.name;
   if (view.pipeline == 1)
     return out.idle("one stage");
-  if (name == "1f1b")
+  if (view.schedule == ScheduleKind::OneFOneB)
     return out.expressed("1F1B, what pipelines run without virtual stages");
-  if (name == "interleaved")
+  if (view.schedule == ScheduleKind::Interleaved)
     return out.expressed("interleaved 1F1B, what virtual stages run");
-  out.differs(fmt::format("1F1B runs instead{}", name == "gpipe"
+  out.differs(fmt::format("1F1B runs instead{}", view.schedule == ScheduleKind::GPipe
                                                      ? ", with less memory and the same bubble"
                                                      : ": weight gradients are not put off into the bubble"));
 }

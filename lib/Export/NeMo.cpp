@@ -95,10 +95,9 @@ void writeOrder(const View &view, Draft &out) {
 }
 
 void writeSchedule(const View &view, Draft &out) {
-  const std::string &name = view.plan.schedule.name;
   if (view.pipeline == 1)
     return out.idle("one stage");
-  if (name == "1f1b" || name == "interleaved")
+  if (view.schedule == ScheduleKind::OneFOneB || view.schedule == ScheduleKind::Interleaved)
     return out.expressed("1F1B, interleaved with virtual stages");
   out.differs("1F1B runs instead");
 }

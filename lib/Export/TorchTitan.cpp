@@ -100,10 +100,11 @@ void writeMicrobatch(const View &view, Draft &out) {
 void writeSchedule(const View &view, Draft &out) {
   if (view.pipeline == 1)
     return out.idle("one stage");
-  const std::string &name = view.plan.schedule.name;
-  const char *theirs = name == "gpipe" ? "GPipe" : name == "interleaved" ? "Interleaved1F1B" : "1F1B";
+  const char *theirs = view.schedule == ScheduleKind::GPipe         ? "GPipe"
+                       : view.schedule == ScheduleKind::Interleaved ? "Interleaved1F1B"
+                                                                    : "1F1B";
   out.file("parallelism.pipeline_parallel_schedule", theirs);
-  if (name == "zero-bubble")
+  if (recordOf(view.schedule).splitsBackward)
     out.differs("1F1B runs instead: PyTorch's zero-bubble schedules want two chunks or more a stage");
 }
 

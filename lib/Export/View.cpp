@@ -20,7 +20,7 @@ static bool alike(const std::vector<std::string> &modes) {
 View::View(const ExportInput &input)
     : in(input), plan(input.completed.plan), model(input.model), tensor(plan.meshSizes.at("model")),
       data(plan.meshSizes.at("data")), pipeline(plan.meshSizes.at("stage")), context(plan.meshSizes.at("context")),
-      expert(plan.meshSizes.at("expert")), chunks(plan.schedule.chunks),
+      expert(plan.meshSizes.at("expert")), chunks(plan.schedule.chunks), schedule(input.completed.schedule.kind),
       ranks(tensor * data * pipeline * context * expert), microbatches(input.completed.microbatches),
       sequenceParallel(plan.sequenceParallel.front()),
       sharding(*std::max_element(plan.optimizerSharding.begin(), plan.optimizerSharding.end())) {

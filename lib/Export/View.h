@@ -20,6 +20,7 @@ struct View {
   const Plan &plan;
   const ModelSizes &model;
   int64_t tensor, data, pipeline, context, expert, chunks;
+  ScheduleKind schedule;
   int64_t ranks, microbatches, devicesPerNode;
   bool sequenceParallel;
   int64_t sharding;      // of the stage that shards most

@@ -134,7 +134,8 @@ private:
   }
 
   Status checkTask(const Task &task) const {
-    bool split = program.schedule->name == "zero-bubble";
+    const ScheduleRecord *record = findSchedule(program.schedule->name, program.schedule->variant);
+    const bool split = record && record->splitsBackward;
     int64_t chunks = isOnce(task.phase) ? 1 : program.schedule->chunks;
     if (task.stage < 0 || task.stage >= stages)
       return Error{fmt::format("its task is on stage {}, but there are {}: 0 to {}", task.stage, stages, stages - 1)};
@@ -283,8 +284,8 @@ Status checkSchedule(const Program &program) {
                                  microbatchesOf(program), program.schedule->chunks);
   if (!options)
     return Error{fmt::format("program: {}", options.error().message)};
-  options->variant =
-      ZeroBubbleVariant::H1; // what can be wrong does not depend on the variant, and no order is searched
+  // What can be wrong does not depend on the variant, and the usual ones are not searched.
+  options->kind = findSchedule(program.schedule->name, "")->kind;
   auto schedule = makeSchedule(*options);
   if (!schedule)
     return Error{fmt::format("program: {}", schedule.error().message)};

@@ -210,7 +210,7 @@ double Bounds::mixedSeconds(const Choice &choice, const ModelWork &work,
       whole += passesOf(groups.back()).links[l].whole() * speeds.back();
   auto microbatches = static_cast<double>(theSpace->microbatches(choice));
   double bound = microbatches * whole / std::accumulate(speeds.begin(), speeds.end(), 0.0);
-  if (choice.level == Choice::Level::Execution && choice.chunks == 1 && choice.schedule != ScheduleKind::ZeroBubble) {
+  if (choice.level == Choice::Level::Execution && choice.chunks == 1 && !recordOf(choice.schedule).splitsBackward) {
     // T >= w_0 + ... + w_{s-1} + m w_s, of which the proportions make at least the sum of speed_s w_s.
     double proportions = 0;
     for (auto speed = speeds.rbegin(); speed != speeds.rend(); ++speed)
@@ -223,8 +223,7 @@ double Bounds::mixedSeconds(const Choice &choice, const ModelWork &work,
 /// Stages evenly filled, whatever the schedule and the sharding.
 double Bounds::evenSeconds(const Choice &choice, const ModelWork &work, const PassSeconds &pass) {
   ScheduleOptions least = theSpace->schedule(choice);
-  least.kind = ScheduleKind::ZeroBubble;
-  least.variant = ZeroBubbleVariant::TwoLimit;
+  least.kind = ScheduleKind::ZeroBubble2P; // no schedule has a smaller bubble
   bool pinned = !options.constraints.optimizerSharding.empty();
   std::vector<double> states =
       pinned ? std::vector<double>(work.chain.size()) : stateBytesOf(work, theSpace->mesh(choice), stateBytes, {3});
@@ -329,14 +328,14 @@ Result<double> Bounds::ofExecution(const Choice &choice) {
     // The sums of a stage are complete with the last microbatch's backward; those of its last chunk before the last
     // group of microbatches goes back through the chunks before it.
     double beside = choice.chunks > 1 ? std::ceil(microbatches / std::max(1.0, std::floor(microbatches / stages))) : 1;
-    double each = choice.schedule == ScheduleKind::ZeroBubble ? pass.weightGradient : pass.backward + forced;
+    double each = recordOf(choice.schedule).splitsBackward ? pass.weightGradient : pass.backward + forced;
     bool after = reductionsOf(most, overlap.gradients) == Reductions::After;
     reduction = parameters.seconds.reduction - (after ? 0 : beside * each);
     reduction = std::max(0.0, reduction);
   }
   // The average stage has its share of both.
   bound = std::max(bound, (microbatches * (pass.whole() + forced) + reduction) / stages);
-  if (choice.chunks == 1 && choice.schedule != ScheduleKind::ZeroBubble) {
+  if (choice.chunks == 1 && !recordOf(choice.schedule).splitsBackward) {
     // Stage s waits for those before it, T >= w_0 + ... + w_{s-1} + s a + m w_s + r_s, whatever the cut; a is a message
     // there and back. These p lines in the proportions (1 - 1/m)^(p-1-s) / m: T (1 - (1 - 1/m)^p) >= W + sums of r and
     // of s a in them, the first of which weighs r the least.

@@ -9,9 +9,7 @@ namespace {
 constexpr double kMoreRounding = 1 + 1e-9; // what sums of doubles in another order may differ by
 } // namespace
 
-bool isSearched(const ScheduleOptions &schedule) {
-  return schedule.kind == ScheduleKind::ZeroBubble && schedule.variant != ZeroBubbleVariant::H1;
-}
+bool isSearched(const ScheduleOptions &schedule) { return recordOf(schedule.kind).searched; }
 
 Result<std::optional<Candidate>> Candidates::make(Plan plan, const Recomputation &recomputation) {
   bool decided = plan.decidesRecompute();

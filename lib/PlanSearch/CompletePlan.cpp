@@ -203,13 +203,11 @@ Status Completion::checkShardingRanks() const {
 Status Completion::completeExecution() {
   int64_t stages = size("stage");
   if (plan.schedule.name.empty())
-    plan.schedule.name = plan.schedule.chunks > 1 ? "interleaved" : "1f1b";
+    plan.schedule.name = usualSchedule(plan.schedule.chunks > 1).name;
   if (!plan.schedule.chunks)
-    plan.schedule.chunks = plan.schedule.name == "interleaved" ? 2 : 1;
+    plan.schedule.chunks = usualChunks(plan.schedule.name);
   if (plan.schedule.chunks > 1 && stages == 1)
     return wrong(fmt::format("schedule.chunks is {} with one stage; chunks are for pipelines", plan.schedule.chunks));
-  if (!plan.schedule.variant.empty() && plan.schedule.name != "zero-bubble")
-    return wrong(fmt::format("schedule.variant is for \"zero-bubble\", schedule.name is \"{}\"", plan.schedule.name));
   auto made = scheduleOptions(plan.schedule.name, plan.schedule.variant, stages, microbatches, plan.schedule.chunks);
   if (!made)
     return wrong(made.error().message);

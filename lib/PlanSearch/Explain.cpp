@@ -367,10 +367,7 @@ std::string decisionText(const Plan &plan, const std::string &key) {
   if (key == "order")
     return fmt::format("{}", fmt::join(axesOf(plan), " "));
   if (key == "schedule") {
-    std::string text = plan.schedule.name;
-    if (!plan.schedule.variant.empty())
-      text += " " + plan.schedule.variant;
-    return plan.schedule.chunks > 1 ? fmt::format("{} of {} chunks", text, plan.schedule.chunks) : text;
+    return scheduleText(plan.schedule.name, plan.schedule.variant, plan.schedule.chunks);
   }
   if (key == "stages") {
     std::vector<int64_t> counts;

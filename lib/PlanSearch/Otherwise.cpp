@@ -13,8 +13,6 @@ int64_t sizeOf(const Plan &plan, const char *axis) {
   return its == plan.meshSizes.end() ? 1 : its->second;
 }
 
-std::string scheduleName(const Choice &choice) { return std::string(toString(choice.schedule)); }
-
 } // namespace
 
 std::string wordOfRecompute(const Plan &plan) {
@@ -57,10 +55,8 @@ bool Otherwise::sameOrder(const Choice &choice) const {
 }
 
 bool Otherwise::sameSchedule(const Choice &choice) const {
-  constexpr const char *kVariantNames[] = {"h1", "1p", "2p"};
-  bool zeroBubble = choice.schedule == ScheduleKind::ZeroBubble;
-  const char *variant = zeroBubble ? kVariantNames[static_cast<int>(choice.variant)] : "";
-  return scheduleName(choice) == schedule.name && choice.chunks == chunks && schedule.variant == variant;
+  const ScheduleRecord &its = recordOf(choice.schedule);
+  return its.name == schedule.name && its.variant == schedule.variant && choice.chunks == chunks;
 }
 
 Questions Otherwise::answered(const Choice &choice, const Space &space) const {
@@ -124,7 +120,8 @@ Plan pinsOfAlternative(const std::string &key, const Plan &other, const Plan &th
     pins.schedule.name = other.schedule.name;
     if (other.schedule.name == than.schedule.name)
       pins.schedule = other.schedule;
-    if (other.schedule.name == "gpipe") // else a plan of one stage has it too, to which it means nothing
+    // Else a plan of one stage has it too, to which it means nothing.
+    if (findSchedule(other.schedule.name, "")->singleStage == SingleStage::WhenNamed)
       pinAxis("stage");
   } else if (key == "stages") {
     pinAxis("stage");

@@ -74,30 +74,6 @@ LinkHeld heldOf(const ModelWork &model) {
 
 namespace {
 
-/// Microbatches that a stage holds at least on a chunk, at a moment that is the same for all of its chunks.
-int64_t leastInFlight(const ScheduleOptions &schedule, int64_t stage, int64_t chunk) {
-  auto [stages, microbatches, chunks] = std::tuple(schedule.stages, schedule.microbatches, schedule.chunks);
-  switch (schedule.kind) {
-  case ScheduleKind::GPipe:
-    return microbatches;
-  case ScheduleKind::OneFOneB:
-    return std::min(microbatches, stages - stage);
-  case ScheduleKind::Interleaved: {
-    if (chunks == 1)
-      return std::min(microbatches, stages - stage);
-    // Before its first backward: a group of microbatches on every chunk, on the last one as many as go to the last
-    // stage and back, and one.
-    int64_t group = std::min(stages, microbatches);
-    return chunk + 1 < chunks ? group : std::min(group, 2 * (stages - stage - 1) + 1);
-  }
-  case ScheduleKind::ZeroBubble:
-    if (schedule.variant == ZeroBubbleVariant::H1)
-      return std::min(microbatches, stages - stage);
-    break;
-  }
-  return 1;
-}
-
 /// Tasks of a chunk from where the reductions of its stage can begin, with the last microbatch on the last chunk. Those
 /// of the chunks before it follow for the last group of microbatches.
 double tasksBesideReductions(const ScheduleOptions &schedule, int64_t chunk) {
@@ -172,7 +148,7 @@ StageOption optionOf(const CutPrices &prices, const ScheduleOptions &schedule, c
 
 /// Of the task beside which the gradients of the stage's first part are reduced.
 double reducingSeconds(const ScheduleOptions &schedule, const CutStage &its, const StageOption &option) {
-  bool split = schedule.kind == ScheduleKind::ZeroBubble;
+  bool split = recordOf(schedule.kind).splitsBackward;
   return split ? its.first.weightGradient : its.first.backward() + option.firstAgain;
 }
 
@@ -182,7 +158,7 @@ double reductionsAfter(const CutPrices &prices, const ScheduleOptions &schedule,
   if (prices.reductions == Reductions::After)
     return its.reductions;
   double last = reducingSeconds(schedule, its, option),
-         all = its.beside + (schedule.kind == ScheduleKind::ZeroBubble ? 0 : option.besideAgain);
+         all = its.beside + (recordOf(schedule.kind).splitsBackward ? 0 : option.besideAgain);
   return std::max({0.0, its.firstReductions - last, its.reductions - all});
 }
 
@@ -196,7 +172,7 @@ StageSeconds secondsOf(const CutPrices &prices, const ScheduleOptions &schedule,
     seconds.busy += (microbatches - 1) * std::max(0.0, its.firstReductions - reducingSeconds(schedule, its, option));
   seconds.forward = its.first.forward;
   seconds.backward =
-      (schedule.kind == ScheduleKind::ZeroBubble ? its.first.inputGradient : its.first.backward()) + option.firstAgain;
+      (recordOf(schedule.kind).splitsBackward ? its.first.inputGradient : its.first.backward()) + option.firstAgain;
   seconds.warmup = std::isinf(before) ? before : before * its.first.forward;
   seconds.sendOn = stage + 1 < schedule.stages ? prices.at(stage).sendOn : 0;
   seconds.sendBack = stage > 0 ? prices.at(stage).sendBack : 0;
@@ -281,7 +257,7 @@ namespace {
 
 /// Of the layers of one run, whatever else the stages hold.
 double forcedByRun(const CutPrices &prices, const ScheduleOptions &schedule, size_t run) {
-  bool alone = schedule.chunks == 1 && schedule.kind != ScheduleKind::ZeroBubble; // nothing overlaps in memory
+  bool alone = schedule.chunks == 1 && !recordOf(schedule.kind).splitsBackward; // nothing overlaps in memory
   const std::array<HeldBytes, 3> &held = prices.held[run];
   const std::array<double, 3> &again = prices.at(0).seconds->links[run].again;
   auto all = static_cast<double>(prices.model.chain[run].layers);
@@ -358,7 +334,7 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
     stage.all.weightGradient += part.weightGradient;
     stage.reductions += reductions;
     stage.beside += tasksBesideReductions(schedule, p / schedule.stages) *
-                    (schedule.kind == ScheduleKind::ZeroBubble ? part.weightGradient : part.backward());
+                    (recordOf(schedule.kind).splitsBackward ? part.weightGradient : part.backward());
     if (p < schedule.stages) {
       stage.first = part;
       stage.firstReductions = reductions;
@@ -372,14 +348,14 @@ Cut cutOf(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, co
 double cutSeconds(const CutPrices &prices, const std::vector<int64_t> &layersOfParts, const ScheduleOptions &schedule,
                   double enough) {
   auto microbatches = static_cast<double>(schedule.microbatches);
-  bool split = schedule.kind == ScheduleKind::ZeroBubble, alone = schedule.chunks == 1 && !split;
+  bool split = recordOf(schedule.kind).splitsBackward, alone = schedule.chunks == 1 && !split;
   Cut cut = cutOf(prices, layersOfParts, schedule);
   double busiest = 0;
   for (const CutStage &stage : cut.stages)
     busiest = std::max(busiest, microbatches * (stage.all.forward + stage.all.backward()));
   if (busiest >= enough)
     return busiest;
-  if (split && schedule.variant != ZeroBubbleVariant::H1)
+  if (recordOf(schedule.kind).searched)
     return searchedSeconds(prices, cut, schedule);
   std::vector<StageSeconds> stages(schedule.stages);
   double least = std::numeric_limits<double>::infinity();

@@ -129,7 +129,7 @@ Status Searching::dive(const Choice &layout) {
     return executions.error();
   if (options.constraints.schedule.name.empty()) // schedules that are searched take long to simulate
     std::erase_if(*executions, [](const Choice &choice) {
-      return choice.schedule == ScheduleKind::ZeroBubble && choice.variant != ZeroBubbleVariant::H1;
+      return recordOf(choice.schedule).searched;
     });
   int more = kMoreDives;
   bool fits = false;

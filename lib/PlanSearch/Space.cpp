@@ -11,9 +11,6 @@ namespace kerf::plansearch {
 
 namespace {
 
-constexpr std::pair<ZeroBubbleVariant, const char *> kVariants[] = {
-    {ZeroBubbleVariant::H1, "h1"}, {ZeroBubbleVariant::OneLimit, "1p"}, {ZeroBubbleVariant::TwoLimit, "2p"}};
-
 std::vector<int64_t> divisors(int64_t n) {
   std::vector<int64_t> list;
   for (int64_t d = 1; d <= n / d; ++d)
@@ -189,28 +186,29 @@ std::vector<AxisOrder> Space::orders(const Choice &layout) const {
 std::vector<Choice> Space::executions(const Choice &order) const {
   int64_t stages = order.frame.stage, count = microbatches(order);
   std::vector<Choice> pipelines;
-  auto offer = [&](ScheduleKind kind, int64_t chunks, ZeroBubbleVariant variant, const char *variantName) {
-    const SchedulePlan &pinned = given.schedule;
-    if ((!pinned.name.empty() && pinned.name != toString(kind)) || (pinned.chunks && pinned.chunks != chunks) ||
-        (!pinned.variant.empty() && pinned.variant != variantName))
+  const SchedulePlan &pinned = given.schedule;
+  auto offer = [&](const ScheduleRecord &record, int64_t chunks) {
+    if (pinned.chunks && pinned.chunks != chunks)
       return;
     Choice choice = order;
     choice.level = Choice::Level::Execution;
-    choice.schedule = kind;
+    choice.schedule = record.kind;
     choice.chunks = chunks;
-    choice.variant = variant;
     pipelines.push_back(choice);
   };
-  offer(ScheduleKind::OneFOneB, 1, ZeroBubbleVariant::H1, "");
-  if (stages > 1) {
+  for (const ScheduleRecord &record : schedules()) {
+    const bool named = pinned.name == record.name;
+    if ((!pinned.name.empty() && !named) || (!pinned.variant.empty() && pinned.variant != record.variant))
+      continue;
+    if (stages == 1 && record.singleStage != SingleStage::Searched &&
+        !(named && record.singleStage == SingleStage::WhenNamed))
+      continue;
+    if (!record.chunked)
+      offer(record, 1);
     // Megatron-LM and its kin ask for whole groups of as many microbatches as stages.
-    for (int64_t chunks = 2; chunks * stages <= layerCount && count % stages == 0; ++chunks)
-      offer(ScheduleKind::Interleaved, chunks, ZeroBubbleVariant::H1, "");
-    for (const auto &[variant, name] : kVariants)
-      offer(ScheduleKind::ZeroBubble, 1, variant, name);
+    for (int64_t chunks = 2; record.chunked && chunks * stages <= layerCount && count % stages == 0; ++chunks)
+      offer(record, chunks);
   }
-  if (stages > 1 || given.schedule.name == "gpipe")
-    offer(ScheduleKind::GPipe, 1, ZeroBubbleVariant::H1, "");
 
   std::vector<Choice> list;
   for (const Choice &pipeline : pipelines)
@@ -437,7 +435,6 @@ Mesh Space::mesh(const Choice &choice) const {
 ScheduleOptions Space::schedule(const Choice &choice) const {
   ScheduleOptions options;
   options.kind = choice.schedule;
-  options.variant = choice.variant;
   options.stages = choice.frame.stage;
   options.microbatches = microbatches(choice);
   options.chunks = choice.chunks;
@@ -459,11 +456,8 @@ Plan Space::plan(const Choice &choice) const {
   plan.order.clear();
   for (int8_t axis : choice.order)
     plan.order.push_back(kPlanAxes[axis]);
-  plan.schedule = {std::string(toString(choice.schedule)), choice.chunks, ""};
-  if (choice.schedule == ScheduleKind::ZeroBubble)
-    for (const auto &[variant, name] : kVariants)
-      if (variant == choice.variant)
-        plan.schedule.variant = name;
+  const ScheduleRecord &schedule = recordOf(choice.schedule);
+  plan.schedule = {std::string(schedule.name), choice.chunks, std::string(schedule.variant)};
   if (given.optimizerSharding.empty())
     plan.optimizerSharding = {choice.optimizerSharding};
   if (choice.shardingRanks)

@@ -31,7 +31,6 @@ struct Choice {
   AxisOrder order = {0, 1, 2, 3, 4};
   // Execution
   ScheduleKind schedule = ScheduleKind::OneFOneB;
-  ZeroBubbleVariant variant = ZeroBubbleVariant::H1;
   int64_t chunks = 1;
   int optimizerSharding = 0; // where it is not pinned
   int64_t shardingRanks = 0; // that share states; 0: all that hold the same parameters

@@ -66,13 +66,6 @@ std::string recomputeText(const Plan &plan) {
   return (text.empty() ? "none" : text) + ops;
 }
 
-std::string scheduleText(const Plan &plan) {
-  std::string text = plan.schedule.name;
-  if (!plan.schedule.variant.empty())
-    text += " " + plan.schedule.variant;
-  return plan.schedule.chunks > 1 ? fmt::format("{} of {} chunks", text, plan.schedule.chunks) : text;
-}
-
 } // namespace
 
 std::string toText(const Simulation &s, int64_t ranks, const std::string &cluster) {
@@ -125,7 +118,9 @@ static std::string meshesText(const Plan &plan) {
 }
 
 std::string planText(const Plan &plan) {
-  std::string text = fmt::format("{}, {}, microbatch {}", meshesText(plan), scheduleText(plan), plan.microbatch);
+  std::string text =
+      fmt::format("{}, {}, microbatch {}", meshesText(plan),
+                  scheduleText(plan.schedule.name, plan.schedule.variant, plan.schedule.chunks), plan.microbatch);
   if (plan.recompute != std::vector<std::string>{"none"})
     text += fmt::format(", recompute {}", recomputeText(plan));
   if (plan.optimizerSharding != std::vector<int64_t>{0})
@@ -145,7 +140,7 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan &plan) {
        fmt::format("{} samples, microbatches of {}, {} a data group", plan.globalBatch, plan.microbatch,
                    plan.globalBatch / plan.microbatch / plan.meshSizes.at("data") / plan.meshSizes.at("expert")));
   if (plan.meshSizes.at("stage") > 1) {
-    line("schedule", scheduleText(plan));
+    line("schedule", scheduleText(plan.schedule.name, plan.schedule.variant, plan.schedule.chunks));
     line("layers", layersText(plan));
   }
   line("recompute", recomputeText(plan));

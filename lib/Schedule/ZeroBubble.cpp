@@ -137,7 +137,7 @@ private:
 
 double longestStage(const ScheduleOptions &options, const std::vector<std::vector<Task>> &order) {
   Schedule schedule;
-  schedule.kind = ScheduleKind::ZeroBubble;
+  schedule.kind = options.kind;
   schedule.stages = options.stages;
   schedule.microbatches = options.microbatches;
   schedule.splitBackward = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan says of an axis, a stage or a layer.
 #include "kerf/Search/Plan.h"
+#include "kerf/Schedule/Schedule.h"
 #include "kerf/Support/Glob.h"
 
 #include <algorithm>
@@ -35,7 +36,7 @@ Result<std::vector<std::string>> stageCuts(const Plan &plan, const std::string &
     return cuts;
   auto wrong = [&](const std::string &message) { return Error{fmt::format("{}: stages: {}", where, message)}; };
   int64_t stages = plan.meshSizes.contains("stage") ? plan.meshSizes.at("stage") : 1;
-  int64_t chunks = plan.schedule.chunks ? plan.schedule.chunks : plan.schedule.name == "interleaved" ? 2 : 1;
+  int64_t chunks = plan.schedule.chunks ? plan.schedule.chunks : usualChunks(plan.schedule.name);
   if (static_cast<int64_t>(plan.stages.size()) != stages * chunks)
     return wrong(fmt::format("there are {} entries for {} stages of {} chunks", plan.stages.size(), stages, chunks));
   std::map<int64_t, const StageLayers *> byPart;

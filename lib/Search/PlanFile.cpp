@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan.json: reading and writing, key by key.
+#include "kerf/Schedule/Schedule.h"
 #include "kerf/Search/Plan.h"
 #include "kerf/Support/File.h"
 #include "kerf/Support/JsonText.h"
@@ -85,9 +86,9 @@ struct Reader {
   template <typename Words = std::initializer_list<const char *>>
   std::string word(const Json &value, const std::string &what, const Words &known) {
     if (value.is_string())
-      for (const char *name : known)
+      for (std::string_view name : known)
         if (value.get<std::string>() == name)
-          return name;
+          return std::string(name);
     fail(fmt::format("{} is {}; it has to be \"{}\"", what, value.dump(), fmt::join(known, "\" or \"")));
     return "";
   }
@@ -189,11 +190,11 @@ void readSchedule(Reader &in, const Json &value, Plan &plan) {
     return in.fail("\"schedule\" has to be an object, like {\"name\": \"1f1b\"}");
   in.onlyKeys(value, "schedule", {"name", "chunks", "variant"});
   if (value.contains("name"))
-    plan.schedule.name = in.word(value["name"], "schedule.name", {"gpipe", "1f1b", "interleaved", "zero-bubble"});
+    plan.schedule.name = in.word(value["name"], "schedule.name", scheduleNames());
   if (value.contains("chunks"))
     plan.schedule.chunks = in.count(value["chunks"], "schedule.chunks", 1, kMostStages);
   if (value.contains("variant"))
-    plan.schedule.variant = in.word(value["variant"], "schedule.variant", {"h1", "1p", "2p"});
+    plan.schedule.variant = in.word(value["variant"], "schedule.variant", scheduleVariants());
 }
 
 /// Of a list with "until" in it: which entry is the last one's is seen when the parts are in order (stageCuts).

@@ -259,7 +259,7 @@ struct VerifyCommand {
     Plan single;
     for (const char *axis : kPlanAxes)
       single.meshSizes[axis] = 1;
-    single.schedule.name = "1f1b";
+    single.schedule.name = usualSchedule(/*chunked=*/false).name;
     TensorMap data;
     std::vector<std::string> names;
     auto expected = train(*step, single, "one rank", nullptr, &data, &names);

@@ -34,6 +34,13 @@ double busBandwidth(const CollectiveModel &model, std::vector<AxisRef> group, do
 
 constexpr double kBig = 1 << 30;
 
+/// What a group reaches of a link that carries `bandwidth` bytes/s is fitted (Collectives.cpp): more than half of it,
+/// and not more than all.
+void expectMostOf(double bandwidth, double reached) {
+  EXPECT_LE(reached, bandwidth);
+  EXPECT_GT(reached, 0.5 * bandwidth);
+}
+
 } // namespace
 
 TEST(Collectives, GroupsOfOneAreFree) {
@@ -55,9 +62,9 @@ TEST(Collectives, ShapesOfGroupsCountedByHand) {
   ASSERT_EQ(outer.levels.size(), 2u);
   EXPECT_EQ(outer.levels[0].parts, 2);
   EXPECT_EQ(outer.levels[1].parts, 2);
-  // 4 groups leave each node, 2 members each: 4/3 of a card's 25 GB/s, and 0.65 of that as they are not alone.
-  EXPECT_DOUBLE_EQ(outer.levels[1].ringBandwidth, 0.65 * 4 / 3 * 25e9);
-  EXPECT_DOUBLE_EQ(outer.levels[1].memberBandwidth, 0.65 * 25e9);
+  // 4 groups leave each node, 2 members each: 4/3 of a card's 25 GB/s.
+  EXPECT_DOUBLE_EQ(outer.levels[1].ringBandwidth, 4.0 / 3 * outer.levels[1].memberBandwidth);
+  expectMostOf(25e9, outer.levels[1].memberBandwidth);
   EXPECT_DOUBLE_EQ(outer.levels[0].outsideShare, 0.25);
   EXPECT_DOUBLE_EQ(outer.levels[1].outsideShare, 0.5);
 }
@@ -66,8 +73,11 @@ TEST(Collectives, GroupsShareTheNodesWayOut) {
   // 64 V100 in 8 nodes that have one 100 Gb/s card each: 8 strided groups get an eighth of it.
   Mesh m = mesh({8, 8});
   CollectiveModel model(m, load("v100-nodes"));
-  EXPECT_DOUBLE_EQ(model.group(axes(m, {0})).levels[0].ringBandwidth, 0.65 * 12.5e9 / 8);
-  EXPECT_DOUBLE_EQ(model.group(axes(m, {0, 1})).levels[1].ringBandwidth, 0.95 * 12.5e9);
+  double strided = model.group(axes(m, {0})).levels[0].ringBandwidth;
+  double all = model.group(axes(m, {0, 1})).levels[1].ringBandwidth;
+  expectMostOf(12.5e9 / 8, strided);
+  expectMostOf(12.5e9, all);
+  EXPECT_LT(strided, all / 8) << "groups that share the way disturb each other";
 }
 
 TEST(Collectives, ANodeThatIsPartFull) {
@@ -79,7 +89,8 @@ TEST(Collectives, ANodeThatIsPartFull) {
   const GroupShape &across = model.group(axes(m, {0}));
   ASSERT_EQ(across.levels.size(), 2u);
   EXPECT_EQ(across.levels[0].parts, 2);
-  EXPECT_DOUBLE_EQ(across.levels[1].ringBandwidth, 0.65 * 25e9) << "the second node has one member of each group";
+  SCOPED_TRACE("the second node has one member of each group");
+  expectMostOf(25e9, across.levels[1].ringBandwidth);
   EXPECT_DOUBLE_EQ(across.levels[1].outsideShare, 2.0 / 3);
 }
 
@@ -170,9 +181,10 @@ TEST(Collectives, RingsCrossTheSpineThroughOneNode) {
   CollectiveModel model(m, *firstRanks(load("selene"), 320));
   const GroupShape &all = model.group(axes(m, {0, 1}));
   ASSERT_EQ(all.levels.size(), 3u);
-  EXPECT_DOUBLE_EQ(all.levels[1].ringBandwidth, 0.95 * 200e9);
-  EXPECT_DOUBLE_EQ(all.levels[2].ringBandwidth, 0.95 * 8 * 13.3e9);
-  EXPECT_DOUBLE_EQ(model.group(axes(m, {0})).levels[1].ringBandwidth, 0.95 * 13.3e9);
+  double alone = model.group(axes(m, {0})).levels[1].ringBandwidth;
+  expectMostOf(200e9, all.levels[1].ringBandwidth);
+  expectMostOf(13.3e9, alone);
+  EXPECT_DOUBLE_EQ(all.levels[2].ringBandwidth, 8 * alone);
 }
 
 TEST(Collectives, FasterLinksAndFewerBytesNeverTakeLonger) {

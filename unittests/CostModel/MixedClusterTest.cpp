@@ -117,7 +117,7 @@ Step randomStep(std::mt19937 &random, int64_t stages, int64_t data, int64_t mode
   s.work.message.axes = s.axis(0);
   bool chunked = coin();
   s.plan.schedule.chunks = chunked ? 2 : 1;
-  constexpr ScheduleKind kKinds[] = {ScheduleKind::GPipe, ScheduleKind::OneFOneB, ScheduleKind::ZeroBubble};
+  constexpr ScheduleKind kKinds[] = {ScheduleKind::GPipe, ScheduleKind::OneFOneB, ScheduleKind::ZeroBubbleH1};
   s.plan.schedule.kind = chunked ? ScheduleKind::Interleaved : kKinds[random() % 3];
   Segment &layer = s.work.parts[0].segments[0];
   layer.repeat = 1 + int64_t(random() % 3);

@@ -325,9 +325,9 @@ TEST(Simulator, ZeroBubbleSplitsTheBackward) {
   Step s = pipeline(4, 16);
   s.work.parts[0].segments[0].pendingBytes = 5;
   double oneFOneB = s.run().stepSeconds;
-  s.plan.schedule.kind = ScheduleKind::ZeroBubble;
+  s.plan.schedule.kind = ScheduleKind::ZeroBubbleH1;
   double byHand = s.run().stepSeconds;
-  s.plan.schedule.variant = ZeroBubbleVariant::TwoLimit;
+  s.plan.schedule.kind = ScheduleKind::ZeroBubble2P;
   Simulation searched = s.run();
   EXPECT_NEAR(byHand, 16 * 3 + 3 * (1 + 1.5 - 0.5), kEps) << "(p - 1)(F + I - W)";
   EXPECT_LT(byHand, oneFOneB);
@@ -343,10 +343,10 @@ TEST(Simulator, LeastStepSecondsHoldsWhatIsLeftOfReductions) {
   };
   for (auto [kind, stages, chunks] :
        {Case{ScheduleKind::OneFOneB, 1, 1}, Case{ScheduleKind::OneFOneB, 3, 1}, Case{ScheduleKind::GPipe, 3, 1},
-        Case{ScheduleKind::Interleaved, 2, 2}, Case{ScheduleKind::ZeroBubble, 3, 1}})
+        Case{ScheduleKind::Interleaved, 2, 2}, Case{ScheduleKind::ZeroBubbleH1, 3, 1}})
     for (int sharding : {0, 1, 2})
       for (bool beside : {false, true}) {
-        SCOPED_TRACE(testing::Message() << toString(kind) << ", sharding " << sharding << ", beside " << beside);
+        SCOPED_TRACE(testing::Message() << recordOf(kind).name << ", sharding " << sharding << ", beside " << beside);
         Step s = pipeline(stages, 4, 2, chunks);
         s.mesh.axes[1].size = 2;
         s.work.parts[0].segments[0].parameters = {{"w", 8000, s.axis(1)}};
@@ -393,7 +393,7 @@ TEST(Simulator, MoreBandwidthNeverSlowsAPlan) {
     s.plan.overlap = {coin(), coin(), coin(), coin()};
     s.plan.bytes = stateBytes("bf16", "f32", 2);
     if (chunks == 1 && coin())
-      s.plan.schedule.kind = ScheduleKind::ZeroBubble;
+      s.plan.schedule.kind = ScheduleKind::ZeroBubbleH1;
     s.bandwidth = 200 + double(random() % 2000);
     double slow = s.run().stepSeconds;
     EXPECT_NEAR(sum(s.run().breakdown), slow, 1e-6 * slow);

@@ -347,7 +347,7 @@ TEST(Program, EveryWrongStageIsNamed) {
         << row.message << " | " << status.error().message;
   }
   Program flat = sample();
-  flat.schedule = ScheduleChoice{};
+  flat.schedule = ScheduleChoice{"1f1b", ""};
   Status status = checkProgram(flat);
   ASSERT_FALSE(bool(status));
   EXPECT_NE(status.error().message.find("its mesh has neither"), std::string::npos) << status.error().message;

@@ -115,7 +115,7 @@ TEST_F(AllocationTest, NoneInAStep) {
 
 TEST_F(AllocationTest, NoneInAStepWithStages) {
   PipelineCase test;
-  test.schedule = package::ScheduleChoice{};
+  test.schedule = package::ScheduleChoice{"1f1b", ""};
   test.parts = test.stages = 3;
   test.microbatches = 4;
   test.data = 2;

@@ -47,7 +47,7 @@ int training(Communicator &communicator) {
 
 int pipeline(Communicator &communicator) {
   PipelineCase test;
-  test.schedule = package::ScheduleChoice{};
+  test.schedule = package::ScheduleChoice{"1f1b", ""};
   test.parts = test.stages = communicator.size() / 2 + 1;
   test.data = communicator.size() / test.stages;
   if (test.stages * test.data != communicator.size())

@@ -138,7 +138,7 @@ TEST(Pipeline, SumsInAWiderType) {
     package::Program program;
     program.entry = "main";
     program.mesh.axes = {{"microbatch", 8}};
-    program.schedule = package::ScheduleChoice{};
+    program.schedule = package::ScheduleChoice{"1f1b", ""};
     FunctionBuilder main;
     main.function.name = "main";
     int x = main.arg(DType::BF16, {1}), total = main.op("accumulate", {x}, sum, {1});
@@ -163,7 +163,7 @@ TEST(Pipeline, MicrobatchesOfAnInnerDimensionMayBePadded) {
   package::Program program;
   program.entry = "main";
   program.mesh.axes = {{"data", 2}, {"microbatch", 3}};
-  program.schedule = package::ScheduleChoice{};
+  program.schedule = package::ScheduleChoice{"1f1b", ""};
   FunctionBuilder main;
   main.function.name = "main";
   package::Task forward{package::Phase::Forward, 0, 0}, update{package::Phase::Update, 0, 0};

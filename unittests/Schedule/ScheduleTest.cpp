@@ -74,7 +74,7 @@ TEST(Schedule, InterleavedAsMegatron) {
 }
 
 TEST(Schedule, ZeroBubbleByHand) {
-  Schedule schedule = make(options(ScheduleKind::ZeroBubble, 3, 4));
+  Schedule schedule = make(options(ScheduleKind::ZeroBubbleH1, 3, 4));
   EXPECT_EQ(text(schedule, 0), "F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3");
   EXPECT_EQ(text(schedule, 2), "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3");
 }
@@ -100,11 +100,11 @@ TEST(Schedule, ZeroBubbleClosedForms) {
   for (int64_t p : {2, 3, 4, 8, 16})
     for (int64_t m : {2 * p, 3 * p, 8 * p}) {
       SCOPED_TRACE(testing::Message() << "p " << p << " m " << m);
-      ScheduleOptions o = options(ScheduleKind::ZeroBubble, p, m);
+      ScheduleOptions o = options(ScheduleKind::ZeroBubbleH1, p, m);
       EXPECT_NEAR(bubble(make(o), {1, 1, 1, 0}), double(p - 1), 1e-9);
-      o.variant = ZeroBubbleVariant::OneLimit;
+      o.kind = ScheduleKind::ZeroBubble1P;
       EXPECT_LE(bubble(make(o), {1, 1, 1, 0}), double(p - 1) + 1e-9);
-      o.variant = ZeroBubbleVariant::TwoLimit;
+      o.kind = ScheduleKind::ZeroBubble2P;
       EXPECT_NEAR(bubble(make(o), {1, 1, 1, 0}), 0, 1e-9);
     }
 }
@@ -117,15 +117,15 @@ TEST(Schedule, SearchedZeroBubble) {
     PassDurations d{18.5, 18.1, 9.3, 0.6};
     double busy = double(m) * (d.forward + d.inputGradient + d.weightGradient);
     double oneFOneB = bubble(make(options(ScheduleKind::OneFOneB, p, m)), d);
-    ScheduleOptions o = options(ScheduleKind::ZeroBubble, p, m);
+    ScheduleOptions o = options(ScheduleKind::ZeroBubbleH1, p, m);
     o.durations = d;
     o.keptForWeights = 0.4;
     double byHand = bubble(make(o), d);
-    o.variant = ZeroBubbleVariant::OneLimit;
+    o.kind = ScheduleKind::ZeroBubble1P;
     double oneLimit = bubble(make(o), d);
     EXPECT_LT(byHand, oneFOneB);
     EXPECT_LE(oneLimit, byHand);
-    o.variant = ZeroBubbleVariant::TwoLimit;
+    o.kind = ScheduleKind::ZeroBubble2P;
     EXPECT_LT(bubble(make(o), d) / busy, 0.01);
   }
 }
@@ -136,16 +136,16 @@ TEST(Schedule, InFlightCounts) {
       SCOPED_TRACE(testing::Message() << "p " << p << " m " << m);
       std::vector<int64_t> gpipe = check(make(options(ScheduleKind::GPipe, p, m)))->inFlight;
       std::vector<int64_t> oneFOneB = check(make(options(ScheduleKind::OneFOneB, p, m)))->inFlight;
-      Result<ScheduleCheck> h1 = check(make(options(ScheduleKind::ZeroBubble, p, m)));
+      Result<ScheduleCheck> h1 = check(make(options(ScheduleKind::ZeroBubbleH1, p, m)));
       for (int64_t s = 0; s < p; ++s) {
         EXPECT_EQ(gpipe[s], m);
         EXPECT_EQ(oneFOneB[s], std::min(p - s, m)); // SC21 section 2.2.1: at most p
         EXPECT_LE(h1->inFlight[s], std::min(p, m));
         EXPECT_EQ(h1->inFlightInputGradient[s], std::min(p - s, m));
       }
-      for (auto [variant, limit] : {std::pair(ZeroBubbleVariant::OneLimit, p), {ZeroBubbleVariant::TwoLimit, 2 * p}}) {
-        ScheduleOptions o = options(ScheduleKind::ZeroBubble, p, m);
-        o.variant = variant;
+      for (auto [kind, limit] : {std::pair(ScheduleKind::ZeroBubble1P, p), {ScheduleKind::ZeroBubble2P, 2 * p}}) {
+        ScheduleOptions o = options(ScheduleKind::ZeroBubbleH1, p, m);
+        o.kind = kind;
         Result<ScheduleCheck> searched = check(make(o));
         for (int64_t count : searched->inFlight)
           EXPECT_LE(count, limit);
@@ -220,5 +220,5 @@ TEST(Schedule, RefusesBadSizes) {
   EXPECT_FALSE(scheduleOptions("2f2b", "", 1, 1, 1));
   EXPECT_FALSE(scheduleOptions("1f1b", "h1", 1, 1, 1));
   EXPECT_FALSE(scheduleOptions("zero-bubble", "3p", 1, 1, 1));
-  EXPECT_EQ(scheduleOptions("zero-bubble", "2p", 1, 1, 1)->variant, ZeroBubbleVariant::TwoLimit);
+  EXPECT_EQ(scheduleOptions("zero-bubble", "2p", 1, 1, 1)->kind, ScheduleKind::ZeroBubble2P);
 }

@@ -140,9 +140,6 @@ struct StageSeconds {
 };
 double leastPipelineSeconds(const std::vector<StageSeconds> &stages, const ScheduleOptions &schedule,
                             bool sendsOverlap);
-/// Forwards that `stage` can do before its first backward; infinite where no limit is known. Of zero-bubble schedules
-/// that are searched, `schedule.activations` say how many fit.
-double mostForwardsFirst(const ScheduleOptions &schedule, int64_t stage);
 
 /// Chrome's trace format (chrome://tracing, Perfetto): a process per stage, a thread per stream, microseconds.
 std::string chromeTrace(const Simulation &simulation);

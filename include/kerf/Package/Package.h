@@ -88,7 +88,7 @@ struct EntryResult {
 
 /// The order of microbatches on stages, in the words of kerf/Schedule/Schedule.h.
 struct ScheduleChoice {
-  std::string name = "1f1b", variant;
+  std::string name, variant;
   int64_t chunks = 1;
   bool operator==(const ScheduleChoice &) const = default;
 };

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,12 +35,8 @@ struct Task {
 /// "F3" or, with more than one chunk, "F3.1": forward of microbatch 3 on chunk 1. B, I and W likewise.
 std::string toString(const Task &task, int64_t chunks);
 
-enum class ScheduleKind { GPipe, OneFOneB, Interleaved, ZeroBubble };
-enum class ZeroBubbleVariant {
-  H1,       // written by hand: the memory of 1F1B, a third of its bubble when the three passes take the same time
-  OneLimit, // "1p": searched for the durations given, with the activations of `stages` microbatches
-  TwoLimit, // "2p": the same with twice as many: (nearly) no bubble
-};
+/// What each is stands in its record (lib/Schedule/Records.cpp).
+enum class ScheduleKind { OneFOneB, Interleaved, ZeroBubbleH1, ZeroBubble1P, ZeroBubble2P, GPipe };
 
 /// What the searched zero-bubble schedules are made for, in any unit; the send is between neighbouring stages.
 struct PassDurations {
@@ -48,11 +45,10 @@ struct PassDurations {
 
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::OneFOneB;
-  ZeroBubbleVariant variant = ZeroBubbleVariant::H1;
   int64_t stages = 1;
   int64_t microbatches = 1;
-  int64_t chunks = 1; // interleaved only
-  // Zero-bubble 1p and 2p only.
+  int64_t chunks = 1; // above 1 for kinds that are `chunked` only
+  // For kinds that are `searched` only.
   PassDurations durations;
   /// Of a microbatch's activations, the share that stays from the input gradient to the weight gradient (0 to 1).
   double keptForWeights = 1;
@@ -70,10 +66,57 @@ struct Schedule {
   std::vector<std::vector<Task>> order; // by stage
 };
 
-/// "gpipe", "1f1b", "interleaved", "zero-bubble" with variant "h1", "1p", "2p" ("" is h1), as a plan writes them.
+/// Whether a model in one stage, cut into microbatches, may run under a schedule.
+enum class SingleStage {
+  Searched,  // a search tries it
+  WhenNamed, // only where a plan names it
+  Never,
+};
+
+/// Everything that the rooms need to know of a schedule. A new one is a kind, a record, and the function that makes its
+/// orders.
+struct ScheduleRecord {
+  ScheduleKind kind = ScheduleKind::OneFOneB;
+  std::string_view name,
+      variant = {};            // the words of a plan; of several variants of one name the first is the usual one
+  bool chunked = false;        // a stage has two or more parts of the model
+  bool splitsBackward = false; // as Schedule::splitBackward
+  bool searched = false;       // its orders are made for the durations of the tasks
+  SingleStage singleStage = SingleStage::Never;
+  /// The tasks of each stage.
+  std::vector<std::vector<Task>> (*order)(const ScheduleOptions &options) = nullptr;
+  /// Most forwards that a stage runs before its first backward; absent: all may be.
+  double (*mostForwardsFirst)(const ScheduleOptions &options, int64_t stage) = nullptr;
+  /// Microbatches that a stage holds at least on a chunk, at a moment that is the same for all of its chunks;
+  /// absent: 1.
+  int64_t (*leastInFlight)(const ScheduleOptions &options, int64_t stage, int64_t chunk) = nullptr;
+};
+
+/// All schedules, in the order in which a search tries them.
+std::span<const ScheduleRecord> schedules();
+const ScheduleRecord &recordOf(ScheduleKind kind);
+/// Returns the record that has both words of a plan; without a variant the first of that name; null where there is
+/// none.
+const ScheduleRecord *findSchedule(std::string_view name, std::string_view variant);
+/// Returns the schedule of a pipeline for which a plan names none.
+const ScheduleRecord &usualSchedule(bool chunked);
+/// Returns the number of chunks of a schedule for which a plan says none.
+int64_t usualChunks(std::string_view name);
+/// "1f1b", "interleaved", ...; each once.
+std::vector<std::string_view> scheduleNames();
+/// "h1", "1p", ...: of all schedules.
+std::vector<std::string_view> scheduleVariants();
+/// The words of a plan: "zero-bubble 1p of 2 chunks".
+std::string scheduleText(std::string_view name, std::string_view variant, int64_t chunks);
+
+/// Of the words of a plan.
 Result<ScheduleOptions> scheduleOptions(std::string_view name, std::string_view variant, int64_t stages,
                                         int64_t microbatches, int64_t chunks);
-std::string_view toString(ScheduleKind kind);
+/// Returns the most forwards that `stage` runs before its first backward, infinity where no limit is known. How many
+/// fit under a schedule that is searched depends on `options.activations`.
+double mostForwardsFirst(const ScheduleOptions &options, int64_t stage);
+/// Returns how many microbatches `stage` holds at least on `chunk`, at a moment that is the same for all its chunks.
+int64_t leastInFlight(const ScheduleOptions &options, int64_t stage, int64_t chunk);
 
 /// Always passes check().
 Result<Schedule> makeSchedule(const ScheduleOptions &options);

@@ -1,19 +1,43 @@
-// RUN: kerf-opt %s --kerf-step --dump-pass-pipeline 2>&1 >/dev/null | FileCheck %s --check-prefix=STEP
-// RUN: kerf-opt %s --kerf-lowering --dump-pass-pipeline 2>&1 >/dev/null | FileCheck %s --check-prefix=PLACED
-// RUN: kerf-opt %s --kerf-lowering="tasks=true split-backward=true chunk-products=true chunks=2" --dump-pass-pipeline 2>&1 >/dev/null | FileCheck %s --check-prefix=TASKS
+// RUN: kerf-opt %s --kerf-step --kerf-placement --kerf-lowering --kerf-packaging --dump-pass-pipeline 2>&1 >/dev/null | FileCheck %s --check-prefix=PASSES
+// RUN: kerf-opt %s --kerf-step --kerf-placement --kerf-lowering="tasks=true split-backward=true chunk-products=true" --dump-pass-pipeline 2>&1 >/dev/null | FileCheck %s --check-prefix=TASKS
 // RUN: kerf-opt %s --kerf-step --kerf-placement --kerf-lowering=tasks=true --kerf-packaging | FileCheck %s
 
 // The pipelines that the compiler runs have names. Together they make the program of one rank from an imported graph.
 
-// STEP: builtin.module(kerf-recognize-composites,kerf-fold-reshapes,canonicalize{{.*}},cse,kerf-outline-layers,kerf-differentiate,kerf-add-optimizer{{.*}},canonicalize{{.*}},cse)
+// PASSES: kerf-recognize-composites,
+// PASSES-NEXT: kerf-fold-reshapes,
+// PASSES-NEXT: canonicalize{{.*}},
+// PASSES-NEXT: cse,
+// PASSES-NEXT: kerf-outline-layers,
+// PASSES-NEXT: kerf-differentiate,
+// PASSES-NEXT: kerf-add-optimizer{{.*}}optimizer=sgd
+// PASSES-NEXT: canonicalize{{.*}},
+// PASSES-NEXT: cse,
+// PASSES-NEXT: kerf-insert-reshards,
+// PASSES-NEXT: kerf-partition,
+// PASSES-NEXT: cse,
+// PASSES-NEXT: kerf-schedule-collectives{all=false},
+// PASSES-NEXT: kerf-fuse-pointwise
+// PASSES-NEXT: {{^}})
 
-// PLACED: builtin.module(kerf-partition,cse,kerf-schedule-collectives{{.*}})
+// TASKS: kerf-insert-reshards,
+// TASKS-NEXT: kerf-partition,
+// TASKS-NEXT: cse,
+// TASKS-NEXT: kerf-chunk-products,
+// TASKS-NEXT: kerf-schedule-collectives{all=true},
+// TASKS-NEXT: kerf-recompute,
+// TASKS-NEXT: cse,
+// TASKS-NEXT: kerf-split-backward,
+// TASKS-NEXT: kerf-offload-activations,
+// TASKS-NEXT: kerf-assign-tasks{chunks=1 split-backward=true}
+// TASKS-NEXT: {{^}})
 
-// TASKS: builtin.module(kerf-partition,cse,kerf-chunk-products,kerf-schedule-collectives{all=true},kerf-recompute,cse,kerf-split-backward,kerf-offload-activations,kerf-assign-tasks{chunks=2 split-backward=true})
-
-// CHECK-LABEL: func.func private @fused_
-// CHECK-LABEL: func.func @main(
-// CHECK: kerf.call @fused_
+// CHECK: func.func private @fused_tanh_multiply(
+// CHECK: func.func @main(
+// CHECK: kerf.call @fused_tanh_multiply(
+// CHECK: kerf.reduce_scatter {{.*}}cause = "gradient of w"
+// CHECK: kerf.sgd
+// CHECK: kerf.all_gather
 module {
   kerf.mesh @mesh #kerf.mesh<"data"=2>
   func.func @main(%x: tensor<4x8xf32> {kerf.kind = "input", kerf.name = "x", kerf.sharding = #kerf.sharding<[{"data"}, {}]>},

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The example of docs/adding-an-operator.md, carried out.
+"""The example of a page that says how to add something (docs/adding-*.md), carried out.
 
-Puts the page's blocks into a copy of the tree, builds kerf and kerf-opt there and runs the page's lit test: minutes. With --check
-only says whether the blocks still fit the tree, which takes no time.
+    python3 test/docs/worked_examples.py adding-a-schedule            builds and runs it
+    python3 test/docs/worked_examples.py adding-an-operator --check   only says whether its blocks still fit the tree, which takes no time
+
+Puts the page's blocks into a copy of the tree, builds there what they are part of, and runs their tests.
 """
 import argparse
 import os
@@ -14,21 +16,23 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PAGE = "docs/adding-an-operator.md"
-MOST_FILES = 4
-BLOCK = re.compile(r'^<!-- (?:insert in (?P<file>\S+) (?P<where>after|before) "(?P<anchor>[^\n]*)"|create (?P<new>\S+)) -->\n```\S*\n(?P<code>.*?)^```$',
+# name: (most files that the example changes, what is built, the tests of CTest that are run beside the lit tests it adds)
+PAGES = {"adding-an-operator": (4, ["kerf", "kerf-opt"], None),
+         "adding-a-schedule": (3, ["ScheduleTests"], "^ScheduleTests$")}
+BLOCK = re.compile(r'^<!-- (?:(?:insert|replace) in (?P<file>\S+) (?:(?P<where>after|before) )?"(?P<anchor>[^\n]*)"|create (?P<new>\S+)) -->\n```\S*\n(?P<code>.*?)^```$',
                    re.MULTILINE | re.DOTALL)
 
 
-def edits():
+def edits(name):
     """path -> new content."""
-    with open(os.path.join(ROOT, PAGE)) as file:
+    where, most = f"docs/{name}.md", PAGES[name][0]
+    with open(os.path.join(ROOT, where)) as file:
         page = file.read()
     changed = {}
     for block in BLOCK.finditer(page):
         if block["new"]:
             if os.path.exists(os.path.join(ROOT, block["new"])):
-                sys.exit(f"{PAGE}: {block['new']} is there already")
+                sys.exit(f"{where}: {block['new']} is there already")
             changed[block["new"]] = block["code"]
             continue
         path = block["file"]
@@ -38,11 +42,15 @@ def edits():
         lines = changed[path].splitlines(keepends=True)
         at = [i for i, line in enumerate(lines) if block["anchor"] in line]
         if len(at) != 1:
-            sys.exit(f"{PAGE}: {path} has {len(at)} lines with {block['anchor']!r}, not one")
+            sys.exit(f"{where}: {path} has {len(at)} lines with {block['anchor']!r}, not one")
+        if not block["where"]:
+            lines[at[0]] = lines[at[0]].replace(block["anchor"], block["code"].rstrip("\n"))
+            changed[path] = "".join(lines)
+            continue
         index = at[0] + (block["where"] == "after")
         changed[path] = "".join(lines[:index]) + block["code"] + "".join(lines[index:])
-    if not 0 < len(changed) <= MOST_FILES:
-        sys.exit(f"{PAGE}: the example touches {len(changed)} files, at most {MOST_FILES} are promised")
+    if not 0 < len(changed) <= most:
+        sys.exit(f"{where}: the example touches {len(changed)} files, at most {most} are promised")
     return changed
 
 
@@ -52,15 +60,17 @@ def run(*command):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("page", choices=PAGES)
     arguments.add_argument("--check", action="store_true", help="only whether the blocks fit")
     arguments.add_argument("--folder", help="where the copy goes and stays (default: a temporary folder)")
     options = arguments.parse_args()
-    changed = edits()
+    _, targets, tests = PAGES[options.page]
+    changed = edits(options.page)
     if options.check:
         print(f"the example fits: {', '.join(changed)}")
         return
-    folder = options.folder or tempfile.mkdtemp(prefix="kerf-operator-")
+    folder = options.folder or tempfile.mkdtemp(prefix="kerf-example-")
     try:
         tree = os.path.join(folder, "kerf")
         shutil.copytree(ROOT, tree, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build*", ".git", "__pycache__"))
@@ -69,7 +79,9 @@ def main():
                 file.write(content)
         os.chdir(tree)
         run("cmake", "--preset", "release")
-        run("cmake", "--build", "--preset", "release", "--target", "kerf", "kerf-opt")
+        run("cmake", "--build", "--preset", "release", "--target", *targets)
+        if tests:
+            run("ctest", "--test-dir", "build", "--output-on-failure", "--no-tests=error", "--tests-regex", tests)
         lit = shutil.which("lit") or "/usr/lib/llvm-22/bin/lit"
         for path in changed:
             if path.startswith("test/lit/"):
