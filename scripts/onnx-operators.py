@@ -54,7 +54,7 @@ def row_of(name, opsets, result, ops):
 def main():
     with open(sys.argv[1]) as file:
         ops = dialect_ops(file.read())
-    with open(os.path.join(ROOT, "lib", "Frontend", "OnnxOps.cpp")) as file:
+    with open(os.path.join(ROOT, "lib", "Frontend", "Onnx", "OnnxOps.cpp")) as file:
         source = file.read()
     with open(os.path.join(ROOT, "test", "onnx", "results.json")) as file:
         results = json.load(file)

@@ -128,10 +128,8 @@ Status Searching::dive(const Choice &layout) {
   if (!executions)
     return executions.error();
   if (options.constraints.schedule.name.empty()) // schedules that are searched take long to simulate
-    std::erase_if(*executions, [](const Choice &choice) {
-      return recordOf(choice.schedule).searched;
-    });
-  int more = kMoreDives;
+    std::erase_if(*executions, [](const Choice &choice) { return recordOf(choice.schedule).searched; });
+  int more = otherwise ? 0 : kMoreDives; // many questions at once take the work for themselves
   bool fits = false;
   for (size_t i = 0; i < executions->size() && (fits ? more-- > 0 : i < kMostDives); ++i) {
     auto cuts = byBound(space->cuts((*executions)[i])); // none where a plan that was found is faster
