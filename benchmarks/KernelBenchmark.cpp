@@ -2,7 +2,7 @@
 // Kernels beside what they are measured against, in one run on one thread: dot_general beside a bare oneDNN matmul
 // (f32) and against the machine's peak (f64 has no library here), layer_norm beside oneDNN's, attention beside the two
 // products that it must do. Every line tells GFLOP/s or GB/s; the ratio of neighbouring lines is the figure to quote.
-#include "kerf/Runtime/Kernels.h"
+#include "kerf/Runtime/Cpu/Kernels.h"
 
 #include <benchmark/benchmark.h>
 #include <cstdio>

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicts every row of a CSV of published training runs with `kerf simulate` and says how far off it is.
 
-    benchmarks/published/predict.py runs.csv [--kerf build/bin/kerf] [--jobs 2] [--rows out.csv] [--only TEXT]
+    benchmarks/published/predict.py runs.csv [--kerf build/bin/kerf] [--jobs 2] [--rows out.csv] [--only TEXT] [--quick]
 
 Each row becomes a config.json, a plan.json, a cluster file of clusters/ and options; nothing in a row's results is read
-but to compare. Conventions that a row's columns do not say (what its framework overlapped, fused and kept, in which year)
-come from the table CONVENTIONS. Rows that cannot be expressed are listed with the reason. The columns: README.md beside this.
+but to compare. What a row's columns do not say (who ran it, on which cluster file, what overlapped) is in conventions.csv
+beside this, by the row's id. Rows that decided a constant or a mechanism are reported apart. Rows that cannot be expressed
+are listed with the reason. The columns: README.md beside this.
 """
 import argparse
 import collections
@@ -42,72 +43,40 @@ def whole(row, key, default=None):
     return default if value is None else int(round(value))
 
 
-# What frameworks do that the columns do not say. The first row whose pattern is in "system, notes, source" counts; every row is a
-# documented property of that software at that time, none was fitted.
-#   overlap: collectives beside compute; gradients: dtype in which they are summed; accumulation: of microbatches, in the products or by a
-#   kernel; attention: fused or not; dropout: trained with it; sends: between stages, each rank its share or all of it.
-MEGATRON_2021 = dict(overlap=[], gradients="f16", accumulation="kernel", attention="unfused", dropout=True)
-MEGATRON_2022 = dict(overlap=["tensor"], gradients="f32", accumulation="fused", attention="unfused", dropout=True)
-MEGATRON_2023 = dict(overlap=["gradients", "parameters", "tensor", "stage"], gradients="f32", accumulation="fused", attention="fused",
-                     dropout=False)
-FSDP = dict(overlap=["gradients", "parameters", "stage"], gradients="f32", accumulation="fused", attention="fused", dropout=False)
-CONVENTIONS = [
-    (r"llm-foundry|fsdp|torchtitan", FSDP),
-    (r"deepspeed zero-3", dict(MEGATRON_2021, gathers="deepspeed-2021", accumulation="fused")),
-    (r"vtrain", MEGATRON_2021),
-    (r"zero bubble", dict(MEGATRON_2022, overlap=["stage"], sends="whole")),
-    (r"2020", dict(MEGATRON_2021, overlap=["gradients"])),
-    (r"ddp-impl=torch", dict(MEGATRON_2021, overlap=["gradients"])),
-    (r"earlier software", dict(MEGATRON_2021, sends="whole")),
-    (r"2205\.05198|korthikanti", MEGATRON_2022),
-    (r"sc21|2104\.04473", MEGATRON_2021),
-    (r"bloom|bigscience|mt-nlg|glm|neox|pangu", dict(MEGATRON_2021, gradients="f32")),
-    (r"h100|h800|h200|b200|llama|mistral|qwen|nemo|flash|2023|2024|2025", MEGATRON_2023),
-    (r"", MEGATRON_2022),
-]
-
-# hardware, interconnect and system -> cluster file; the first pattern that is found counts.
-CLUSTERS = [
-    (r"910b", "ascend-910b"),
-    (r"910", "ascend-910a"),
-    (r"\bt4\b", "t4-nodes"),
-    (r"b200", "dgx-b200"),
-    (r"h800", "h800-roce"),
-    (r"h100.*eos", "eos"),
-    (r"h100.*(efa|p5)", "p5"),
-    (r"h100.*(roce|grand teton|llama ?3)", "h100-roce"),
-    (r"h100", "dgx-h100"),
-    (r"v100.*(dgx-2|dgx2)", "dgx2-v100"),
-    (r"v100.*(jean|omni)", "jean-zay-v100"),
-    (r"v100.*(p3\.|25 ?gb)", "p3"),
-    (r"v100.*(p3dn|efa)", "p3dn"),
-    (r"v100.*100 ?gb", "v100-nodes"),
-    (r"v100", "dgx-v100"),
-    (r"a100.*selene", "selene"),
-    (r"a100.*(jean|omni)", "jean-zay-a100"),
-    (r"a100-40.*(efa|p4d)", "p4d"),
-    (r"a100.*(efa|p4d)", "p4de"),
-    (r"a100-40", "dgx-a100-40gb"),
-    (r"a100.*(2 ?tb|2000 ?gb)", "a100-roce-2000"),
-    (r"a100.*(zero bubble|rdma|800 ?gb|vtrain)", "vtrain-a100"),
-    (r"a100.*(1600|llm-foundry)", "a100-roce"),
-    (r"a100", "dgx-a100"),
-]
+def ids_of(words):
+    """"a#1-3 b#7 c/d" -> a#1, a#2, a#3, b#7, c/d."""
+    for word in words.split():
+        runs = re.fullmatch(r"(.*#)(\d+)-(\d+)", word)
+        if runs:
+            yield from (f"{runs[1]}{number}" for number in range(int(runs[2]), int(runs[3]) + 1))
+        else:
+            yield word
 
 
-def described(row):
-    return " ".join((row.get(key) or "") for key in ("hardware", "interconnect", "system")).lower()
+def read_conventions():
+    """A row's id -> the line of conventions.csv that is of it."""
+    lines = {}
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "conventions.csv"), newline="") as file:
+        for line in csv.DictReader(file):
+            for name in ids_of(line["rows"]):
+                if name in lines:
+                    sys.exit(f"conventions.csv has two lines of the row {name}")
+                lines[name] = line
+    return lines
+
+
+CONVENTIONS = read_conventions()
 
 
 def conventions(row):
-    text = " ".join((row.get(key) or "") for key in ("system", "id", "plan_notes", "source", "model", "arch", "hardware")).lower()
-    values = next(values for pattern, values in CONVENTIONS if re.search(pattern, text))
-    return dict(values, attention="fused") if "flash" in text else values
+    line = CONVENTIONS.get(row.get("id"))
+    if not line:
+        raise CannotExpress("conventions.csv has no line of this row")
+    return line
 
 
 def cluster_of(row, ranks, folder):
-    text = described(row)
-    name = next((name for pattern, name in CLUSTERS if re.search(pattern, text)), None)
+    name = conventions(row)["cluster"]
     if not name:
         raise CannotExpress(f"no cluster file for '{row.get('hardware')}'")
     path = os.path.join(ROOT, "clusters", name + ".json")
@@ -155,7 +124,7 @@ def config_of(row, convention):
         raise CannotExpress(f"architecture '{row.get('arch')}'")
     if groups != heads:
         raise CannotExpress(f"{groups} key/value heads of {heads} without a gated MLP")
-    dropped = 0.1 if convention["dropout"] else 0.0
+    dropped = 0.1 if convention["dropout"] == "yes" else 0.0
     return {"model_type": "gpt2", "n_layer": layers, "n_embd": hidden, "n_head": heads, "n_inner": inner or 4 * hidden,
             "vocab_size": vocabulary, "n_positions": sequence, "attn_pdrop": dropped, "resid_pdrop": dropped, "embd_pdrop": dropped}
 
@@ -200,11 +169,9 @@ def plan_of(row, convention):
     plan["sequence_parallel"] = (row.get("sp") or "").lower() == "yes" and model > 1
     zero = whole(row, "zero", 0) or 0
     plan["optimizer_sharding"] = zero
-    plan["overlap"] = convention["overlap"]
-    plan["gradient_accumulation"] = convention["accumulation"]
+    if convention["overlap"]:  # otherwise than the trainer's own
+        plan["overlap"] = [word for word in convention["overlap"].split() if word != "none"]
     plan["attention"] = "fused" if context > 1 else convention["attention"]
-    plan["parameter_gathers"] = convention.get("gathers", "layer")
-    plan["stage_sends"] = convention.get("sends", "scattered")
     schedule = (row.get("schedule") or "").lower()
     if stages > 1:
         chunks = row.get("vp") or "1"
@@ -216,7 +183,7 @@ def plan_of(row, convention):
             plan["schedule"] = {"name": "interleaved", "chunks": chunks}
         else:
             plan["schedule"] = {"name": "gpipe" if "gpipe" in schedule else "1f1b"}
-        if "fewer layers placed on first/last" in (row.get("plan_notes") or ""):  # embedding and head count as a layer each
+        if convention["ends"] == "embedding":  # embedding and head count as a layer each
             parts = stages * (chunks if "max" in (row.get("vp") or "") else 1)
             each = (layers + 2) // parts
             counts = [each - (part in (0, parts - 1)) for part in range(parts)]
@@ -274,16 +241,16 @@ def memory_errors(row, predicted):
     return most / GIB / measured - 1
 
 
-# What a framework of its time does, whatever the plan: the search finds the rest.
-KEPT = ("overlap", "gradient_accumulation", "attention", "parameter_gathers", "stage_sends", "gradient_dtype")
+# What was not a choice of those who made the plan: the search finds the rest.
+KEPT = ("overlap", "attention", "gradient_dtype")
 
 
 def search(row, kerf, plan, paths, cluster, ranks, dtype, folder, index):
     """The whole plan that Kerf finds for the row's model, machines and batch."""
     pins = os.path.join(folder, f"{index}-pins.json")
     with open(pins, "w") as file:
-        json.dump({"kerf": 1, "layout": "megatron", **{key: plan[key] for key in KEPT if key in plan}}, file)
-    command = [kerf, "plan", paths["config"], "--cluster", cluster, "--ranks", str(ranks), "--dtype", dtype, "--optimizer", "adamw", "--sequence",
+        json.dump({"kerf": 1, **{key: plan[key] for key in KEPT if key in plan}}, file)
+    command = [kerf, "plan", paths["config"], "--for", conventions(row)["trainer"], "--cluster", cluster, "--ranks", str(ranks), "--dtype", dtype, "--optimizer", "adamw", "--sequence",
                str(whole(row, "seq")), "--global-batch", str(plan["global_batch"]), "--constraints", pins, "--top", "0", "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     return json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr.strip().splitlines()[-1]}
@@ -326,7 +293,7 @@ def predict(row, kerf, folder, index, searched):
     config = config_of(row, convention)
     dtype = dtype_of(row)
     if dtype != "f32":
-        plan["gradient_dtype"] = "f32" if convention["gradients"] == "f32" else "f16"
+        plan["gradient_dtype"] = convention["gradient_dtype"]
     ranks = math.prod(plan["mesh"].values())
     cluster = cluster_of(row, ranks, folder)
     paths = {}
@@ -334,8 +301,8 @@ def predict(row, kerf, folder, index, searched):
         paths[name] = os.path.join(folder, f"{index}-{name}.json")
         with open(paths[name], "w") as file:
             json.dump(value, file)
-    command = [kerf, "simulate", paths["config"], "--cluster", cluster, "--plan", paths["plan"], "--ranks", str(ranks), "--dtype", dtype,
-               "--optimizer", "adamw", "--sequence", str(whole(row, "seq")), "--json"]
+    command = [kerf, "simulate", paths["config"], "--for", convention["trainer"], "--cluster", cluster, "--plan", paths["plan"], "--ranks", str(ranks),
+               "--dtype", dtype, "--optimizer", "adamw", "--sequence", str(whole(row, "seq")), "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise CannotExpress(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"kerf ended with {done.returncode}")
@@ -362,7 +329,23 @@ def tau(pairs):
 
 
 def group_of(row):
-    return f"{row.get('system')} / {re.split(r'[#]', row.get('id') or '?')[0]}"
+    return f"{row.get('system')} / {re.split('[#/]', row.get('id') or '?')[0]}"
+
+
+def print_groups(title, errors):
+    """Groups of rows, and all of them together. `errors`: group -> errors."""
+    print(f"\n{title:<64} {'rows':>5} {'median':>8} {'p90':>8} {'bias':>8}")
+    everything = [error for values in errors.values() for error in values]
+    for group, values in [*errors.items(), ("all", everything)]:
+        sizes = [abs(value) for value in values]
+        print(f"{group:<64} {len(values):>5} {100 * statistics.median(sizes):>7.1f}% {100 * percentile(sizes, 0.9):>7.1f}%"
+              f" {100 * statistics.median(values):>+7.1f}%")
+
+
+def first_of_each_line(rows):
+    """Of rows with the same line in conventions.csv the first: a quick look at all of them."""
+    seen = set()
+    return [row for row in rows if (line := CONVENTIONS.get(row.get("id"), {}).get("rows")) not in seen and not seen.add(line)]
 
 
 def main():
@@ -372,11 +355,13 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, help="processes at once")
     parser.add_argument("--only", default="", help="rows whose id contains this")
     parser.add_argument("--rows", help="write the rows with their errors here, as CSV")
+    parser.add_argument("--quick", action="store_true", help="one row of each line of conventions.csv")
     parser.add_argument("--quiet", action="store_true", help="groups only")
     parser.add_argument("--search", action="store_true", help="also let kerf plan find a plan for each row of 8 GPUs or more, and compare")
     arguments = parser.parse_args()
     with open(arguments.csv, newline="") as file:
         rows = [row for row in csv.DictReader(file) if arguments.only in (row.get("id") or "")]
+    rows = first_of_each_line(rows) if arguments.quick else rows
 
     def one(item):
         index, row = item
@@ -389,7 +374,9 @@ def main():
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
             results = list(pool.map(one, enumerate(rows)))
 
-    errors, memory, varied = collections.defaultdict(list), collections.defaultdict(list), collections.defaultdict(list)
+    # Rows that decided nothing, and those that did.
+    free, influenced = collections.defaultdict(list), collections.defaultdict(list)
+    memory, varied = collections.defaultdict(list), collections.defaultdict(list)
     left_out, ran_out, oom_known, out_rows = [], 0, 0, []
     if not arguments.quiet:
         print(f"{'row':<28} {'measured s':>11} {'predicted s':>11} {'error':>8}  memory  plan")
@@ -408,7 +395,8 @@ def main():
                 left_out.append((name, "no time and no rate was published"))
             continue
         error = result["predicted"] / measured - 1
-        errors[group_of(row)].append(error)
+        decided = conventions(row)["influenced"]
+        (influenced if decided else free)[group_of(row)].append(error)
         if result["memory"] is not None:
             memory[f"{group_of(row)} ({row.get('mem_kind')})"].append(result["memory"])
         same = tuple(row.get(key) for key in ("system", "layers", "hidden", "heads", "seq", "gpus", "gbs", "hardware", "dtype", "recompute"))
@@ -420,21 +408,14 @@ def main():
             used = f"{100 * result['memory']:+.1f} %" if result["memory"] is not None else ""
             print(f"{name:<28} {measured:>11.4f} {result['predicted']:>11.4f} {100 * error:>+7.1f}%  {used:>7}  {text}"
                   f"{'' if result['fits'] else '  does not fit'}")
-        out_rows.append({"id": name, "measured": measured, "predicted": result["predicted"], "error": error,
+        out_rows.append({"id": name, "measured": measured, "predicted": result["predicted"], "error": error, "influenced": decided,
                          **{key: value for key, value in result["breakdown"].items() if not isinstance(value, dict)},
                          **{f"exposed_{key}": value for key, value in result["breakdown"]["exposed"].items()}})
 
-    print(f"\n{'group':<64} {'rows':>5} {'median':>8} {'p90':>8} {'bias':>8}")
-    everything = []
-    for group, values in errors.items():
-        everything += values
-        sizes = [abs(value) for value in values]
-        print(f"{group:<64} {len(values):>5} {100 * statistics.median(sizes):>7.1f}% {100 * percentile(sizes, 0.9):>7.1f}%"
-              f" {100 * statistics.median(values):>+7.1f}%")
-    if everything:
-        sizes = [abs(value) for value in everything]
-        print(f"{'all':<64} {len(sizes):>5} {100 * statistics.median(sizes):>7.1f}% {100 * percentile(sizes, 0.9):>7.1f}%"
-              f" {100 * statistics.median(everything):>+7.1f}%")
+    if free:
+        print_groups("rows that decided no constant and no mechanism", free)
+    if influenced:
+        print_groups("rows that decided one (conventions.csv says which)", influenced)
     taus = [(key, pairs) for key, pairs in varied.items() if len(pairs) >= 4]
     if taus:
         print("\nplans of one model on one cluster, four or more: Kendall's tau, and how much slower the first by prediction is than the best")

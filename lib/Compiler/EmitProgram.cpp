@@ -178,15 +178,15 @@ void setFigures(const Priced &priced, Compiled &compiled) {
   compiled.report.collectiveSeconds = priced.price.collectiveSeconds;
 }
 
-/// The module with kernels in place of its pointwise ops.
-Result<OwningOpRef<ModuleOp>> fusedModule(ModuleOp module) {
-  OwningOpRef<ModuleOp> fused = cast<ModuleOp>(module->clone());
-  Collected collected(fused->getContext());
-  PassManager passes(fused->getContext());
-  addPackagingPasses(passes);
-  if (Status status = collected.run(passes, *fused); !status)
+/// The module as it is packaged; with `fuse`, with kernels in place of its pointwise ops.
+Result<OwningOpRef<ModuleOp>> packagedModule(ModuleOp module, bool fuse) {
+  OwningOpRef<ModuleOp> packaged = cast<ModuleOp>(module->clone());
+  Collected collected(packaged->getContext());
+  PassManager passes(packaged->getContext());
+  addPackagingPasses(passes, fuse);
+  if (Status status = collected.run(passes, *packaged); !status)
     return status.error();
-  return fused;
+  return packaged;
 }
 
 } // namespace
@@ -199,10 +199,13 @@ std::map<std::string, int64_t> callCounts(ModuleOp module) {
 
 Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Kernels kernels, Compiled &compiled) {
   Report &report = compiled.report;
-  auto program = programOf(module);
+  auto unfused = packagedModule(module, false);
+  if (!unfused)
+    return unfused.error();
+  auto program = programOf(**unfused);
   if (!program)
     return program.error();
-  auto plain = pricedProgram(module, std::move(*program), collectives);
+  auto plain = pricedProgram(**unfused, std::move(*program), collectives);
   if (!plain)
     return plain.error();
   reportCollectives(module, collectives, report); // binding has checked their axes
@@ -211,14 +214,14 @@ Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Kernels 
       report.trained.push_back({arg.name, arg.exportedShape});
   setFigures(*plain, compiled);
   compiled.figuresWithoutCode = compiled.figures;
+  OpPassManager packaging(ModuleOp::getOperationName());
+  addPackagingPasses(packaging, kernels == Kernels::Fused);
+  compiled.pipelines.emplace_back("packaging", pipelineText(packaging));
   OwningOpRef<ModuleOp> fused;
   if (kernels == Kernels::Fused) {
-    auto made = fusedModule(module);
+    auto made = packagedModule(module, true);
     if (!made)
       return made.error();
-    OpPassManager packaging(ModuleOp::getOperationName());
-    addPackagingPasses(packaging);
-    compiled.pipelines.emplace_back("packaging", pipelineText(packaging));
     fused = std::move(*made);
     program = programOf(*fused);
     if (!program)
@@ -226,11 +229,13 @@ Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Kernels 
   } else {
     program = plain->program;
   }
-  auto native = pricedProgram(fused ? *fused : module, withKernels(std::move(*program)), collectives);
+  auto native = pricedProgram(fused ? *fused : **unfused, withKernels(std::move(*program)), collectives);
   if (!native)
     return native.error();
-  // A plan needs no more memory where the processor's code is made for it than where it is not.
-  compiled.usesCode = native->memory.fullest.total <= plain->memory.fullest.total;
+  // A plan needs no more memory where the processor's code is made for it than where it is not, but for some paddings.
+  constexpr double kPaddings = 1.01;
+  compiled.usesCode =
+      static_cast<double>(native->memory.fullest.total) <= kPaddings * static_cast<double>(plain->memory.fullest.total);
   if (compiled.usesCode)
     setFigures(*native, compiled);
   compiled.program = std::move(plain->program);
@@ -243,7 +248,7 @@ Status addNativeCode(Compiled &compiled, const std::vector<std::string> &isas) {
   OwningOpRef<ModuleOp> fused;
   package::Program program = compiled.program;
   if (compiled.device) {
-    auto made = fusedModule(*compiled.device);
+    auto made = packagedModule(*compiled.device, true);
     if (!made)
       return made.error();
     fused = std::move(*made);

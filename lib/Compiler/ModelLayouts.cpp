@@ -33,8 +33,10 @@ Result<TrainingJob> ModelLayouts::job(std::optional<int64_t> ranks) {
   TrainingJob job;
   job.model = modelPath;
   job.dtype = dtype;
-  const OptimizerOptions &optimizer = step.optimizer;
-  job.moments = optimizer.kind == OptimizerKind::AdamW ? 2 : optimizer.momentum > 0 ? 1 : 0;
+  auto moments = momentsPerElement();
+  if (!moments)
+    return moments.error();
+  job.moments = *moments;
   job.globalBatch = step.import.globalBatch;
   job.ranks = ranks;
   if (!configured) {
@@ -47,6 +49,36 @@ Result<TrainingJob> ModelLayouts::job(std::optional<int64_t> ranks) {
   job.arguments = pins.arguments;
   job.recomputeOps = pins.recomputeOps;
   return job;
+}
+
+Result<double> ModelLayouts::momentsPerElement() {
+  std::vector<const OptimizerRecord *> used = optimizersOf(step.optimizer);
+  if (used.size() == 1 && !used.front()->readsShape) {
+    ParameterOptimizer optimizer = parameterOptimizer(step.optimizer, "", {1});
+    return static_cast<double>(optimizer.states({1}).size());
+  }
+  auto one = imported(configured ? 1 : 0);
+  if (!one)
+    return one.error();
+  auto main = mlir::SymbolTable(*(*one)->module).lookup<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
+  double parameters = 0, kept = 0;
+  for (mlir::BlockArgument argument : main.getArguments()) {
+    auto name = main.getArgAttrOfType<mlir::StringAttr>(argument.getArgNumber(), ir::KerfDialect::kNameAttr);
+    if (!name || !main.getArgAttr(argument.getArgNumber(), ir::KerfDialect::kTrainableAttr))
+      continue;
+    double layers = 1; // that the argument stands for
+    for (mlir::Operation *user : argument.getUsers())
+      if (auto repeat = user->getAttrOfType<mlir::IntegerAttr>(ir::KerfDialect::kRepeatAttr))
+        layers = static_cast<double>(repeat.getInt());
+    Shape shape = ir::shapeOf(argument);
+    if (auto exported = main.getArgAttrOfType<mlir::DenseI64ArrayAttr>(argument.getArgNumber(),
+                                                                       ir::KerfDialect::kExportedShapeAttr))
+      shape = Shape(exported.asArrayRef());
+    parameters += layers * static_cast<double>(elementsOf(shape));
+    for (const OptimizerState &state : parameterOptimizer(step.optimizer, name.str(), shape).states(shape))
+      kept += layers * static_cast<double>(elementsOf(state.shape));
+  }
+  return parameters > 0 ? kept / parameters : 0.0;
 }
 
 /// False for a model that is a whole step of its own.

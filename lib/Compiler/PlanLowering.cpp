@@ -271,7 +271,7 @@ std::set<int64_t> stagesOf(Value parameter, const PlanLowering &lowering) {
   SmallVector<Value> forms = {parameter}; // and what is only another form of it
   for (Operation &op : *parameter.getParentBlock()) {
     layersSeen |= isa<CallOp>(op);
-    if (op.hasAttr(KerfDialect::kBackwardAttr) || isa<SgdOp, AdamwOp>(op) ||
+    if (op.hasAttr(KerfDialect::kBackwardAttr) || op.hasAttr(KerfDialect::kUpdateAttr) ||
         llvm::none_of(op.getOperands(), [&](Value operand) { return llvm::is_contained(forms, operand); }))
       continue;
     if (isa<ConvertOp, TransposeOp, ReshapeOp>(op)) {

@@ -4,6 +4,7 @@
 #include "kerf/Compiler/ModelLayouts.h"
 #include "kerf/CostModel/Dtypes.h"
 #include "kerf/PlanSearch/CompletePlan.h"
+#include "kerf/PlanSearch/TrainerPins.h"
 
 #include <fmt/format.h>
 
@@ -30,6 +31,10 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPa
     return used.error();
   if (Status status = checkDtype(*used, options.dtype); !status)
     return status.error();
+  for (Status status : {checkTrainer(*options.trainer, *used, options.dtype, options.step.optimizer.optimizer),
+                        checkPins(*options.trainer, options.search.constraints, options.search.constraintsFile)})
+    if (!status)
+      return status.error();
   if (used->groups.size() > kMostPlannedGroups)
     return Error{fmt::format("cluster '{}' has {} groups; plans are searched on at most {}", used->name,
                              used->groups.size(), kMostPlannedGroups)};
@@ -41,6 +46,7 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPa
   auto job = model->job(std::nullopt);
   if (!job)
     return job.error();
+  job->trainer = options.trainer;
   if (Status status = model->checkMicrobatches(); !status)
     job->wholeGroups = status.error().message;
   PlanSearchOptions search = options.search;

@@ -12,7 +12,7 @@ namespace kerf {
 namespace {
 
 /// An axis of a layout, or a part of one.
-struct Part {
+struct AxisPart {
   std::string axis; // as the layout calls it
   std::string name; // unique in the layout
   int64_t size = 1;
@@ -23,12 +23,12 @@ std::string roleOf(const std::string &part) { return part.substr(0, part.find('/
 
 /// The ranks of a stage, outermost first. "model" is in the layout's parts, an axis that optimizer sharding cuts over a
 /// part of its ranks only is in two.
-std::vector<Part> partsOf(const LayoutMesh &layout) {
+std::vector<AxisPart> partsOf(const LayoutMesh &layout) {
   Mesh mesh = layout.plan.mesh();
   const std::vector<int64_t> &levels = layout.plan.optimizerSharding;
   bool shards = std::any_of(levels.begin(), levels.end(), [](int64_t level) { return level > 0; });
   std::vector<AxisRef> cut = shardingAxes(mesh, layout.plan.optimizerShardingRanks);
-  std::vector<Part> parts;
+  std::vector<AxisPart> parts;
   for (int axis = 0; axis < static_cast<int>(mesh.axes.size()); ++axis) {
     const auto &[name, size] = mesh.axes[axis];
     if (name == ir::KerfDialect::kStageAxis)
@@ -71,12 +71,12 @@ bool timeComesFirst(const CompletedPlan &completed) {
 }
 
 ProgramMesh programMesh(const CompletedPlan &completed, std::span<const LayoutMesh> layouts) {
-  std::vector<std::vector<Part>> parts;
+  std::vector<std::vector<AxisPart>> parts;
   std::vector<Mesh> meshes;
   for (const LayoutMesh &layout : layouts) {
     parts.push_back(partsOf(layout));
     Mesh &mesh = meshes.emplace_back();
-    for (const Part &part : parts.back())
+    for (const AxisPart &part : parts.back())
       mesh.axes.push_back({part.name, part.size});
   }
   Refinement refined = refine(meshes);
@@ -96,7 +96,7 @@ ProgramMesh programMesh(const CompletedPlan &completed, std::span<const LayoutMe
   for (size_t l = 0; l < layouts.size(); ++l)
     for (size_t part = 0; part < parts[l].size(); ++part)
       for (int atom : refined.axes[l][part]) {
-        const Part &its = parts[l][part];
+        const AxisPart &its = parts[l][part];
         made.roles[l].axes[its.axis].push_back(made.order[atom]);
         if (its.sharded)
           made.roles[l].sharded.push_back(made.order[atom]);

@@ -139,7 +139,7 @@ void Pricing::addOp(Operation *op, Pass pass, Seconds &seconds) {
     seconds.collectives[axes ? axisNames(axes.asArrayRef()) : ""] += took;
     return;
   }
-  bool updates = pass == Pass::Update || isa<SgdOp, AdamwOp>(op);
+  bool updates = pass == Pass::Update || op->hasAttr(KerfDialect::kUpdateAttr);
   (updates ? seconds.optimizer : pass == Pass::Backward ? seconds.backward : seconds.forward) += took;
 }
 

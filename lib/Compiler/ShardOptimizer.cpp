@@ -32,7 +32,14 @@ struct Sharder {
       replicas.push_back(mesh.find(axis));
   }
 
-  Status shard(Operation *update, int64_t level, Reduction reduction);
+  struct Cut {
+    std::vector<int> axes; // of the mesh, that cut
+    size_t dim = 0;        // this dimension
+    OpSharding sharding;   // of the map then
+  };
+  Status shard(BlockArgument parameter, ArrayRef<MapOp> maps, int64_t level, Reduction reduction);
+  Result<std::optional<Cut>> cutMap(MapOp map);
+  Status shardGradient(BlockArgument parameter, const Cut &cut, int64_t level, Reduction reduction);
   Result<Strategy> strategyOf(Operation *op, const Rule &rule) const {
     auto attr = op->getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr);
     return attr ? parseStrategyAttr(attr, mesh, rule)
@@ -61,59 +68,80 @@ std::optional<size_t> dimToCut(const Shape &local, const Sharding &lies, int64_t
   return best;
 }
 
-/// The update of one parameter, with the gradient's way to it and the arguments that it replaces.
-Status Sharder::shard(Operation *update, int64_t level, Reduction reduction) {
-  Rule rule = cast<ShardingRuleOpInterface>(update).getShardingRule();
-  auto strategy = strategyOf(update, rule);
+/// Cuts the maps of one parameter's update, the arguments that they replace, and the gradient's way to them.
+Status Sharder::shard(BlockArgument parameter, ArrayRef<MapOp> maps, int64_t level, Reduction reduction) {
+  std::optional<Cut> ofParameter;
+  for (MapOp map : maps) {
+    auto cut = cutMap(map);
+    if (!cut)
+      return cut.error();
+    if (!*cut)
+      continue; // a scalar stays whole
+    for (auto [operand, sharding] : llvm::zip(map->getOperands(), (*cut)->sharding.operands)) {
+      auto argument = dyn_cast<BlockArgument>(operand);
+      if (!argument || !main.getArgAttr(argument.getArgNumber(), KerfDialect::kUpdatedByAttr))
+        continue;
+      if (argument != parameter || level == 3)
+        setSharding(main, argument.getArgNumber(), sharding);
+      if (argument == parameter)
+        ofParameter = **cut;
+    }
+  }
+  return ofParameter ? shardGradient(parameter, *ofParameter, level, reduction) : ok();
+}
+
+/// Cuts a map over the replicas that do not cut it yet; nothing where there is no dimension to cut.
+Result<std::optional<Sharder::Cut>> Sharder::cutMap(MapOp map) {
+  Rule rule = map.getShardingRule();
+  auto strategy = strategyOf(map, rule);
   if (!strategy)
     return strategy.error();
   auto projected = project(rule, mesh, *strategy);
-  auto parameter = dyn_cast<BlockArgument>(update->getOperand(0));
-  if (!projected || !parameter)
-    return ok();
-  std::vector<int> free;
+  if (!projected)
+    return std::optional<Cut>();
+  Cut cut;
   int64_t ways = 1;
   for (int axis : replicas)
     if (strategy->factorOfAxis[axis] < 0) {
-      free.push_back(axis);
+      cut.axes.push_back(axis);
       ways *= mesh.axes[axis].size;
     }
-  auto dim = dimToCut(localShape(shapeOf(parameter), projected->operands[0]), projected->operands[0], ways);
-  if (free.empty() || !dim)
-    return ok(); // a scalar stays whole
-  const std::vector<int> &factors = rule.operands[0][*dim];
-  for (int axis : free)
-    strategy->factorOfAxis[axis] = factors.front();
+  const Sharding &lies = projected->results[0];
+  auto dim = dimToCut(localShape(shapeOf(map.getResult(0)), lies), lies, ways);
+  if (cut.axes.empty() || !dim)
+    return std::optional<Cut>();
+  cut.dim = *dim;
+  for (int axis : cut.axes)
+    strategy->factorOfAxis[axis] = rule.results[0][cut.dim].front();
   projected = project(rule, mesh, *strategy);
   if (!projected)
     return Error{"an optimizer's update can't be cut", ExitStatus::InternalCheck};
-  update->setAttr(KerfDialect::kStrategyAttr, strategyAttr(update->getContext(), mesh, rule, *strategy));
-  for (auto [i, operand] : llvm::enumerate(update->getOperands())) {
-    auto argument = dyn_cast<BlockArgument>(operand);
-    if (!argument || !main.getArgAttr(argument.getArgNumber(), KerfDialect::kUpdatedByAttr))
-      continue;
-    if (argument != parameter || level == 3)
-      setSharding(main, argument.getArgNumber(), projected->operands[i]);
-  }
+  map->setAttr(KerfDialect::kStrategyAttr, strategyAttr(map.getContext(), mesh, rule, *strategy));
+  cut.sharding = *projected;
+  return std::optional(cut);
+}
+
+/// From the sum of the gradient on, its way to the update follows the update.
+Status Sharder::shardGradient(BlockArgument parameter, const Cut &cut, int64_t level, Reduction reduction) {
+  const Sharding &sharding = cut.sharding.results[0];
   if (level == 3)
-    shardUses(parameter, projected->operands[0]);
-  // From the sum of the gradient on, its way to here follows the update.
+    shardUses(parameter, sharding);
   auto name = main.getArgAttrOfType<StringAttr>(parameter.getArgNumber(), KerfDialect::kNameAttr);
   const std::string accumulator = (package::kAccumulatedPrefix.data() + name.getValue()).str();
   for (BlockArgument argument : main.getArguments())
     if (auto its = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kNameAttr);
         its && its.getValue() == accumulator)
-      setSharding(main, argument.getArgNumber(), projected->operands[0]);
+      setSharding(main, argument.getArgNumber(), sharding);
   for (auto sync : main.getOps<SyncGradientOp>()) {
     if (sync.getParameter() != name.getValue())
       continue;
     Rule its = cast<ShardingRuleOpInterface>(sync.getOperation()).getShardingRule();
-    auto cut = strategyOf(sync, its);
-    if (!cut)
-      return cut.error();
-    for (int axis : free)
-      cut->factorOfAxis[axis] = its.operands[0][*dim].front();
-    sync->setAttr(KerfDialect::kStrategyAttr, strategyAttr(sync.getContext(), mesh, its, *cut));
+    auto strategy = strategyOf(sync, its);
+    if (!strategy)
+      return strategy.error();
+    for (int axis : cut.axes)
+      strategy->factorOfAxis[axis] = its.operands[0][cut.dim].front();
+    sync->setAttr(KerfDialect::kStrategyAttr, strategyAttr(sync.getContext(), mesh, its, *strategy));
     if (level >= 2 && reduction == Reduction::OfEach)
       sync->setAttr(KerfDialect::kEachMicrobatchAttr, UnitAttr::get(sync.getContext()));
   }
@@ -130,6 +158,29 @@ void Sharder::shardUses(Value parameter, const Sharding &sharding) {
   }
 }
 
+/// What stands behind a gradient's sum, and updates, follow their operands from now on, but for the maps that read a
+/// parameter or one of its states. These are returned, by the parameter's name.
+DenseMap<StringAttr, SmallVector<MapOp>> releaseUpdates(func::FuncOp main) {
+  DenseMap<StringAttr, SmallVector<MapOp>> updates;
+  DenseSet<Operation *> follows;
+  for (Operation &op : main.front().without_terminator()) {
+    auto name = op.getAttrOfType<StringAttr>(KerfDialect::kUpdateAttr);
+    if (!name && llvm::none_of(op.getOperands(), [&](Value operand) {
+          Operation *definer = operand.getDefiningOp();
+          return definer && (isa<SyncGradientOp>(definer) || follows.contains(definer));
+        }))
+      continue;
+    follows.insert(&op);
+    auto map = dyn_cast<MapOp>(op);
+    bool isOfArgument = llvm::any_of(op.getOperands(), llvm::IsaPred<BlockArgument>);
+    if (map && name && isOfArgument)
+      updates[name].push_back(map);
+    else
+      op.removeAttr(KerfDialect::kStrategyAttr);
+  }
+  return updates;
+}
+
 } // namespace
 
 Status shardOptimizer(ModuleOp module, const PlanLowering &lowering) {
@@ -143,27 +194,20 @@ Status shardOptimizer(ModuleOp module, const PlanLowering &lowering) {
     return ok();
   if (llvm::is_contained(levels, 3) && llvm::any_of(levels, [](int64_t level) { return level != 3; }))
     return Error{"optimizer_sharding is 3 on some stages only; compiled programs have it on all or none"};
-  // Everything behind a gradient's sum follows its operands, but the updates themselves.
-  DenseSet<Operation *> follows;
-  Block &step = sharders.front().main.front();
-  for (Operation &op : step.without_terminator())
-    if (llvm::any_of(op.getOperands(), [&](Value operand) {
-          Operation *definer = operand.getDefiningOp();
-          return definer && (isa<SyncGradientOp>(definer) || follows.contains(definer));
-        })) {
-      follows.insert(&op);
-      if (!isa<SgdOp, AdamwOp>(op))
-        op.removeAttr(KerfDialect::kStrategyAttr);
-    }
-  for (Operation &op : step.without_terminator()) {
-    if (!isa<SgdOp, AdamwOp>(op))
+  func::FuncOp main = sharders.front().main;
+  const auto updates = releaseUpdates(main);
+  for (BlockArgument parameter : main.getArguments()) {
+    auto name = main.getArgAttrOfType<StringAttr>(parameter.getArgNumber(), KerfDialect::kNameAttr);
+    auto found = name ? updates.find(name) : updates.end();
+    if (found == updates.end())
       continue;
-    std::set<int64_t> stages = stagesOf(op.getOperand(0), lowering);
+    std::set<int64_t> stages = stagesOf(parameter, lowering);
     int64_t home = stages.empty() ? 0 : *stages.begin(), level = levels.size() > 1 ? levels[home] : levels.front();
     Sharder &sharder = sharders[lowering.layoutOfStage[home]];
     // Two stages add up their shares of a gradient before these meet and are reduced.
+    Reduction reduction = stages.size() > 1 ? Reduction::OfSum : Reduction::OfEach;
     if (level > 0)
-      if (Status status = sharder.shard(&op, level, stages.size() > 1 ? Reduction::OfSum : Reduction::OfEach); !status)
+      if (Status status = sharder.shard(parameter, found->second, level, reduction); !status)
         return status;
   }
   return ok();

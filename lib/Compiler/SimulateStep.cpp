@@ -5,6 +5,7 @@
 #include "kerf/Compiler/Simulate.h"
 #include "kerf/CostModel/Dtypes.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
+#include "kerf/PlanSearch/TrainerPins.h"
 
 #include <fmt/format.h>
 
@@ -27,8 +28,9 @@ static Status useProgram(mlir::MLIRContext &context, const std::string &modelPat
 Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &modelPath, const Plan &given,
                                const std::string &planFile, const Cluster &cluster, const SimulateOptions &options) {
   StepOptions prepared = options.step;
-  if (Status status = prepareFor(prepared, given, planFile); !status)
-    return status.error();
+  for (Status status : {prepareFor(prepared, given, planFile), checkMachines(*options.trainer, cluster)})
+    if (!status)
+      return status.error();
   const Plan alone = withoutStrategies(given);
   auto pinned = std::make_unique<ModelLayouts>(context, modelPath, prepared, options.dtype, cluster, given);
   auto job = pinned->job(options.ranks);
@@ -43,6 +45,7 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &mo
       return job.error();
     job->opByOp = true;
   }
+  job->trainer = options.trainer;
   ModelLayouts &layouts = *pinned;
   auto completed = completePlan(plan, planFile, cluster, *job);
   if (!completed)

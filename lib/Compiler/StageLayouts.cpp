@@ -92,9 +92,10 @@ void Joiner::findUpdate() {
           return definer && (isa<SyncGradientOp>(definer) || update.contains(definer));
         }))
       update.insert(&op);
-    if (!isa<SgdOp, AdamwOp>(op))
+    auto updated = op.getAttrOfType<StringAttr>(KerfDialect::kUpdateAttr);
+    if (!updated)
       continue;
-    int64_t home = parts[&op] = homes.lookup(op.getOperand(0));
+    int64_t home = parts[&op] = homes.lookup(parameters.lookup(updated.getValue()));
     for (Value operand : op.getOperands())
       if (homes.contains(operand))
         homes[operand] = home;
@@ -244,7 +245,7 @@ void Joiner::run(ArrayRef<ModuleOp> laidOut) {
     at.push_back(function.front().begin());
   for (Operation &op : main.front().without_terminator()) {
     auto chosen = (*at[layoutOf(&op)]).getAttr(KerfDialect::kStrategyAttr);
-    if (chosen && (!update.contains(&op) || isa<SgdOp, AdamwOp>(op)))
+    if (chosen && (!update.contains(&op) || op.hasAttr(KerfDialect::kUpdateAttr)))
       op.setAttr(KerfDialect::kStrategyAttr, chosen);
     else
       op.removeAttr(KerfDialect::kStrategyAttr); // it follows its operands

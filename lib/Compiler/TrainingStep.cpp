@@ -60,9 +60,8 @@ static bool isWholeStep(ModuleOp module) {
 /// Something else than the defaults.
 static bool isChosen(const OptimizerOptions &options) {
   OptimizerOptions defaults;
-  return options.kind != defaults.kind || options.momentum != defaults.momentum ||
-         options.clipNorm != defaults.clipNorm || options.weightDecay != defaults.weightDecay ||
-         !options.noDecayGlobs.empty() || !options.groups.empty();
+  return options.optimizer != defaults.optimizer || options.settings != defaults.settings ||
+         options.clipNorm != defaults.clipNorm || !options.noDecayGlobs.empty() || !options.groups.empty();
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -124,26 +125,26 @@ struct CurveKey {
   const char *key;
   double DeviceCurves::*member;
   CurveRange range;
+  bool describes = false; // a device that Kerf has no curves of is described by these
 };
 constexpr CurveKey kCurveKeys[] = {
-    {"processors", &DeviceCurves::processors, CurveRange::Positive},
-    {"product_efficiency", &DeviceCurves::productEfficiency, CurveRange::Share},
-    {"product_overhead_k", &DeviceCurves::productOverheadK, CurveRange::NotNegative},
-    {"product_quantization", &DeviceCurves::productQuantization, CurveRange::NotNegative},
-    {"attention_efficiency", &DeviceCurves::attentionEfficiency, CurveRange::Share},
-    {"attention_half_length", &DeviceCurves::attentionHalfLength, CurveRange::NotNegative},
-    {"memory_efficiency", &DeviceCurves::memoryEfficiency, CurveRange::Share},
-    {"launch_seconds", &DeviceCurves::launchSeconds, CurveRange::NotNegative},
-    {"issue_seconds", &DeviceCurves::issueSeconds, CurveRange::NotNegative},
-    {"collective_seconds", &DeviceCurves::collectiveSeconds, CurveRange::NotNegative},
-    {"sustained", &DeviceCurves::sustained, CurveRange::Share},
+    {"processors", &DeviceCurves::processors, CurveRange::Positive, true},
+    {"product_efficiency", &DeviceCurves::productEfficiency, CurveRange::Share, true},
+    {"product_overhead_k", &DeviceCurves::productOverheadK, CurveRange::NotNegative, true},
+    {"product_quantization", &DeviceCurves::productQuantization, CurveRange::NotNegative, true},
+    {"attention_efficiency", &DeviceCurves::attentionEfficiency, CurveRange::Share, true},
+    {"attention_half_length", &DeviceCurves::attentionHalfLength, CurveRange::NotNegative, true},
+    {"memory_efficiency", &DeviceCurves::memoryEfficiency, CurveRange::Share, true},
+    {"launch_seconds", &DeviceCurves::launchSeconds, CurveRange::NotNegative, true},
+    {"collective_seconds", &DeviceCurves::collectiveSeconds, CurveRange::NotNegative, true},
+    {"sustained", &DeviceCurves::sustained, CurveRange::Share, true},
     {"product_memory_efficiency", &DeviceCurves::productMemory, CurveRange::Share},
     {"reduction_memory_efficiency", &DeviceCurves::reductionMemory, CurveRange::Share},
     {"gather_memory_efficiency", &DeviceCurves::gatherMemory, CurveRange::Share},
     {"movement_memory_efficiency", &DeviceCurves::movementMemory, CurveRange::Share},
     {"pointwise_flops_efficiency", &DeviceCurves::pointwiseFlops, CurveRange::Share},
     {"reduction_flops_efficiency", &DeviceCurves::reductionFlops, CurveRange::Share},
-    {"context_bytes", &DeviceCurves::contextBytes, CurveRange::NotNegative},
+    {"context_bytes", &DeviceCurves::contextBytes, CurveRange::NotNegative, true},
     {"product_overhead_m", &DeviceCurves::productOverheadM, CurveRange::NotNegative},
     {"product_overhead_n", &DeviceCurves::productOverheadN, CurveRange::NotNegative},
     {"product_call_seconds", &DeviceCurves::productCallSeconds, CurveRange::NotNegative},
@@ -154,6 +155,15 @@ constexpr CurveKey kCurveKeys[] = {
     {"host_memory_bandwidth", &DeviceCurves::hostMemoryBandwidth, CurveRange::NotNegative},
     {"reduce_share", &DeviceCurves::reduceShare, CurveRange::Share},
 };
+
+/// Returns the keys that describe a device and that `json` (null: no curves) does not have.
+std::vector<std::string> missingCurves(const Json *json) {
+  std::vector<std::string> missing;
+  for (const CurveKey &key : kCurveKeys)
+    if (key.describes && !(json && json->is_object() && json->contains(key.key)))
+      missing.push_back(key.key);
+  return missing;
+}
 
 void readCurves(const Json &json, const std::string &prefix, DeviceCurves &curves, Fault &fault) {
   std::vector<std::string> known;
@@ -176,21 +186,30 @@ const std::vector<std::string> kDtypes = {"f64", "f32", "tf32", "f16", "bf16", "
 
 /// `prefix` is what stands before a key in messages: "" or "groups[1]."
 Device readDevice(const Json &json, const std::string &prefix, Fault &fault) {
-  static const std::vector<std::string> known = {"kind",  "name",    "memory_bytes", "peak_flops", "memory_bandwidth",
-                                                 "cores", "profile", "curves"};
+  static const std::vector<std::string> known = {
+      "kind", "name", "memory_bytes", "peak_flops", "memory_bandwidth", "host_bandwidth", "cores", "profile", "curves"};
   Reader reader(json, prefix + "device", fault, known);
   Device device;
   device.kind = reader.text("kind", nullptr);
-  if (fault.empty() && device.kind != "cpu" && device.kind != "cuda" && device.kind != "ascend")
-    reader.fail(fmt::format("kind is \"{}\"; must be \"cpu\", \"cuda\" or \"ascend\"", device.kind));
   device.name = reader.text("name", "");
   device.memoryBytes = reader.count("memory_bytes");
   reader.plausible("memory_bytes", Quantity::Bytes, static_cast<double>(device.memoryBytes));
   device.memoryBandwidth = reader.quantity("memory_bandwidth", Quantity::BytesPerSecond);
   device.cores = static_cast<int>(std::min<int64_t>(reader.count("cores", 0), 1 << 20));
   device.profile = reader.text("profile", "");
-  device.curves = defaultCurves(device.kind, device.name);
-  if (const Json *curves = reader.find("curves", false))
+  if (reader.has("host_bandwidth"))
+    device.hostBandwidth = reader.quantity("host_bandwidth", Quantity::BytesPerSecond);
+  const Json *curves = reader.find("curves", false);
+  const auto usual = knownCurves(device.kind, device.name);
+  if (auto missing = missingCurves(curves); !usual && !missing.empty())
+    reader.fail(fmt::format("kind \"{}\" with name \"{}\" is no device that Kerf has curves of; it has those of {}, by "
+                            "the beginning of the name: change kind or name, or describe the device by device.curves "
+                            "(docs/clusters.md), where {} missing",
+                            device.kind, device.name, knownDevices(),
+                            missing.size() == 1 ? fmt::format("{} is", missing.front())
+                                                : fmt::format("{} are", fmt::join(missing, ", "))));
+  device.curves = usual.value_or(DeviceCurves());
+  if (curves)
     readCurves(*curves, prefix, device.curves, fault);
   const Json *peaks = reader.find("peak_flops", true);
   if (peaks && (!peaks->is_object() || peaks->empty())) {
@@ -350,13 +369,16 @@ void writeGroup(const Cluster &cluster, Json &json) {
   for (const auto &[dtype, flops] : cluster.device.peakFlops)
     device["peak_flops"][dtype] = number(flops);
   device["memory_bandwidth"] = number(cluster.device.memoryBandwidth);
+  if (cluster.device.hostBandwidth > 0)
+    device["host_bandwidth"] = number(cluster.device.hostBandwidth);
   if (cluster.device.cores > 0)
     device["cores"] = cluster.device.cores;
   if (!cluster.device.profile.empty())
     device["profile"] = cluster.device.profile;
-  DeviceCurves usual = defaultCurves(cluster.device.kind, cluster.device.name);
+  const auto known = knownCurves(cluster.device.kind, cluster.device.name);
+  const DeviceCurves usual = known.value_or(DeviceCurves());
   for (const CurveKey &key : kCurveKeys)
-    if (cluster.device.curves.*key.member != usual.*key.member)
+    if ((!known && key.describes) || cluster.device.curves.*key.member != usual.*key.member)
       device["curves"][key.key] = number(cluster.device.curves.*key.member);
   json["levels"] = Json::array();
   int64_t all = 1;

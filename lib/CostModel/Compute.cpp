@@ -89,6 +89,11 @@ double kerf::peakFlops(const Device &device, std::string_view dtype) {
   return dtype == "f64" ? wide / 2 : wide;
 }
 
+double kerf::hostBandwidth(const Device &device) {
+  bool shares = device.hostBandwidth == 0 && device.kind == "cpu";
+  return shares ? device.memoryBandwidth / 2 : device.hostBandwidth;
+}
+
 double kerf::turnsOf(const Device &device, int64_t ranks) {
   double cores = device.curves.hostCores;
   return cores > 0 ? std::max(1.0, static_cast<double>(ranks) / cores) : 1;

@@ -2,6 +2,7 @@
 // The step as a timeline: tasks in the schedule's order, then reduction, optimizer and gathers.
 #include "kerf/CostModel/Simulator.h"
 #include "TaskCost.h"
+#include "kerf/CostModel/Compute.h"
 #include "kerf/CostModel/StepMemory.h"
 #include <algorithm>
 #include <array>
@@ -44,6 +45,12 @@ Status checkFits(const StepWork &work, const StepPlan &plan, const PipelineModel
   for (int64_t s = 0; s < stages; ++s)
     if (int sharding = plan.optimizerShardingAt(s); sharding < 0 || sharding > 3)
       return Error{fmt::format("optimizer sharding is {}; give 0 to 3", sharding)};
+  for (int64_t s = 0; s < stages; ++s)
+    for (int64_t c = 0; c < plan.schedule.chunks; ++c)
+      if (const Device &device = pipeline.device(s); usesHost(plan.recomputeAt(s, c)) && hostBandwidth(device) == 0)
+        return Error{fmt::format("recompute is offload, and how fast {} copies to the host's memory is not known; give "
+                                 "device.host_bandwidth, in bytes/s, in the cluster file (docs/clusters.md)",
+                                 device.name.empty() ? "the device" : device.name)};
   if (pipeline.stages() && *pipeline.stages() != stages)
     return Error{fmt::format("the mesh has {} stages, the work {}", *pipeline.stages(), stages)};
   return ok();
@@ -216,8 +223,7 @@ void addEvents(Simulation &result, const Schedule &schedule, const ScheduleTimes
 
 } // namespace
 
-StateBytes kerf::stateBytes(std::string_view dtype, std::string_view gradientDtype, int momentsPerElement) {
-  double moments = momentsPerElement;
+StateBytes kerf::stateBytes(std::string_view dtype, std::string_view gradientDtype, double moments) {
   if (dtype == "f64")
     return {8, 8, 8 * moments};
   if (dtype == "f32")

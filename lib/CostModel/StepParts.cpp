@@ -86,7 +86,7 @@ private:
     Collective reduction = plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce;
     int64_t again = 0;
     for (const auto &[mode, count] : layers)
-      again += plan.gathers == GatherStyle::DeepSpeed2021 && pricer.computesAgain(segment, mode) ? count : 0;
+      again += plan.trainer.gathers.againAfterRecompute && pricer.computesAgain(segment, mode) ? count : 0;
     for (const ParameterGroup &group : segment.parameters) {
       if (group.reduceAxes.empty())
         continue;

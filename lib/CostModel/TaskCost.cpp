@@ -8,9 +8,6 @@ using namespace kerf::cost;
 
 namespace {
 
-/// Bytes/s between device and host in one direction: PCIe 4.0 x16 gives pinned copies about 25 of its 32 GB/s. Cluster
-/// files do not say it.
-constexpr double kHostLinkBandwidth = 25e9;
 constexpr double kRounding = 1e-12; // share of a task: less is what sums of doubles leave
 
 void add(std::map<std::string, double> &to, const std::map<std::string, double> &from, double times = 1) {
@@ -21,6 +18,7 @@ void add(std::map<std::string, double> &to, const std::map<std::string, double> 
 struct Layer {
   double gather = 0, body = 0, reduce = 0;
   int64_t repeat = 1;
+  double reduceBytes = 0;
 };
 
 /// In layers that recompute nothing only what a plan says of single ops.
@@ -36,12 +34,13 @@ struct StreamEnds {
 };
 
 /// The two streams of a task, layer after layer: the parameters of the next layer are fetched while one runs, or right
-/// before it; gradients are reduced beside the layers that follow, or right away. A few additions a layer; what they
-/// add is priced once for all that are alike.
-StreamEnds runStreams(const std::vector<Layer> &layers, const Overlap &overlap) {
+/// before it; gradients are reduced beside the layers that follow, or right away, as soon as a bucket of them is full.
+/// A few additions a layer; what they add is priced once for all that are alike.
+StreamEnds runStreams(const std::vector<Layer> &layers, const Overlap &overlap, double bucketBytes) {
   StreamEnds end;
   bool first = true;
-  double ready = 0; // parameters of the layer to come are there
+  double ready = 0;                     // parameters of the layer to come are there
+  double waiting = 0, waitingBytes = 0; // seconds and bytes of the gradients in the open bucket
   for (size_t l = 0; l < layers.size(); ++l)
     for (int64_t i = 0; i < layers[l].repeat; ++i) {
       if (first || !overlap.parameters)
@@ -52,8 +51,11 @@ StreamEnds runStreams(const std::vector<Layer> &layers, const Overlap &overlap) 
       if (overlap.parameters && next)
         ready = end.communication = std::max(end.communication, start) + next->gather;
       end.compute = start + layers[l].body;
-      if (layers[l].reduce > 0) {
-        end.communication = std::max(end.communication, end.compute) + layers[l].reduce;
+      waiting += layers[l].reduce;
+      waitingBytes += layers[l].reduceBytes;
+      if (waiting > 0 && (waitingBytes >= bucketBytes || !next)) {
+        end.communication = std::max(end.communication, end.compute) + waiting;
+        waiting = waitingBytes = 0;
         if (!overlap.gradients)
           end.compute = end.communication;
       }
@@ -106,7 +108,7 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recomput
     attention += kernel.work.kernelClass == KernelClass::Attention ? seconds : 0;
     products += kernel.work.kernelClass == KernelClass::Product ? seconds : 0;
     if (kernel.work.kernelClass != KernelClass::Nothing)
-      issue += kernel.work.launches * device.curves.issueSeconds;
+      issue += kernel.work.launches * issueSeconds(plan.trainer, device);
   }
   double waiting = 0;
   for (const PassCollective &collective : work.collectives) {
@@ -136,7 +138,7 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recomput
       result.exposedSeconds += seconds;
       waiting += seconds;
     }
-    issue += seconds > 0 ? hops * device.curves.issueSeconds : 0;
+    issue += seconds > 0 ? hops * issueSeconds(plan.trainer, device) : 0;
   }
   // The device runs dry when the host cannot issue kernels as fast as they run.
   result.compute = std::max(result.compute, issue - waiting);
@@ -164,12 +166,14 @@ bool TaskPricer::computesAgain(const Segment &segment, Recompute layer) const {
 }
 
 double TaskPricer::accumulation(const Segment &segment) const {
-  if (plan.fusedAccumulation || plan.schedule.microbatches == 1 || plan.optimizerSharding >= 2)
+  if (plan.trainer.accumulatesInProducts || plan.schedule.microbatches == 1)
     return 0;
   Work kernel;
   kernel.kernelClass = KernelClass::Pointwise;
   kernel.launches = 0;
   for (const ParameterGroup &group : segment.parameters) {
+    if (plan.optimizerSharding >= 2 && shards(group) > 1) // what is left after its reduction is a share
+      continue;
     kernel.bytes += group.elements * (plan.bytes.weight + 2 * plan.bytes.gradient); // reads both, writes the sum
     kernel.launches += 1;
   }
@@ -182,17 +186,18 @@ double TaskPricer::hostSeconds(const Segment &segment) const {
   for (const SavedTensor &tensor : segment.saved)
     if (tensor.from == Recompute::None && tensor.again != RunAgain::Always)
       bytes += tensor.bytes;
-  // A core reads and writes the memory that it shares.
-  return bytes / (device.kind == "cpu" ? device.memoryBandwidth / 2 : kHostLinkBandwidth);
+  return bytes / hostBandwidth(device);
 }
 
 double TaskPricer::groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const {
-  double seconds = kind == Collective::AllReduce
-                       ? collectives.seconds(kind, group.reduceAxes, group.elements * bytesPerElement)
-                       : collectives.seconds(kind, sharesOf(group).cut, group.elements * bytesPerElement);
-  if (plan.gathers == GatherStyle::Layer || plan.optimizerSharding < 3)
-    return seconds;
-  return group.elements < kWholeBelowElements ? 0 : seconds + shards(group) * kCopySeconds;
+  const ParameterGathers &gathers = plan.trainer.gathers;
+  bool cut = plan.optimizerSharding >= 3;
+  if (cut && group.elements < gathers.wholeBelowElements)
+    return 0;
+  const std::vector<AxisRef> axes = kind == Collective::AllReduce ? group.reduceAxes : sharesOf(group).cut;
+  double bucket = kind == Collective::AllGather ? 0 : plan.trainer.bucketBytes;
+  double seconds = inBucketSeconds(collectives, kind, axes, group.elements * bytesPerElement, bucket);
+  return seconds + (cut ? shards(group) * gathers.copySeconds : 0);
 }
 
 double TaskPricer::copiesSeconds(const ShardAxes &shares, double elements) const {
@@ -239,19 +244,21 @@ TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, 
       add(cost.collectives, one->collectives, repeat);
       add(cost.exposed, one->exposed, repeat);
     }
-    double gather = 0, reduce = 0;
+    double gather = 0, reduce = 0, reduceBytes = 0;
     for (const ParameterGroup &group : segment->parameters) {
       if (group.reduceAxes.empty()) // experts that no other rank has
         continue;
       std::string axes = axisNames(group.reduceAxes);
       if (plan.optimizerSharding >= 3 && kind != TaskKind::WeightGradient) {
-        bool twice = again.compute > 0 && plan.gathers == GatherStyle::DeepSpeed2021;
+        bool twice = again.compute > 0 && plan.trainer.gathers.againAfterRecompute;
         double seconds = groupSeconds(Collective::AllGather, group, plan.bytes.weight) * (twice ? 2 : 1);
         gather += seconds;
         cost.collectives[axes] += repeat * seconds;
       }
       if (reduces && overlapped) {
-        double seconds = groupSeconds(reduction, group, everyTime ? plan.bytes.weight : plan.bytes.gradient);
+        double width = everyTime ? plan.bytes.weight : plan.bytes.gradient;
+        double seconds = groupSeconds(reduction, group, width);
+        reduceBytes += group.elements * width;
         if (last && plan.optimizerSharding >= 1 && plan.shardingAxes)
           seconds += copiesSeconds(sharesOf(group), group.elements);
         reduce += seconds;
@@ -266,9 +273,9 @@ TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, 
       body += left;
     }
     beside += repeat * (gather + reduce);
-    layers.push_back({gather, body, reduce, layersAlike});
+    layers.push_back({gather, body, reduce, layersAlike, reduceBytes});
   }
-  StreamEnds streams = runStreams(layers, plan.overlap);
+  StreamEnds streams = runStreams(layers, plan.overlap, plan.trainer.bucketBytes);
   double waited = 0;
   for (const auto &[axes, seconds] : cost.exposed)
     waited += seconds;
@@ -343,14 +350,14 @@ double TaskPricer::optimizer(int part) const {
     for (const ParameterGroup &group : segment.parameters) {
       double elements =
           group.elements * static_cast<double>(segment.repeat) / (plan.optimizerSharding >= 1 ? shards(group) : 1);
-      // Megatron-LM's mixed-precision optimizer, pass by pass, in f32: 16-bit gradients are copied; all are unscaled
-      // and checked (read, written), their norm taken (read), clipped (read, written); the update reads them and reads
-      // and writes the states; weights of 16 bits are written from the f32 ones.
-      bool mixed = plan.bytes.weight < 4;
-      double width = std::max(4.0, plan.bytes.gradient);
-      double copied = plan.bytes.gradient < 4 ? plan.bytes.gradient + width : 0;
-      double checked = mixed ? 2 * width : 0;
-      bytes += elements * (copied + checked + 4 * width + 2 * plan.bytes.states + plan.bytes.weight +
+      // Passes over the gradient are the trainer's; states are read and written; weights of 16 bits are written from
+      // the f32 ones, which are read.
+      const UpdateKernel &update = plan.trainer.update;
+      bool mixed = plan.bytes.weight < 4, narrow = plan.bytes.gradient < 4;
+      double width = narrow && !update.widensGradients ? plan.bytes.gradient : std::max(4.0, plan.bytes.gradient);
+      double copied = narrow && update.widensGradients ? plan.bytes.gradient + width : 0;
+      double accesses = update.gradientAccesses + (mixed ? update.scaleAccesses : 0);
+      bytes += elements * (copied + accesses * width + 2 * plan.bytes.states + plan.bytes.weight +
                            (mixed ? 4 : plan.bytes.weight));
     }
   Work kernel;

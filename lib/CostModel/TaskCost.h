@@ -11,10 +11,6 @@ namespace kerf::cost {
 // to 24 of a GPU's 108 to 132 SMs and some of its memory bandwidth (docs/cost-model.md).
 constexpr double kContention = 0.3;
 
-// DeepSpeed ZeRO-3 of 2021: stage3_param_persistence_threshold, and what the host needs to issue one copy from C++.
-constexpr double kWholeBelowElements = 1e5;
-constexpr double kCopySeconds = 10e-6;
-
 struct TaskCost {
   double forward = 0, backward = 0, recompute = 0;    // compute, contention included
   std::map<std::string, double> collectives, exposed; // by axes
@@ -56,7 +52,7 @@ public:
     return plan.optimizerSharding ? shardAxes(group.reduceAxes, plan.shardingAxes) : ShardAxes{{}, group.reduceAxes};
   }
   /// Of a collective of the parameters or gradients of one layer's group among the ranks that share them; of whole ones
-  /// (an all-reduce) among all.
+  /// (an all-reduce) among all. Gradients that share a bucket have their part of its seconds.
   double groupSeconds(Collective kind, const ParameterGroup &group, double bytesPerElement) const;
   /// Sums the gradients of shares over the ranks that have copies of them, once a step.
   double copiesSeconds(const ShardAxes &shares, double elements) const;

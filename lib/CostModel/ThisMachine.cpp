@@ -37,7 +37,7 @@ Result<Cluster> kerf::thisMachine(int64_t ranks) {
   cluster.name = "this machine";
   cluster.device.kind = "cpu";
   cluster.device.name = "one core";
-  cluster.device.curves = defaultCurves("cpu", "one core");
+  cluster.device.curves = *knownCurves("cpu", "one core");
   cluster.device.memoryBytes = std::max(kMemoryStep, memory / ranks / kMemoryStep * kMemoryStep);
   cluster.device.peakFlops = {{"f32", kCorePeakFlops32}, {"f64", kCorePeakFlops64}};
   cluster.device.memoryBandwidth = kCoreMemoryBandwidth;

@@ -82,8 +82,21 @@ void writeArguments(const View &view, Draft &out) {
 
 const Table &commonTable() {
   static const Table table = {
-      {"kerf", tellsNothing}, {"predicted", tellsNothing}, {"inputs", tellsNothing},      {"report", tellsNothing},
-      {"job", tellsNothing},  {"ops", writeOps},           {"arguments", writeArguments},
+      {"kerf", tellsNothing},
+      {"predicted", tellsNothing},
+      {"inputs", tellsNothing},
+      {"report", tellsNothing},
+      {"job", tellsNothing},
+      {"ops", writeOps},
+      {"arguments", writeArguments},
+      {"optimizer.settings",
+       [](const View &, Draft &out) { out.differs("settings of an optimizer that is not there"); }},
+      {"optimizer.nesterov",
+       [](const View &view, Draft &out) {
+         if (view.in.optimizer["nesterov"] == 0)
+           return out.expressed("off, the default");
+         out.differs("there is no Nesterov momentum");
+       }},
   };
   return table;
 }
@@ -150,16 +163,6 @@ std::string orderText(const View &view) {
   for (const MeshAxis &axis : view.in.completed.mesh.axes)
     axes.push_back(axis.name);
   return fmt::format("{}", fmt::join(axes, ", "));
-}
-
-void writeMegatronSends(const View &view, Draft &out) {
-  if (view.pipeline == 1 || view.tensor == 1)
-    return out.idle("no ranks of model that hold the same activations send to another stage");
-  if (view.sequenceParallel)
-    return out.expressed("each rank of model sends its share of the sequence");
-  if (view.plan.stageSends == "whole")
-    return out.expressed("each rank of model sends the whole activations, the default");
-  out.differs("without sequence parallelism each rank of model sends the whole activations");
 }
 
 } // namespace kerf::exporting

@@ -12,7 +12,10 @@ int64_t zeroStage(const View &view) { return view.pipeline > 1 ? std::min<int64_
 void writeStageAxis(const View &view, Draft &out) {
   out.argument("--pipeline-model-parallel-size", view.pipeline);
   if (view.pipeline == 1)
-    out.argument("--no-pipeline-parallel");
+    return out.argument("--no-pipeline-parallel");
+  if (view.tensor > 1) // ranks that hold the same activations send a share each
+    for (const char *what : {"pipeline.pipe_partitioned", "pipeline.grad_partitioned"})
+      out.file(what, true);
 }
 
 void writeContext(const View &view, Draft &out) {
@@ -93,6 +96,7 @@ void writeSharding(const View &view, Draft &out) {
   int64_t stage = zeroStage(view);
   out.file("zero_optimization.stage", stage);
   out.argument("--zero-stage", stage);
+  out.argument("--no-gradient-accumulation-fusion"); // gradients lie in DeepSpeed's buffers, not in Megatron's
   if (stage != view.sharding)
     out.differs("ZeRO 2 and 3 are refused in pipelines: stage 1, gradients and parameters stay whole and take more "
                 "memory");
@@ -147,28 +151,6 @@ void writeContextStyle(const View &view, Draft &out) {
   out.differs("Ulysses runs instead: all-to-alls cut heads, of which there must be enough");
 }
 
-void writeAccumulation(const View &view, Draft &out) {
-  out.argument("--no-gradient-accumulation-fusion"); // the sums lie in DeepSpeed's buffers, not in Megatron's
-  if (view.plan.gradientAccumulation == "fused")
-    out.differs("DeepSpeed adds gradients with a kernel of its own");
-}
-
-void writeGathers(const View &view, Draft &out) {
-  if (zeroStage(view) < 3)
-    return out.idle("parameters are whole on every rank");
-  if (view.plan.parameterGathers == "deepspeed-2021")
-    return out.expressed("ZeRO 3 gathers tensor by tensor");
-  out.differs("ZeRO 3 gathers tensor by tensor, not a layer at once");
-}
-
-void writeSends(const View &view, Draft &out) {
-  if (view.pipeline == 1 || view.tensor == 1)
-    return out.idle("no ranks of model that hold the same activations send to another stage");
-  bool scattered = view.plan.stageSends == "scattered";
-  out.file("pipeline.pipe_partitioned", scattered);
-  out.file("pipeline.grad_partitioned", scattered);
-}
-
 void writeDtype(const View &view, Draft &out) {
   const std::string &dtype = view.in.job.dtype;
   if (dtype == "f16") {
@@ -193,30 +175,31 @@ Table optimizerTable() {
   return {
       {"optimizer.kind",
        [](const View &v, Draft &out) {
-         out.file("optimizer.type", v.in.optimizer.kind == "adamw" ? "AdamW" : "SGD");
-         out.argument("--optimizer", v.in.optimizer.kind == "adamw" ? "adam" : "sgd");
+         out.file("optimizer.type", v.in.optimizer.kind == "sgd" ? "SGD" : "AdamW");
+         out.argument("--optimizer", v.in.optimizer.kind == "sgd" ? "sgd" : "adam");
+         noteOptimizer(v, out);
        }},
       {"optimizer.beta1",
        [](const View &v, Draft &out) {
          const OptimizerSettings &o = v.in.optimizer;
-         out.file("optimizer.params.betas", {o.beta1, o.beta2});
-         out.argument("--adam-beta1", o.beta1);
+         out.file("optimizer.params.betas", {o["beta1"], o["beta2"]});
+         out.argument("--adam-beta1", o["beta1"]);
        }},
-      {"optimizer.epsilon",
+      {"optimizer.eps",
        [](const View &v, Draft &out) {
-         out.file("optimizer.params.eps", v.in.optimizer.epsilon);
-         out.argument("--adam-eps", v.in.optimizer.epsilon);
+         out.file("optimizer.params.eps", v.in.optimizer["eps"]);
+         out.argument("--adam-eps", v.in.optimizer["eps"]);
        }},
       {"optimizer.momentum",
        [](const View &v, Draft &out) {
-         out.file("optimizer.params.momentum", v.in.optimizer.momentum);
-         out.argument("--sgd-momentum", v.in.optimizer.momentum);
+         out.file("optimizer.params.momentum", v.in.optimizer["momentum"]);
+         out.argument("--sgd-momentum", v.in.optimizer["momentum"]);
        }},
       {"optimizer.weight_decay",
        [](const View &v, Draft &out) {
-         out.file("optimizer.params.weight_decay", v.in.optimizer.weightDecay);
-         out.argument("--weight-decay", v.in.optimizer.weightDecay);
-         if (v.in.optimizer.weightDecay > 0)
+         out.file("optimizer.params.weight_decay", v.in.optimizer["weight-decay"]);
+         out.argument("--weight-decay", v.in.optimizer["weight-decay"]);
+         if (v.in.optimizer["weight-decay"] > 0)
            out.differs("Megatron-DeepSpeed leaves biases and norms without decay, whatever the plan's optimizer does");
        }},
       {"optimizer.clip_norm",
@@ -272,9 +255,6 @@ Table executionTable() {
          out.expressed("unfused, the default");
        }},
       {"context_style", writeContextStyle},
-      {"gradient_accumulation", writeAccumulation},
-      {"parameter_gathers", writeGathers},
-      {"stage_sends", writeSends},
       {"dtype", writeDtype},
   };
 }

@@ -39,7 +39,9 @@ void writeSchedule(const View &view, Draft &out) {
     return out.expressed("interleaved 1F1B, what virtual stages run");
   out.differs(fmt::format("1F1B runs instead{}", view.schedule == ScheduleKind::GPipe
                                                      ? ", with less memory and the same bubble"
-                                                     : ": weight gradients are not put off into the bubble"));
+                                                 : recordOf(view.schedule).splitsBackward
+                                                     ? ": weight gradients are not put off into the bubble"
+                                                     : ""));
 }
 
 void writeChunks(const View &view, Draft &out) {
@@ -109,6 +111,7 @@ void writeSharding(const View &view, Draft &out) {
                        "parameters stay whole and take more memory");
   out.argument("--use-megatron-fsdp");
   out.argument("--data-parallel-sharding-strategy", view.sharding == 2 ? "optim_grads" : "optim_grads_params");
+  out.argument("--no-gradient-accumulation-fusion"); // which Megatron FSDP does not take
   out.argument("--ckpt-format", "fsdp_dtensor");
 }
 
@@ -178,24 +181,6 @@ void writeContextStyle(const View &view, Draft &out) {
   out.argument("--cp-comm-type", view.plan.contextStyle == "ring" ? "p2p" : "a2a");
 }
 
-void writeAccumulation(const View &view, Draft &out) {
-  if (fsdp(view))
-    out.argument("--no-gradient-accumulation-fusion");
-  if (view.plan.gradientAccumulation == "kernel")
-    return out.argument("--no-gradient-accumulation-fusion");
-  if (fsdp(view))
-    return out.differs("Megatron FSDP runs without the fusion: a pointwise kernel adds");
-  out.expressed("products add to the sum, the default");
-}
-
-void writeGathers(const View &view, Draft &out) {
-  if (view.sharding < 3 || !fsdp(view))
-    return out.idle("parameters are whole on every rank");
-  if (view.plan.parameterGathers == "layer")
-    return out.expressed("Megatron FSDP's units are transformer layers");
-  out.differs("Megatron FSDP gathers layer by layer, not tensor by tensor");
-}
-
 void writeDtype(const View &view, Draft &out) {
   const std::string &dtype = view.in.job.dtype;
   if (dtype == "bf16" || dtype == "f8")
@@ -244,9 +229,6 @@ Table executionTable() {
       {"layout", writeLayout},
       {"attention", writeAttention},
       {"context_style", writeContextStyle},
-      {"gradient_accumulation", writeAccumulation},
-      {"parameter_gathers", writeGathers},
-      {"stage_sends", writeMegatronSends},
       {"dtype", writeDtype},
   };
 }

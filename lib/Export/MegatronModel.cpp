@@ -171,14 +171,15 @@ void writeCapacity(const View &view, Draft &out) {
 }
 
 void writeOptimizer(const View &view, Draft &out) {
-  out.argument("--optimizer", view.in.optimizer.kind == "adamw" ? "adam" : "sgd");
+  out.argument("--optimizer", view.in.optimizer.kind == "sgd" ? "sgd" : "adam");
+  noteOptimizer(view, out);
   if (view.in.optimizer.kind == "sgd" && view.sharding > 0)
     out.differs("the distributed optimizer is for Adam: SGD is refused there");
 }
 
 void writeWeightDecay(const View &view, Draft &out) {
-  out.argument("--weight-decay", view.in.optimizer.weightDecay);
-  if (view.in.optimizer.weightDecay > 0)
+  out.argument("--weight-decay", view.in.optimizer["weight-decay"]);
+  if (view.in.optimizer["weight-decay"] > 0)
     out.differs("biases and norms have no decay, whatever the plan's optimizer does");
 }
 
@@ -322,11 +323,11 @@ Table megatronDeepSpeedModelTable() {
 Table megatronOptimizerTable() {
   return {
       {"optimizer.kind", writeOptimizer},
-      {"optimizer.beta1", [](const View &v, Draft &out) { out.argument("--adam-beta1", v.in.optimizer.beta1); }},
-      {"optimizer.beta2", [](const View &v, Draft &out) { out.argument("--adam-beta2", v.in.optimizer.beta2); }},
-      {"optimizer.epsilon", [](const View &v, Draft &out) { out.argument("--adam-eps", v.in.optimizer.epsilon); }},
+      {"optimizer.beta1", [](const View &v, Draft &out) { out.argument("--adam-beta1", v.in.optimizer["beta1"]); }},
+      {"optimizer.beta2", [](const View &v, Draft &out) { out.argument("--adam-beta2", v.in.optimizer["beta2"]); }},
+      {"optimizer.eps", [](const View &v, Draft &out) { out.argument("--adam-eps", v.in.optimizer["eps"]); }},
       {"optimizer.momentum",
-       [](const View &v, Draft &out) { out.argument("--sgd-momentum", v.in.optimizer.momentum); }},
+       [](const View &v, Draft &out) { out.argument("--sgd-momentum", v.in.optimizer["momentum"]); }},
       {"optimizer.weight_decay", writeWeightDecay},
       without("optimizer.no_decay", "which parameters have no decay is the program's choice: biases and norms"),
       {"optimizer.clip_norm", [](const View &v, Draft &out) { out.argument("--clip-grad", v.in.optimizer.clipNorm); }},

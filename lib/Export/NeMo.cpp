@@ -11,9 +11,7 @@ namespace {
 
 /// PyTorch's FSDP is not for pipelines.
 bool fsdp(const View &view) { return view.sharding >= 2 && view.pipeline == 1; }
-bool distributedAdam(const View &view) {
-  return view.sharding >= 1 && !fsdp(view) && view.in.optimizer.kind == "adamw";
-}
+bool distributedAdam(const View &view) { return view.sharding >= 1 && !fsdp(view) && view.in.optimizer.kind != "sgd"; }
 
 template <typename Value> Row size(const char *key, const char *path, Value ModelSizes::*member) {
   return {key, [path, member](const View &view, Draft &out) { out.file(path, view.model.*member); }};
@@ -123,6 +121,7 @@ void writeRecompute(const View &view, Draft &out) {
 
 void writeSharding(const View &view, Draft &out) {
   noteMixedSharding(view, out);
+  out.file("model.gradient_accumulation_fusion", !fsdp(view)); // which FSDP does not take
   if (view.sharding == 0)
     return out.expressed("model.optim.name is no distributed optimizer");
   if (fsdp(view)) {
@@ -146,11 +145,8 @@ void writeOverlap(const View &view, Draft &out) {
     if (!gradients || !parameters)
       out.differs("FSDP always overlaps both its reductions and its gathers");
   } else if (gradients) {
-    bool can = view.pipeline == 1 && !view.sequenceParallel && view.plan.gradientAccumulation != "fused";
-    out.file("model.async_grad_allreduce", can);
-    if (!can)
-      out.differs("without a distributed optimizer gradients are reduced after the backward wherever there are "
-                  "pipelines, sequence parallelism or fused accumulation");
+    out.file("model.async_grad_allreduce", false);
+    out.differs("without a distributed optimizer gradients are reduced after the backward, as products add them up");
   } else {
     out.file("model.async_grad_allreduce", false);
   }
@@ -193,14 +189,6 @@ void writeAttention(const View &view, Draft &out) {
       out.environment[variable] = "0";
 }
 
-void writeGathers(const View &view, Draft &out) {
-  if (view.sharding < 3 || !fsdp(view))
-    return out.idle("parameters are whole on every rank");
-  if (view.plan.parameterGathers == "layer")
-    return out.expressed("FSDP wraps transformer layers");
-  out.differs("FSDP gathers layer by layer, not tensor by tensor");
-}
-
 void writeDtype(const View &view, Draft &out) {
   const std::string &dtype = view.in.job.dtype;
   bool b16 = dtype == "bf16" || dtype == "f8";
@@ -217,7 +205,8 @@ void writeDtype(const View &view, Draft &out) {
 }
 
 void writeOptimizer(const View &view, Draft &out) {
-  if (view.in.optimizer.kind == "adamw")
+  noteOptimizer(view, out);
+  if (view.in.optimizer.kind != "sgd")
     return out.file("model.optim.name", distributedAdam(view) ? "distributed_fused_adam" : "fused_adam");
   out.file("model.optim.name", "sgd");
   if (view.sharding >= 1 && !fsdp(view))
@@ -353,28 +342,20 @@ Table executionTable() {
            return out.expressed("ring attention of Transformer Engine");
          out.differs("ring attention runs instead: keys and values pass round");
        }},
-      {"gradient_accumulation",
-       [](const View &v, Draft &out) {
-         out.file("model.gradient_accumulation_fusion", v.plan.gradientAccumulation == "fused" && !fsdp(v));
-         if (v.plan.gradientAccumulation == "fused" && fsdp(v))
-           out.differs("FSDP runs without the fusion: a kernel adds");
-       }},
-      {"parameter_gathers", writeGathers},
-      {"stage_sends", writeMegatronSends},
       {"dtype", writeDtype},
       {"optimizer.kind", writeOptimizer},
       {"optimizer.beta1",
        [](const View &v, Draft &out) {
-         out.file("model.optim.betas", Json::array({v.in.optimizer.beta1, v.in.optimizer.beta2}));
+         out.file("model.optim.betas", Json::array({v.in.optimizer["beta1"], v.in.optimizer["beta2"]}));
        }},
       {"optimizer.beta2", [](const View &, Draft &out) { out.expressed("the second of model.optim.betas"); }},
-      {"optimizer.epsilon", [](const View &v, Draft &out) { out.file("model.optim.eps", v.in.optimizer.epsilon); }},
+      {"optimizer.eps", [](const View &v, Draft &out) { out.file("model.optim.eps", v.in.optimizer["eps"]); }},
       {"optimizer.momentum",
-       [](const View &v, Draft &out) { out.file("model.optim.momentum", v.in.optimizer.momentum); }},
+       [](const View &v, Draft &out) { out.file("model.optim.momentum", v.in.optimizer["momentum"]); }},
       {"optimizer.weight_decay",
        [](const View &v, Draft &out) {
-         out.file("model.optim.weight_decay", v.in.optimizer.weightDecay);
-         if (v.in.optimizer.weightDecay > 0)
+         out.file("model.optim.weight_decay", v.in.optimizer["weight-decay"]);
+         if (v.in.optimizer["weight-decay"] > 0)
            out.differs("biases and norms have no decay, whatever the plan's optimizer does");
        }},
       without("optimizer.no_decay", "which parameters have no decay is NeMo's choice: biases and norms"),

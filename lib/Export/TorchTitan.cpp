@@ -179,32 +179,12 @@ void writeOverlap(const View &view, Draft &out) {
     if (!products)
       out.differs("asynchronous tensor parallelism overlaps the forward's collectives too");
   }
-  if (view.pipeline > 1)
-    out.differs(fmt::format("whether sends overlap is the choice of PyTorch's schedules{}",
-                            view.overlaps("stage") ? "" : " (the plan does not list \"stage\")"));
+  // torch.distributed.pipelining: Schedule1F1B waits for each batch of sends and receives, the others do not.
+  bool sends = view.schedule == ScheduleKind::GPipe || view.schedule == ScheduleKind::Interleaved;
+  if (view.pipeline > 1 && view.overlaps("stage") != sends)
+    out.differs(sends ? "sends between stages always overlap under this schedule (the plan does not list \"stage\")"
+                      : "PyTorch's 1F1B waits for its sends between stages");
   out.expressed("the rest is FSDP's behaviour");
-}
-
-void writeAccumulation(const View &view, Draft &out) {
-  if (view.plan.gradientAccumulation == "kernel")
-    return out.expressed("autograd adds with a kernel");
-  out.differs("autograd adds with a kernel, not the products");
-}
-
-void writeGathers(const View &view, Draft &out) {
-  if (replicates(view))
-    return out.idle("parameters are whole on every rank");
-  if (view.plan.parameterGathers == "layer")
-    return out.expressed("FSDP wraps transformer layers");
-  out.differs("FSDP gathers layer by layer, not tensor by tensor");
-}
-
-void writeSends(const View &view, Draft &out) {
-  if (view.pipeline == 1 || view.tensor == 1)
-    return out.idle("no ranks of model that hold the same activations send to another stage");
-  if (view.plan.stageSends == "scattered")
-    return out.expressed("each rank of model sends its share of the sequence");
-  out.differs("each rank of model sends its share of the sequence, not the whole");
 }
 
 void writeDtype(const View &view, Draft &out) {
@@ -324,22 +304,20 @@ const Table &torchTitanTable() {
          if (v.plan.contextStyle == "ulysses")
            out.differs("ring attention runs instead: keys and values pass round");
        }},
-      {"gradient_accumulation", writeAccumulation},
-      {"parameter_gathers", writeGathers},
-      {"stage_sends", writeSends},
       {"dtype", writeDtype},
       {"optimizer.kind",
        [](const View &v, Draft &out) {
          out.file("optimizer.name", "AdamW");
-         if (v.in.optimizer.kind != "adamw")
+         noteOptimizer(v, out);
+         if (v.in.optimizer.kind == "sgd")
            out.differs("there is no SGD: AdamW, whose states take memory that the plan does not count");
        }},
-      {"optimizer.beta1", [](const View &v, Draft &out) { out.file("optimizer.beta1", v.in.optimizer.beta1); }},
-      {"optimizer.beta2", [](const View &v, Draft &out) { out.file("optimizer.beta2", v.in.optimizer.beta2); }},
-      {"optimizer.epsilon", [](const View &v, Draft &out) { out.file("optimizer.eps", v.in.optimizer.epsilon); }},
+      {"optimizer.beta1", [](const View &v, Draft &out) { out.file("optimizer.beta1", v.in.optimizer["beta1"]); }},
+      {"optimizer.beta2", [](const View &v, Draft &out) { out.file("optimizer.beta2", v.in.optimizer["beta2"]); }},
+      {"optimizer.eps", [](const View &v, Draft &out) { out.file("optimizer.eps", v.in.optimizer["eps"]); }},
       {"optimizer.momentum", [](const View &, Draft &out) { out.differs("there is no SGD: AdamW's own decays"); }},
       {"optimizer.weight_decay",
-       [](const View &v, Draft &out) { out.file("optimizer.weight_decay", v.in.optimizer.weightDecay); }},
+       [](const View &v, Draft &out) { out.file("optimizer.weight_decay", v.in.optimizer["weight-decay"]); }},
       {"optimizer.no_decay", [](const View &, Draft &out) { out.differs("all parameters have weight decay"); }},
       {"optimizer.clip_norm", writeClipNorm},
   };

@@ -212,20 +212,32 @@ void addTraining(const View &view, Settings &all) {
   const OptimizerSettings &o = view.in.optimizer;
   all.emplace_back("dtype", view.in.job.dtype);
   all.emplace_back("optimizer.kind", o.kind);
-  if (o.kind == "adamw") {
-    all.emplace_back("optimizer.beta1", o.beta1);
-    all.emplace_back("optimizer.beta2", o.beta2);
-    all.emplace_back("optimizer.epsilon", o.epsilon);
+  if (!hasTargetsOptimizer(view)) {
+    all.emplace_back("optimizer.settings", o.settings);
   } else {
-    all.emplace_back("optimizer.momentum", o.momentum);
+    for (auto [name, value] : o.settings) {
+      std::string key = name;
+      std::replace(key.begin(), key.end(), '-', '_');
+      all.emplace_back("optimizer." + key, value);
+    }
   }
-  all.emplace_back("optimizer.weight_decay", o.weightDecay);
   if (!o.noDecay.empty())
     all.emplace_back("optimizer.no_decay", o.noDecay);
   all.emplace_back("optimizer.clip_norm", o.clipNorm);
 }
 
 } // namespace
+
+bool hasTargetsOptimizer(const View &view) {
+  return view.in.optimizer.kind == "sgd" || view.in.optimizer.kind == "adamw";
+}
+
+void noteOptimizer(const View &view, Draft &out) {
+  if (!hasTargetsOptimizer(view))
+    out.differs(fmt::format("there is no {}: AdamW runs in its place, with settings of its own and two states for each "
+                            "parameter, whose memory the plan does not count",
+                            view.in.optimizer.kind));
+}
 
 std::vector<std::pair<std::string, Json>> settings(const View &view) {
   Settings all;

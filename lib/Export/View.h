@@ -91,10 +91,12 @@ int64_t shardInstances(const View &view, Draft &out);
 void noteAllShare(const View &view, Draft &out);
 /// The model is not one that pretrain_gpt.py or its like trains.
 void noteTask(const View &view, Draft &out);
-/// Messages between stages in Megatron-LM, on which NeMo stands.
 void writeLayout(const View &view, Draft &out);
-void writeMegatronSends(const View &view, Draft &out);
 std::string orderText(const View &view);
+/// Whether the optimizer is one that targets have: SGD or AdamW.
+bool hasTargetsOptimizer(const View &view);
+/// For other optimizers: AdamW stands in the file.
+void noteOptimizer(const View &view, Draft &out);
 
 /// Every key that is set, with its value: "mesh.data", "model.layers", "optimizer.kind", "dtype".
 std::vector<std::pair<std::string, Json>> settings(const View &view);

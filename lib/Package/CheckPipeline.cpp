@@ -284,7 +284,7 @@ Status checkSchedule(const Program &program) {
                                  microbatchesOf(program), program.schedule->chunks);
   if (!options)
     return Error{fmt::format("program: {}", options.error().message)};
-  // What can be wrong does not depend on the variant, and the usual ones are not searched.
+  // The first variant has the faults that any other would have, and its order is not searched, which takes long.
   options->kind = findSchedule(program.schedule->name, "")->kind;
   auto schedule = makeSchedule(*options);
   if (!schedule)

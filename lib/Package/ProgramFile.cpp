@@ -135,6 +135,8 @@ Json toJson(const Instruction &instruction) {
     json["name"] = instruction.name;
   if (instruction.task)
     json["task"] = toJson(*instruction.task);
+  if (!instruction.update.empty())
+    json["update"] = instruction.update;
   return json;
 }
 
@@ -338,6 +340,8 @@ Instruction instructionFrom(const Json &json, std::string_view where) {
     instruction.name = stringFrom(*name, where);
   if (const Json *task = optionalMember(json, "task"))
     instruction.task = taskFrom(*task, where);
+  if (const Json *update = optionalMember(json, "update"))
+    instruction.update = stringFrom(*update, where);
   return instruction;
 }
 

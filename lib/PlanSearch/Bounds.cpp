@@ -15,22 +15,22 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Bounds::Bounds(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                const PlanSearchOptions &options, MemoryLimit memoryLimit)
-    : all(cluster), layouts(layouts), options(options), memoryLimit(memoryLimit) {
+    : all(cluster), layouts(layouts), options(options), memoryLimit(memoryLimit), trainer(*job.trainer) {
   const Plan &given = options.constraints;
   std::string gradients = given.gradientDtype;
   bool mixed = job.dtype != "f32" && job.dtype != "f64";
   stateBytes = kerf::stateBytes(job.dtype == "f8" ? "bf16" : job.dtype,
                                 gradients.empty() ? (mixed ? "f32" : job.dtype) : gradients, job.moments);
-  if (given.overlap) {
-    auto has = [&](const char *what) {
-      return std::find(given.overlap->begin(), given.overlap->end(), what) != given.overlap->end();
-    };
-    overlap.tensor = has("tensor");
-    overlap.products = has("products");
-    overlap.gradients = has("gradients");
-    overlap.stage = has("stage");
-  }
-  layerGathers = given.parameterGathers != "deepspeed-2021";
+  if (given.overlap)
+    pinnedOverlap = kerf::overlapOf(*given.overlap);
+}
+
+Overlap Bounds::overlapOf(const Choice &choice) const {
+  const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
+  int sharding =
+      pinned.empty() ? choice.optimizerSharding : static_cast<int>(*std::max_element(pinned.begin(), pinned.end()));
+  return pinnedOverlap ? *pinnedOverlap
+                       : trainer.overlap({choice.frame.stage, choice.schedule, sharding, choice.sequenceParallel});
 }
 
 Result<Bounds> Bounds::make(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
@@ -57,7 +57,7 @@ Result<const ModelWork *> Bounds::workOf(const LayoutKey &key) {
   if (work && *work && kernels.try_emplace(key).second) {
     ++layoutCount;
     for (const Cluster *group : alikeParts(all))
-      kernels[key].push_back(passSeconds(**work, group->device, nullptr, overlap));
+      kernels[key].push_back(passSeconds(**work, group->device, nullptr, Overlap(), trainer.prices));
   }
   return work;
 }
@@ -86,10 +86,10 @@ const PipelineModel &Bounds::pipelineOf(const Choice &choice) {
 }
 
 /// With the collectives on their links.
-const PassSeconds &Bounds::passesOn(const LayoutKey &key, const ModelWork &work, const CollectiveModel &collectives) {
-  auto [entry, isNew] = passes.try_emplace({key, &collectives});
+const PassSeconds &Bounds::passesOn(const Choice &choice, const ModelWork &work, const CollectiveModel &collectives) {
+  auto [entry, isNew] = passes.try_emplace({keyOf(choice), &collectives});
   if (isNew)
-    entry->second = passSeconds(work, collectives.cluster().device, &collectives, overlap);
+    entry->second = passSeconds(work, collectives.cluster().device, &collectives, overlapOf(choice), trainer.prices);
   return entry->second;
 }
 
@@ -98,7 +98,7 @@ Bounds::Sends Bounds::sendsOf(const Choice &choice, const ModelWork &work, const
                               int64_t stage) {
   if (choice.frame.stage == 1)
     return {};
-  StageMessage message = messageOf(work, pipeline.mesh(), options.constraints.stageSends != "whole");
+  StageMessage message = messageOf(work, pipeline.mesh(), trainer.prices.sends);
   bool alike = !pipeline.stages();
   auto seconds = [&](int64_t to) {
     return alike || (to >= 0 && to < choice.frame.stage) ? messageSeconds(pipeline, stage, to, message) : 0.0;
@@ -258,9 +258,9 @@ Result<double> Bounds::ofOrder(const Choice &choice) {
     return work.error();
   const PipelineModel &pipeline = pipelineOf(choice);
   if (!pipeline.stages())
-    return evenSeconds(choice, **work, passesOn(key, **work, pipeline.collectives(0)));
+    return evenSeconds(choice, **work, passesOn(choice, **work, pipeline.collectives(0)));
   return mixedSeconds(choice, **work, [&](const Group &group) -> const PassSeconds & {
-    return passesOn(key, **work, pipeline.collectives(group.firstStage));
+    return passesOn(choice, **work, pipeline.collectives(group.firstStage));
   });
 }
 
@@ -282,13 +282,15 @@ Bounds::Parameters &Bounds::parametersOf(const Choice &choice, const ModelWork &
                                          const CollectiveModel &collectives, int level) {
   LayoutKey key = keyOf(choice);
   key.microbatch = 1;
-  auto [entry, isNew] = parameters.try_emplace({key, &collectives, level, choice.shardingRanks});
+  bool besideBackwards = overlapOf(choice).gradients;
+  auto [entry, isNew] = parameters.try_emplace({key, &collectives, level, choice.shardingRanks, besideBackwards});
   if (isNew) {
     OptimizerSharding sharding{level};
     if (choice.shardingRanks)
       sharding.axes = shardingAxes(collectives.mesh(), choice.shardingRanks);
-    entry->second = {stateBytesOf(work, collectives.mesh(), stateBytes, sharding),
-                     parameterSeconds(work, collectives, stateBytes, sharding, overlap.gradients)};
+    entry->second = {
+        stateBytesOf(work, collectives.mesh(), stateBytes, sharding),
+        parameterSeconds(work, collectives, stateBytes, sharding, besideBackwards, trainer.prices.bucketBytes)};
   }
   return entry->second;
 }
@@ -302,7 +304,7 @@ Result<double> Bounds::ofExecution(const Choice &choice) {
   const PipelineModel &pipeline = pipelineOf(choice);
   const CollectiveModel &collectives = pipeline.collectives(0);
   const Device &device = collectives.cluster().device;
-  const PassSeconds &pass = passesOn(key, **work, collectives);
+  const PassSeconds &pass = passesOn(choice, **work, collectives);
   auto stages = static_cast<double>(choice.frame.stage),
        microbatches = static_cast<double>(theSpace->microbatches(choice));
   const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
@@ -323,13 +325,13 @@ Result<double> Bounds::ofExecution(const Choice &choice) {
   double layers = std::ceil(static_cast<double>(theSpace->layers()) / stages);
   double busiest = std::max((pass.whole() + forced) / stages, layers * pass.layer);
   double bound = microbatches * busiest, reduction = 0; // what no backward hides, of all stages
-  if (alike && layerGathers) {
+  if (alike && trainer.prices.gathers.wholeBelowElements == 0) {
     bound = std::max(bound, (microbatches - 1) * parameters.seconds.everyMicrobatch / stages);
     // The sums of a stage are complete with the last microbatch's backward; those of its last chunk before the last
     // group of microbatches goes back through the chunks before it.
     double beside = choice.chunks > 1 ? std::ceil(microbatches / std::max(1.0, std::floor(microbatches / stages))) : 1;
     double each = recordOf(choice.schedule).splitsBackward ? pass.weightGradient : pass.backward + forced;
-    bool after = reductionsOf(most, overlap.gradients) == Reductions::After;
+    bool after = reductionsOf(most, overlapOf(choice).gradients) == Reductions::After;
     reduction = parameters.seconds.reduction - (after ? 0 : beside * each);
     reduction = std::max(0.0, reduction);
   }
@@ -364,12 +366,13 @@ Result<double> Bounds::ofCut(const Choice &choice, double enough) {
   auto parametersAt = [&](int64_t stage) -> const Parameters & {
     return parametersOf(choice, **work, pipeline.collectives(stage), sharding);
   };
-  bool reduces = given.optimizerSharding.size() <= 1 && layerGathers;
+  bool reduces = given.optimizerSharding.size() <= 1 && trainer.prices.gathers.wholeBelowElements == 0;
+  const Overlap overlap = overlapOf(choice);
   std::vector<StagePrices> stages;
   for (int64_t s = 0; s < (pipeline.stages() ? choice.frame.stage : 1); ++s) {
     const Device &device = pipeline.device(s);
     Sends sends = sendsOf(choice, **work, pipeline, s);
-    stages.push_back({&passesOn(key, **work, pipeline.collectives(s)), &device, recomputeLimit(device),
+    stages.push_back({&passesOn(choice, **work, pipeline.collectives(s)), &device, recomputeLimit(device),
                       reduces ? &parametersAt(s).seconds.reductions : nullptr, sends.on, sends.back});
   }
   return cutSeconds({**work, heldOfLayout(key, **work), parametersAt(0).stateBytes, stages,

@@ -58,7 +58,7 @@ private:
     double on = 0, back = 0;
   };
   Sends sendsOf(const Choice &choice, const ModelWork &work, const PipelineModel &pipeline, int64_t stage);
-  const PassSeconds &passesOn(const LayoutKey &key, const ModelWork &work, const CollectiveModel &collectives);
+  const PassSeconds &passesOn(const Choice &choice, const ModelWork &work, const CollectiveModel &collectives);
   struct Parameters {
     std::vector<double> stateBytes; // by link
     ParameterSeconds seconds;
@@ -70,9 +70,11 @@ private:
   const PlanSearchOptions &options;
   MemoryLimit memoryLimit;
   std::optional<Space> theSpace;
+  /// Of the choice's plan; of choices whose schedule and sharding are open, `tensor` and `products` alone count.
+  Overlap overlapOf(const Choice &choice) const;
+  const Trainer &trainer;
   StateBytes stateBytes;
-  Overlap overlap;
-  bool layerGathers = true;
+  std::optional<Overlap> pinnedOverlap;
   int64_t layoutCount = 0;
   std::map<int64_t, Cluster> clusters;
   std::shared_ptr<GroupShapes> shapes = std::make_shared<GroupShapes>();
@@ -84,7 +86,7 @@ private:
   std::map<LayoutKey, std::vector<PassSeconds>> kernels; // on the devices of each group
   std::map<LayoutKey, LinkHeld> heldBytesOf;
   std::map<std::pair<LayoutKey, const CollectiveModel *>, PassSeconds> passes;
-  std::map<std::tuple<LayoutKey, const CollectiveModel *, int, int64_t>, Parameters> parameters;
+  std::map<std::tuple<LayoutKey, const CollectiveModel *, int, int64_t, bool>, Parameters> parameters;
 };
 
 } // namespace kerf::plansearch

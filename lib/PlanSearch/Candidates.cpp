@@ -194,6 +194,8 @@ std::vector<Recomputation> Candidates::recomputations(Candidate &one) {
       list.emplace_back();
     return list;
   }
+  if (job.trainer->space.recomputeForm != RecomputeForm::ByStage)
+    return alike(one);
   if (!searched) {
     for (Way way : kWays) {
       auto found = fitting(one, way);
@@ -210,6 +212,34 @@ std::vector<Recomputation> Candidates::recomputations(Candidate &one) {
   for (Way way : kWays)
     for (int64_t step = way == Way::Full ? 1 : 0; step < lastStep(way, most) + (way == Way::Full ? 0 : 1); ++step)
       list.push_back({way, {step}});
+  return list;
+}
+
+std::vector<Recomputation> Candidates::alike(Candidate &one) {
+  const TrainerSpace &can = job.trainer->space;
+  std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
+  int64_t most = *std::max_element(layers.begin(), layers.end());
+  std::vector<Recomputation> list;
+  if (most == 0 && (isSearched(one.step.schedule) ? mayFit(one) : fits(one)))
+    list.emplace_back();
+  for (Recompute mode : can.recompute) {
+    auto all = uniform(one, mode);
+    if (all)
+      list.push_back(std::move(*all));
+    bool first = list.size() == 1 && list.front() == Recomputation();
+    if (first && !isSearched(one.step.schedule)) // nothing recomputed is the fastest
+      return list;
+  }
+  if (can.recomputeForm != RecomputeForm::FirstOfParts || isSearched(one.step.schedule))
+    return list;
+  for (int64_t step = 1; step < most; ++step) {
+    Recomputation block{Way::Full, {step}};
+    recomputeStep(one, block);
+    if (!fits(one))
+      continue;
+    list.push_back(std::move(block)); // more of it is slower
+    break;
+  }
   return list;
 }
 

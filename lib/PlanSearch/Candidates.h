@@ -55,6 +55,8 @@ private:
   const std::vector<HeldMoment> &momentsOf(int64_t stage);
   bool fits(const Candidate &one);
   std::optional<Recomputation> fitting(Candidate &one, Way way);
+  /// Of trainers whose stages recompute alike.
+  std::vector<Recomputation> alike(Candidate &one);
 
   const Cluster &cluster;
   const TrainingJob &job;

@@ -234,7 +234,8 @@ Status Completion::completeExecution() {
     if (Status status = checkShardingRanks(); !status)
       return status;
   if (!plan.overlap)
-    plan.overlap = {"gradients", "parameters", "stage"};
+    plan.overlap = overlapWords(
+        job.trainer->overlap({stages, schedule.kind, static_cast<int>(sharding), plan.sequenceParallel.front()}));
   bool mixed = job.dtype != "f32" && job.dtype != "f64";
   if (!mixed && !plan.gradientDtype.empty() && plan.gradientDtype != job.dtype)
     return wrong(fmt::format("gradient_dtype is {} and --dtype {}: gradients of another type are for bf16, f16 and f8",
@@ -250,9 +251,6 @@ Status Completion::completeExecution() {
         return !run.mesh.empty() && run.mesh.at("context") > 1;
       }))
     fill(plan.contextStyle, "ring");
-  fill(plan.gradientAccumulation, "fused");
-  fill(plan.parameterGathers, "layer");
-  fill(plan.stageSends, "scattered");
   return ok();
 }
 
@@ -269,6 +267,21 @@ Result<CompletedPlan> Completion::run() {
 Result<CompletedPlan> completePlan(Plan plan, const std::string &where, const Cluster &cluster,
                                    const TrainingJob &job) {
   return Completion(std::move(plan), where, cluster, job).run();
+}
+
+std::vector<std::string> overlapWords(const Overlap &overlap) {
+  const bool on[] = {overlap.gradients, overlap.parameters, overlap.tensor, overlap.stage, overlap.products};
+  static_assert(std::size(on) == std::size(kPlanOverlaps));
+  std::vector<std::string> words;
+  for (size_t i = 0; i < std::size(on); ++i)
+    if (on[i])
+      words.emplace_back(kPlanOverlaps[i]);
+  return words;
+}
+
+Overlap overlapOf(const std::vector<std::string> &words) {
+  auto has = [&](const char *word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+  return {has("gradients"), has("parameters"), has("tensor"), has("stage"), has("products")};
 }
 
 std::string stageMeshText(const std::map<std::string, int64_t> &sizes) {

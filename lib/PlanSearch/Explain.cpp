@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/PlanSearch/Explain.h"
 #include "Pins.h"
+#include "Tuning.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 
 #include <algorithm>
@@ -12,10 +13,7 @@ namespace kerf {
 
 namespace {
 
-constexpr int64_t kJointBudgets = 2; // of one search, for all decisions together
 constexpr double kPercent = 1.01;
-constexpr double kFactors[] = {0.25, 0.5, 2, 4}; // of a quantity, between which a decision may turn round
-constexpr double kFlipPrecision = 1.01;
 constexpr const char *kBatch = "global_batch";
 
 /// A cluster and a job with one quantity scaled.
@@ -80,7 +78,7 @@ std::optional<double> Explaining::flip(const Plan &alternative, const std::strin
     return ours && theirs ? std::optional(*theirs - *ours) : std::nullopt;
   };
   std::optional<double> nearest;
-  for (double factor : kFactors) {
+  for (double factor : plansearch::kFactors) {
     auto there = ahead(factor);
     if (!there || *there >= 0 || (nearest && std::abs(std::log(*nearest)) <= std::abs(std::log(factor))))
       continue;
@@ -89,7 +87,7 @@ std::optional<double> Explaining::flip(const Plan &alternative, const std::strin
   if (!nearest || quantity == kBatch)
     return nearest;
   double stays = 1, turns = *nearest;
-  while (std::max(stays, turns) > kFlipPrecision * std::min(stays, turns)) {
+  while (std::max(stays, turns) > plansearch::kFlipPrecision * std::min(stays, turns)) {
     double middle = std::sqrt(stays * turns);
     auto there = ahead(middle);
     (there && *there < 0 ? turns : stays) = middle;
@@ -188,7 +186,7 @@ Status Explaining::answerAlternatives(Explanation &explanation) {
       keys.emplace_back(key);
   PlanSearchOptions with = options;
   with.from.reset();
-  with.workBudget *= kJointBudgets;
+  with.workBudget *= plansearch::kJointBudgets;
   with.progress = {};
   if (begun)
     begun(fmt::format("{}", fmt::join(keys, ", ")));

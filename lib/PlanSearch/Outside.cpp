@@ -39,12 +39,12 @@ std::vector<std::string> outsideOfSpace(const Cluster &cluster, const TrainingJo
   add(replicas && given.optimizerSharding.empty(), "optimizer_sharding: different from stage to stage");
   add(replicas && !given.optimizerShardingRanks,
       "optimizer_sharding_ranks: others than all that hold the same parameters and those of them on a node");
-  add(replicas && !given.overlap, "overlap: other than gradients, parameters and stage");
+  if (replicas && !given.overlap)
+    outside.push_back(job.trainer->ownPrograms ? "overlap: other than gradients, parameters and stage"
+                                               : fmt::format("overlap: other than {}'s", job.trainer->title));
   bool sixteen = job.dtype != "f32" && job.dtype != "f64";
   add(sixteen && given.gradientDtype.empty(), "gradient_dtype: of 16 bits, which changes numbers");
   add(given.attention.empty(), "attention: unfused");
-  add(replicas && given.parameterGathers.empty(), "parameter_gathers: deepspeed-2021");
-  add(pipelines && given.stageSends.empty(), "stage_sends: whole");
   add(ranks > 1 && given.ops.empty(), "ops: strategies and recomputation of single operators");
   add(ranks > 1 && given.arguments.empty(), "arguments: layouts of single parameters");
   return outside;

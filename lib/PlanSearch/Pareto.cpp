@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/PlanSearch/Pareto.h"
+#include "Tuning.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -7,10 +8,6 @@
 namespace kerf {
 
 namespace {
-
-constexpr int64_t kShareOfBudget = 4; // of each search
-constexpr int64_t kFewestShare = 16;  // of the ranks
-constexpr int kMemorySteps = 8;
 
 bool beats(const ParetoPlan &a, const ParetoPlan &b) {
   double seconds = a.plan.simulation.stepSeconds, others = b.plan.simulation.stepSeconds;
@@ -25,7 +22,7 @@ std::vector<ParetoPlan> paretoPlans(const Cluster &cluster, const TrainingJob &j
                                     const std::function<void(const std::string &)> &begun) {
   PlanSearchOptions each = options;
   each.top = 1;
-  each.workBudget /= kShareOfBudget;
+  each.workBudget /= plansearch::kShareOfBudget;
   each.leastMemory = false;
   std::vector<ParetoPlan> all;
   auto add = [&](FoundPlan plan) {
@@ -46,16 +43,16 @@ std::vector<ParetoPlan> paretoPlans(const Cluster &cluster, const TrainingJob &j
   };
   add(best);
   double most = all.front().deviceBytes;
-  for (int64_t half = 1; half <= kFewestShare; half *= 2)
+  for (int64_t half = 1; half <= plansearch::kFewestShare; half *= 2)
     for (int64_t quarters : {int64_t{4}, int64_t{3}}) {
       int64_t ranks = cluster.ranks() * quarters / (4 * half);
-      if (ranks < 1 || ranks == cluster.ranks() || 4 * half > kFewestShare * quarters)
+      if (ranks < 1 || ranks == cluster.ranks() || 4 * half > plansearch::kFewestShare * quarters)
         continue;
       if (auto part = firstRanks(cluster, ranks))
         search(*part, fmt::format("{} ranks", ranks));
     }
-  for (int eighths = kMemorySteps - 1; eighths >= 1; --eighths) {
-    each.memoryLimitBytes = static_cast<int64_t>(most * eighths / kMemorySteps);
+  for (int eighths = plansearch::kMemorySteps - 1; eighths >= 1; --eighths) {
+    each.memoryLimitBytes = static_cast<int64_t>(most * eighths / plansearch::kMemorySteps);
     if (!search(cluster, fmt::format("{} bytes of memory", *each.memoryLimitBytes)))
       break;
   }

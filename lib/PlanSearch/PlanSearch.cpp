@@ -3,6 +3,7 @@
 #include "Pins.h"
 #include "SearchLowered.h"
 #include "Searching.h"
+#include "Tuning.h"
 #include "kerf/PlanSearch/MemoryText.h"
 #include "kerf/Support/Units.h"
 #include <algorithm>
@@ -16,11 +17,6 @@ namespace kerf {
 using namespace plansearch;
 
 namespace {
-// Where nothing fits: searches for the pins that conflict and for the least memory that would do, and how close they
-// come.
-constexpr int kLeastMemoryTries = 16;
-constexpr int64_t kQuickShare = 16; // of the budget, for each question whether anything fits
-constexpr double kLeastMemoryPrecision = 1.01;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 } // namespace
 

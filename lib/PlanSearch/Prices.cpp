@@ -15,14 +15,15 @@ namespace {
 constexpr double kLess = 1 - 1e-9; // a quotient that rounding must not push over a whole number
 
 double bodySeconds(const PassWork &pass, const Device &device, const CollectiveModel *collectives,
-                   const Overlap &overlap, std::optional<Recompute> again = std::nullopt) {
+                   const Overlap &overlap, const TrainerPrices &trainer,
+                   std::optional<Recompute> again = std::nullopt) {
   double compute = 0, waiting = 0, issue = 0;
   for (const Kernel &kernel : pass.kernels) {
     if (again && !runsAgain(kernel.again, *again))
       continue;
     compute += computeSeconds(device, kernel.work);
     if (kernel.work.kernelClass != KernelClass::Nothing)
-      issue += kernel.work.launches * device.curves.issueSeconds;
+      issue += kernel.work.launches * issueSeconds(trainer, device);
   }
   if (collectives)
     for (const PassCollective &collective : pass.collectives)
@@ -38,16 +39,17 @@ int64_t times(const ChainLink &link) { return link.layers ? link.layers : 1; }
 } // namespace
 
 PassSeconds passSeconds(const ModelWork &model, const Device &device, const CollectiveModel *collectives,
-                        const Overlap &overlap) {
+                        const Overlap &overlap, const TrainerPrices &trainer) {
   PassSeconds seconds;
   double cheapest = std::numeric_limits<double>::infinity();
   for (const ChainLink &link : model.chain) {
     const Segment &segment = link.segment;
-    auto body = [&](const PassWork &pass) { return bodySeconds(pass, device, collectives, overlap); };
+    auto body = [&](const PassWork &pass) { return bodySeconds(pass, device, collectives, overlap, trainer); };
     PassSeconds::Link one{body(segment.forward), body(segment.inputGradient), body(segment.weightGradient), {}};
     if (segment.recomputable) {
       for (Recompute mode : {Recompute::None, Recompute::Selective, Recompute::Full})
-        one.again[static_cast<size_t>(mode)] = bodySeconds(segment.forward, device, collectives, overlap, mode);
+        one.again[static_cast<size_t>(mode)] =
+            bodySeconds(segment.forward, device, collectives, overlap, trainer, mode);
       double always = one.again[0];
       one.inputGradient += always;
       for (double &more : one.again)
@@ -427,7 +429,7 @@ Reductions reductionsOf(int optimizerSharding, bool gradientOverlap) {
 }
 
 ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel &collectives, const StateBytes &bytes,
-                                  const OptimizerSharding &sharding, bool gradientOverlap) {
+                                  const OptimizerSharding &sharding, bool gradientOverlap, double bucketBytes) {
   // Merged by the ranks that share them: never dearer than one by one.
   std::vector<std::map<std::vector<AxisRef>, double>> elementsOf; // by link, of one layer
   std::map<std::vector<AxisRef>, double> all;
@@ -447,10 +449,11 @@ ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel 
     double together = reductions == Reductions::After ? all[axes] : number;
     if (together <= 0)
       return 0.0;
+    double bucket = reductions == Reductions::After ? 0 : bucketBytes;
     if (sharding.level == 0)
-      return collectives.seconds(Collective::AllReduce, axes, together * width) * (number / together);
+      return inBucketSeconds(collectives, Collective::AllReduce, axes, together * width, bucket) * (number / together);
     ShardAxes shares = shardAxes(axes, sharding.axes);
-    double seconds = collectives.seconds(Collective::ReduceScatter, shares.cut, together * width);
+    double seconds = inBucketSeconds(collectives, Collective::ReduceScatter, shares.cut, together * width, bucket);
     if (!everyMicrobatch) // else once a step, which is left out
       seconds += collectives.seconds(Collective::AllReduce, shares.copies,
                                      together * width / static_cast<double>(ways(shares.cut)));

@@ -26,7 +26,7 @@ struct PassSeconds {
 };
 /// `collectives` null: kernels alone.
 PassSeconds passSeconds(const ModelWork &model, const Device &device, const CollectiveModel *collectives,
-                        const Overlap &overlap);
+                        const Overlap &overlap, const TrainerPrices &trainer);
 
 /// FLOPs over the best rate that the device reaches with any shape.
 double bestSeconds(const ModelWork &model, const Device &device);
@@ -90,6 +90,6 @@ struct ParameterSeconds {
   std::vector<double> reductions; // by link, of one layer of it
 };
 ParameterSeconds parameterSeconds(const ModelWork &model, const CollectiveModel &collectives, const StateBytes &bytes,
-                                  const OptimizerSharding &sharding, bool gradientOverlap);
+                                  const OptimizerSharding &sharding, bool gradientOverlap, double bucketBytes);
 
 } // namespace kerf::plansearch

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "SearchLowered.h"
+#include "Tuning.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,13 +11,6 @@
 namespace kerf::plansearch {
 
 namespace {
-
-constexpr int kLeastLowered = 4; // plans of each round: estimates of alike plans are a few per cent off
-constexpr int kRounds = 6;
-// Where programs need more than their estimates, a round asks for plans of so much less than what would do; where no
-// estimate fits, for as much more.
-constexpr double kTighter = 0.97, kLooser = 1.5;
-constexpr int kLooserRounds = 3;
 
 /// The programs of the plans that some rounds found.
 class Lowering {

@@ -2,6 +2,7 @@
 #include "Searching.h"
 #include "Pins.h"
 #include "SearchLowered.h"
+#include "Tuning.h"
 #include "kerf/PlanSearch/Outside.h"
 #include "kerf/Support/Units.h"
 #include <algorithm>
@@ -10,15 +11,6 @@
 #include <fmt/ranges.h>
 
 namespace kerf::plansearch {
-
-namespace {
-constexpr int64_t kWorkOfCandidate = 100; // beside bounding a choice
-// Plans to begin with: of meshes with so many of the ranks, for at most one part in so many of the budget.
-constexpr double kMostRanks = 0.9;
-constexpr int64_t kSowingShare = 4;
-constexpr size_t kMostDives = 40; // executions of a layout that are tried until one fits
-constexpr int kMoreDives = 8;     // and after it, of those that may be faster still
-} // namespace
 
 /// Leaves the questions that plans below the choice can answer. False: none is left.
 bool Searching::narrow(Choice &choice) const {
@@ -82,7 +74,8 @@ Result<std::vector<Open>> Searching::ready(const Choice &choice, double atLeast)
   if (alike)
     for (auto [mode, word] : {std::pair(Recompute::None, "none"), std::pair(Recompute::Selective, "selective"),
                               std::pair(Recompute::Full, "full")})
-      if (otherwise->recomputeWord() != word)
+      if (otherwise->recomputeWord() != word &&
+          std::ranges::find(job.trainer->space.recompute, mode) != job.trainer->space.recompute.end())
         if (auto recomputation = candidates->uniform(one, mode))
           add(*recomputation, alike);
   return list;

@@ -41,13 +41,47 @@ std::vector<const Cluster *> alikeParts(const Cluster &cluster) {
 }
 
 Space::Space(const PlanSearchOptions &options, const TrainingJob &job, const Cluster &cluster, int64_t layers)
-    : options(options), given(options.constraints), cluster(cluster), available(job.ranks.value_or(cluster.ranks())),
-      layerCount(layers), batch(job.exportedBatch ? job.exportedBatch
-                                : job.globalBatch ? job.globalBatch
-                                                  : options.constraints.globalBatch),
+    : options(options), given(options.constraints), cluster(cluster), trainer(*job.trainer), can(trainer.space),
+      available(job.ranks.value_or(cluster.ranks())), layerCount(layers),
+      batch(job.exportedBatch ? job.exportedBatch
+            : job.globalBatch ? job.globalBatch
+                              : options.constraints.globalBatch),
       wholeGroups(job.wholeGroups) {
   for (const Cluster &group : cluster.groups)
     flopsOfGroup.push_back(peakFlops(group.device, job.dtype));
+}
+
+bool Space::canRun(const Frame &frame) const {
+  int64_t node = cluster.mixed() ? 1 : cluster.devicesPerUnit(0), ranks = frame.ranks();
+  if (!can.partNodes && ranks > node && ranks % node != 0)
+    return false;
+  if (frame.stage > 1 && frame.context > 1 && !can.contextInPipelines)
+    return false;
+  bool experts = options.expertSizes.size() > 1 || frame.expert > 1;
+  if (frame.stage > 1 && experts && !can.expertsInPipelines)
+    return false;
+  return can.contextBesideExperts || frame.context == 1 || frame.expert == 1;
+}
+
+/// Returns whether the trainer has an order in which the axes that are larger than 1 stand as in `order`.
+bool Space::canOrder(const Choice &layout, const AxisOrder &order) const {
+  auto sizes = layout.frame.sizes();
+  std::vector<std::string_view> used;
+  for (int8_t axis : order)
+    if (sizes[axis] > 1)
+      used.emplace_back(kPlanAxes[axis]);
+  return can.orders.empty() || std::ranges::any_of(can.orders, [&](const std::vector<std::string_view> &its) {
+           auto at = its.begin();
+           return std::ranges::all_of(used, [&](std::string_view axis) {
+             at = std::find(at, its.end(), axis);
+             return at != its.end();
+           });
+         });
+}
+
+bool Space::canCut(const Choice &choice) const {
+  std::vector<int64_t> layers = can.unevenStages ? std::vector<int64_t>() : layersOfParts(choice);
+  return std::ranges::all_of(layers, [&](int64_t its) { return its == layers.front(); });
 }
 
 /// True where every stage of the mesh has ranks of one group only.
@@ -92,6 +126,8 @@ Result<std::vector<Choice>> Space::meshes() const {
             frame = {stage, data, context, expert, model};
             if (data > available || frame.ranks() > available || batch % (data * expert) != 0 || !liesInGroups(frame))
               continue;
+            if (!canRun(frame))
+              continue;
             if (options.allRanks && frame.ranks() != available)
               continue;
             if (!wholeGroups.empty() && given.microbatch && given.microbatch * data * expert != batch) {
@@ -105,10 +141,11 @@ Result<std::vector<Choice>> Space::meshes() const {
                              "global batch of {}); {}",
                              options.constraintsFile, given.microbatch, batch, wholeGroups)};
   if (list.empty())
-    return Error{fmt::format("{}: no mesh of {} {} ranks is left whose \"data\" divides the global batch of {}{}; "
+    return Error{fmt::format("{}: no mesh of {} {} ranks is left whose \"data\" divides the global batch of {}{}{}; "
                              "free an axis or change the batch",
                              options.constraintsFile, options.allRanks ? "all" : "at most", available, batch,
-                             cluster.mixed() ? " and whose stages lie in one group each" : "")};
+                             cluster.mixed() ? " and whose stages lie in one group each" : "",
+                             trainer.ownPrograms ? "" : fmt::format(" and that {} runs", trainer.title))};
   return list;
 }
 
@@ -125,11 +162,20 @@ std::vector<Choice> Space::layouts(const Choice &mesh) const {
     overModel = {{true, false}, {false, false}};
   if (cuts && given.layout.empty() && given.sequenceParallel.empty())
     overModel.push_back({false, true});
+  std::erase_if(overModel, [&](const OverModel &how) {
+    bool whole = cuts && !how.solved && !how.sequenceParallel;
+    return (how.solved && !can.solvedLayout) || (whole && !can.wholeSequences) ||
+           (how.sequenceParallel && mesh.frame.context > 1 && !can.sequenceBesideContext);
+  });
   std::vector<bool> ulysses = {given.contextStyle == "ulysses"};
   if (mesh.frame.context == 1)
     ulysses = {false};
   else if (given.contextStyle.empty())
     ulysses = {false, true};
+  if (mesh.frame.context > 1)
+    std::erase_if(ulysses, [&](bool style) {
+      return std::ranges::find(can.contextStyles, style ? "ulysses" : "ring") == can.contextStyles.end();
+    });
   int64_t group = batch / (mesh.frame.data * mesh.frame.expert);
   for (int64_t microbatch : divisors(group)) {
     if ((given.microbatch && microbatch != given.microbatch) || (!wholeGroups.empty() && microbatch != group))
@@ -167,7 +213,8 @@ std::vector<AxisOrder> Space::orders(const Choice &layout) const {
     std::copy(named.begin(), named.end(), order.begin());
     auto its = layout.frame.sizes();
     int8_t outermost = *std::find_if(order.begin(), order.end(), [&](int8_t axis) { return its[axis] > 1; });
-    return stageFirst && outermost != planAxis("stage") ? std::vector<AxisOrder>() : std::vector<AxisOrder>{order};
+    bool possible = (!stageFirst || outermost == planAxis("stage")) && canOrder(layout, order);
+    return possible ? std::vector<AxisOrder>{order} : std::vector<AxisOrder>();
   }
   auto sizes = layout.frame.sizes();
   std::vector<int8_t> used, unused;
@@ -178,7 +225,8 @@ std::vector<AxisOrder> Space::orders(const Choice &layout) const {
     if (stageFirst && used.front() != planAxis("stage"))
       continue;
     std::copy(unused.begin(), unused.end(), std::copy(used.begin(), used.end(), order.begin()));
-    orders.push_back(order);
+    if (canOrder(layout, order))
+      orders.push_back(order);
   } while (std::next_permutation(used.begin(), used.end()));
   return orders;
 }
@@ -202,6 +250,10 @@ std::vector<Choice> Space::executions(const Choice &order) const {
       continue;
     if (stages == 1 && record.singleStage != SingleStage::Searched &&
         !(named && record.singleStage == SingleStage::WhenNamed))
+      continue;
+    if (!can.schedules.empty() && std::ranges::find(can.schedules, record.kind) == can.schedules.end())
+      continue;
+    if (record.splitsBackward && order.sequenceParallel && !can.splitBackwardBesideSequence)
       continue;
     if (!record.chunked)
       offer(record, 1);
@@ -236,7 +288,10 @@ std::vector<int64_t> Space::shardingRanks(const Mesh &mesh) const {
       share *= std::gcd(size, node / inside);
     inside *= size;
   }
-  return share > 1 && share < ways(replicas) ? std::vector<int64_t>{0, share} : std::vector<int64_t>{0};
+  int context = mesh.find("context");
+  bool partOfContext = context >= 0 && share % mesh.axes[context].size != 0;
+  bool inGroups = can.shardsGroups && (can.shardsPartsOfContext || !partOfContext);
+  return share > 1 && share < ways(replicas) && inGroups ? std::vector<int64_t>{0, share} : std::vector<int64_t>{0};
 }
 
 /// Levels of optimizer sharding (0 where they are pinned), each with the ranks that share states.
@@ -244,15 +299,20 @@ std::vector<std::pair<int, int64_t>> Space::shardings(const Choice &order) const
   bool pinned = !given.optimizerSharding.empty();
   bool cuts = order.frame.data * order.frame.context * order.frame.expert > 1;
   bool always = pinned && *std::max_element(given.optimizerSharding.begin(), given.optimizerSharding.end()) > 0;
+  const std::vector<int> &levels = order.frame.stage > 1 ? can.shardingInPipelines : can.sharding;
+  auto has = [&](int level) { return std::ranges::find(levels, level) != levels.end(); };
+  bool onlyData = order.frame.ranks() == order.frame.data;
+  bool copies = pinned || (has(0) && (can.copiesBesideOtherAxes || onlyData));
   std::vector<std::pair<int, int64_t>> list;
-  if (!always)
+  if (!always && copies)
     list.emplace_back(0, 0);
-  if (!always && (pinned || !cuts))
+  if (!always && (pinned || (!cuts && copies)))
     return list;
   std::vector<int64_t> ranks = shardingRanks(mesh(order));
   for (int level = always ? 0 : 1; level <= (always ? 0 : 3); ++level)
     for (int64_t n : ranks)
-      list.emplace_back(level, n);
+      if (always || has(level))
+        list.emplace_back(level, n);
   return list;
 }
 
@@ -265,10 +325,16 @@ std::vector<Choice> Space::cuts(const Choice &execution) const {
     choice.first = choice.last = layerCount;
     return {choice};
   }
-  if (partial)
-    return partialCuts(choice, *partial);
-  if (!groupsOf(choice.frame).empty())
-    return mixedCuts(choice);
+  std::vector<Choice> list = partial                          ? partialCuts(choice, *partial)
+                             : groupsOf(choice.frame).empty() ? alikeCuts(choice)
+                                                              : mixedCuts(choice);
+  std::erase_if(list, [&](const Choice &cut) { return !canCut(cut); });
+  return list;
+}
+
+std::vector<Choice> Space::alikeCuts(const Choice &execution) const {
+  Choice choice = execution;
+  int64_t parts = execution.frame.stage * execution.chunks;
   std::vector<Choice> list;
   int64_t most = layerCount / parts + (layerCount % parts != 0) + 1;
   for (choice.first = 1; choice.first <= most; ++choice.first)

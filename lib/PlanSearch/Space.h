@@ -84,8 +84,13 @@ public:
 
 private:
   std::vector<int64_t> sizes(const char *axis, const std::vector<int64_t> &all) const;
+  // What the trainer can run.
+  bool canRun(const Frame &frame) const;
+  bool canOrder(const Choice &layout, const AxisOrder &order) const;
+  bool canCut(const Choice &choice) const;
   bool liesInGroups(const Frame &frame) const;
   std::vector<std::pair<int, int64_t>> shardings(const Choice &order) const;
+  std::vector<Choice> alikeCuts(const Choice &execution) const; // on ranks that are alike
   std::vector<Choice> mixedCuts(const Choice &execution) const;
   /// Runs of parts, one after the other, whose layers the constraints leave open together.
   struct FreeParts {
@@ -103,6 +108,8 @@ private:
   const PlanSearchOptions &options;
   const Plan &given;
   const Cluster &cluster;
+  const Trainer &trainer;
+  const TrainerSpace &can;
   int64_t available, layerCount, batch;
   std::string wholeGroups;          // TrainingJob's
   std::vector<double> flopsOfGroup; // of one rank; empty: all ranks are alike

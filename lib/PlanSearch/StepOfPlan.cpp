@@ -44,10 +44,10 @@ Segment segmentOnMesh(Segment segment, const Mesh &mesh, Parameters parameters) 
   return segment;
 }
 
-Parameters parametersOf(const Plan &plan, int64_t stage) {
+Parameters parametersOf(const Plan &plan, const Trainer &trainer, int64_t stage) {
   bool each = plan.optimizerSharding.size() > 1;
   int64_t sharding = each ? plan.optimizerSharding[stage] : plan.optimizerSharding.front();
-  return sharding == 3 && plan.parameterGathers == "layer" ? Parameters::Flat : Parameters::Each;
+  return sharding == 3 && trainer.prices.gathers.wholeLayers ? Parameters::Flat : Parameters::Each;
 }
 
 /// Shares of the layers that parts get where the plan does not say: all the same, or the FLOP/s of the stages' devices
@@ -182,7 +182,7 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
     auto [begin, end] = (*cut)[p];
     bool last = p + 1 == cut->size();
     Part part;
-    Parameters parameters = parametersOf(plan, static_cast<int64_t>(p) % stages);
+    Parameters parameters = parametersOf(plan, *job.trainer, static_cast<int64_t>(p) % stages);
     std::vector<Segment> &segments = segmentsWith[parameters];
     if (segments.empty())
       for (const ChainLink &link : model.chain)
@@ -231,7 +231,8 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
           segment.parameters.push_back(group);
     work.tiedElements += group.elements;
   }
-  work.message = messageOf(model, mesh, plan.stageSends == "scattered" && model.receivedBytes.empty());
+  StageSends sends = model.receivedBytes.empty() ? job.trainer->prices.sends : StageSends::Whole;
+  work.message = messageOf(model, mesh, sends);
   for (double bytes : model.receivedBytes)
     work.messagesInto.push_back({work.message.axes, bytes, {}});
   if (!work.messagesInto.empty()) { // a gradient goes back the way of its value
@@ -347,11 +348,11 @@ Result<PipelineModel> kerf::pipelineOf(const Plan &completed, const Cluster &clu
   return PipelineModel::make(meshes, cluster);
 }
 
-StageMessage kerf::messageOf(const ModelWork &model, const Mesh &mesh, bool scattered) {
+StageMessage kerf::messageOf(const ModelWork &model, const Mesh &mesh, StageSends sends) {
   StageMessage message{onMesh({AxisRef{planAxis("stage"), 1, 0}}, mesh), model.streamLocalBytes, {}};
   std::vector<AxisRef> modelAxis = onMesh({AxisRef{planAxis("model"), 1, 0}}, mesh);
   bool whole = model.streamLocalBytes == model.streamBytes;
-  if (whole && !modelAxis.empty() && scattered) {
+  if (whole && !modelAxis.empty() && sends == StageSends::Scattered) {
     message.bytes = model.streamBytes / static_cast<double>(ways(modelAxis));
     message.afterReceive = {{"gather of the stream", Collective::AllGather, modelAxis, model.streamBytes}};
   }
@@ -435,14 +436,9 @@ Result<StepPlan> kerf::stepPlan(const CompletedPlan &completed, const TrainingJo
   step.shardingAxes = sharesOn(completed.mesh);
   for (int64_t s = 0; stagesDiffer(plan) && s < plan.meshSizes.at("stage"); ++s)
     step.shardingAxesOfStage.push_back(sharesOn(ofStage(plan, s).mesh()));
-  auto overlaps = [&](const char *what) {
-    return std::find(plan.overlap->begin(), plan.overlap->end(), what) != plan.overlap->end();
-  };
-  step.overlap = {overlaps("gradients"), overlaps("parameters"), overlaps("tensor"), overlaps("stage"),
-                  overlaps("products")};
+  step.overlap = overlapOf(*plan.overlap);
   step.bytes = stateBytes(job.dtype == "f8" ? "bf16" : job.dtype, plan.gradientDtype, job.moments);
-  step.gathers = plan.parameterGathers == "deepspeed-2021" ? GatherStyle::DeepSpeed2021 : GatherStyle::Layer;
-  step.fusedAccumulation = plan.gradientAccumulation == "fused";
+  step.trainer = job.trainer->prices;
   return step;
 }
 

@@ -2,7 +2,7 @@
 #include "Collectives.h"
 #include "KernelTimer.h"
 
-#include "kerf/Runtime/Collectives.h"
+#include "kerf/Runtime/Cpu/Collectives.h"
 #include <algorithm>
 #include <barrier>
 #include <chrono>
@@ -67,13 +67,12 @@ public:
                                         mesh,
                                         communicator.rank(),
                                         nullptr},
-                                       &communicator,
                                        runtime::kFirstCollectiveTag};
     auto scratchBytes = runtime::collectiveScratchBytes(request);
     if (!scratchBytes)
       return scratchBytes.error();
     request.bind.scratch = memory.bytes(*scratchBytes);
-    auto bound = runtime::bindCollective(request);
+    auto bound = runtime::bindCollective(request, communicator);
     if (!bound)
       return bound.error();
     kernel = std::move(*bound);

@@ -65,7 +65,7 @@ KernelSpec rowsKernel(const char *op, KernelClass kernelClass, Json attrs, std::
 }
 
 void addPointwise(std::vector<KernelSpec> &specs, int64_t rows, int64_t width) {
-  TensorSpec x{DType::F32, {rows, width}}, scalar{DType::F32, {}}, count{DType::I64, {}, 2};
+  TensorSpec x{DType::F32, {rows, width}};
   int64_t n = rows * width;
   auto add = [&](const char *op, Json attrs, std::vector<TensorSpec> in, std::vector<TensorSpec> out, double flops) {
     specs.push_back(rowsKernel(op, KernelClass::Pointwise, std::move(attrs), std::move(in), std::move(out), n, flops));
@@ -73,9 +73,6 @@ void addPointwise(std::vector<KernelSpec> &specs, int64_t rows, int64_t width) {
   add("add", Json::object(), {x, x}, {x}, 1);
   add("gelu", {{"approximate", true}}, {x}, {x}, kGeluFlops);
   add("gelu_backward", {{"approximate", true}}, {x, x}, {x}, kGeluBackwardFlops);
-  add("sgd", {{"momentum", 0.9}, {"weight_decay", 0.0}}, {x, x, x, scalar}, {x, x}, 2);
-  add("adamw", {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.01}},
-      {x, x, x, x, scalar, count}, {x, x, x}, 3);
 }
 
 void addReductions(std::vector<KernelSpec> &specs, int64_t rows, int64_t width) {

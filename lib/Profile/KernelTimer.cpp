@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "KernelTimer.h"
 
-#include "kerf/Runtime/Device.h"
+#include "kerf/Runtime/Cpu/Kernels.h"
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -92,8 +92,8 @@ Result<double> timed(const Bound &bound, double budgetSeconds) {
 void Memory::Free::operator()(void *memory) const { std::free(memory); }
 
 void *Memory::bytes(int64_t count) {
-  constexpr int64_t kAlignment = runtime::Device::kAlignment;
-  size_t whole = size_t(std::max<int64_t>(count, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  constexpr size_t kAlignment = size_t(runtime::kHostAlignment);
+  size_t whole = (size_t(std::max<int64_t>(count, 1)) + kAlignment - 1) / kAlignment * kAlignment;
   blocks.emplace_back(std::aligned_alloc(kAlignment, whole));
   std::memset(blocks.back().get(), 0, whole);
   return blocks.back().get();

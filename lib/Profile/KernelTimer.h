@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kerf/Profile/Profile.h"
-#include "kerf/Runtime/Kernels.h"
+#include "kerf/Runtime/Cpu/Kernels.h"
 #include <memory>
 
 namespace kerf::profile {

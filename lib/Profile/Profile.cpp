@@ -90,7 +90,7 @@ private:
     device.kind = "cpu";
     device.name = fmt::format("one core of {}", processor);
     device.cores = 1;
-    device.curves = defaultCurves("cpu", device.name);
+    device.curves = *knownCurves("cpu", device.name);
     int64_t bytes = int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE));
     device.memoryBytes = std::max<int64_t>(1, bytes / ranks);
     cluster.levels = {{"threads", ranks, 1e9, 1e-6, 1e9}};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "BufferPlan.h"
-#include "kerf/Runtime/Kernels.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -13,9 +12,9 @@ int64_t bytesOfValue(const package::Value &value) { return elementsOf(value.shap
 
 class Planner {
 public:
-  Planner(const package::Program &program, const FlatProgram &flat, Sharing sharing)
-      : program(program), flat(flat), sharing(sharing), end(int64_t(flat.body.size())), root(flat.values.size()),
-        lastUse(flat.values.size(), -1), updates(flat.values.size(), -1) {
+  Planner(const package::Program &program, const FlatProgram &flat, Sharing sharing, const Device &device)
+      : program(program), flat(flat), sharing(sharing), device(device), end(int64_t(flat.body.size())),
+        root(flat.values.size()), lastUse(flat.values.size(), -1), updates(flat.values.size(), -1) {
     plan.bufferOf.assign(flat.values.size(), -1);
   }
 
@@ -92,6 +91,10 @@ private:
     for (int result : flat.results)
       if (result >= 0)
         use(result, end);
+    // What nobody uses is received until the step's end all the same.
+    for (const FlatInstruction &instruction : flat.body)
+      if (instruction.kind == FlatInstruction::Kind::Receive && lastUse[size_t(instruction.results[0])] < 0)
+        use(instruction.results[0], end);
   }
 
   int addBuffer(int value, BufferKind kind, int64_t begin) {
@@ -107,9 +110,7 @@ private:
       if (plan.bufferOf[size_t(root[size_t(instruction.operands[o])])] != buffer)
         continue;
       read = true;
-      bool may = instruction.native ? package::mayOverwrite(*instruction.native->function, int(o), result)
-                                    : mayOverwrite(*instruction.source, int(o), result);
-      if (!may)
+      if (!device.mayOverwrite(*instruction.source, instruction.kernel, int(o), result))
         return false;
     }
     return read;
@@ -204,6 +205,7 @@ private:
   const package::Program &program;
   const FlatProgram &flat;
   Sharing sharing;
+  const Device &device;
   int64_t end;
   std::vector<int> root;         // the value whose memory a view has
   std::vector<int64_t> lastUse;  // of each root
@@ -213,8 +215,9 @@ private:
 };
 } // namespace
 
-Result<BufferPlan> planBuffers(const package::Program &program, const FlatProgram &flat, Sharing sharing) {
-  return Planner(program, flat, sharing).run();
+Result<BufferPlan> planBuffers(const package::Program &program, const FlatProgram &flat, Sharing sharing,
+                               const Device &device) {
+  return Planner(program, flat, sharing, device).run();
 }
 
 } // namespace kerf::runtime

@@ -36,6 +36,8 @@ struct BufferPlan {
 /// arguments.
 enum class Sharing { Views, InPlace };
 
-Result<BufferPlan> planBuffers(const package::Program &program, const FlatProgram &flat, Sharing sharing);
+/// `device`: whose kernels say what they may write over.
+Result<BufferPlan> planBuffers(const package::Program &program, const FlatProgram &flat, Sharing sharing,
+                               const Device &device);
 
 } // namespace kerf::runtime

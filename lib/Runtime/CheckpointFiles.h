@@ -52,7 +52,7 @@ public:
   /// Writes the checkpoint before step `at.nextStep` beside the others, then makes it `latest`, then removes old
   /// ones. `read` copies the rank's local tensor of an argument into host memory. One shard at a time is in memory.
   /// Fails on all ranks or on none. Tag 2, as gatherShards: every rank calls both in one order.
-  Status save(const TrainingPosition &at, const std::function<void(size_t arg, std::byte *local)> &read);
+  Status save(const TrainingPosition &at, const std::function<Status(size_t arg, std::byte *local)> &read);
 
 private:
   CheckpointWriter(const package::Program &program, const CheckpointOptions &options, Communicator &communicator,
@@ -60,7 +60,7 @@ private:
       : program(&program), options(&options), communicator(&communicator), endStep(endStep),
         planned(std::move(planned)) {}
 
-  Status writeShards(const std::string &folder, const std::function<void(size_t arg, std::byte *local)> &read);
+  Status writeShards(const std::string &folder, const std::function<Status(size_t arg, std::byte *local)> &read);
   Status gatherChecksums();
   Status publish(const std::string &folder);
 

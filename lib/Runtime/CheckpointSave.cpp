@@ -115,7 +115,7 @@ Result<CheckpointWriter> CheckpointWriter::create(const package::Program &progra
 }
 
 Status CheckpointWriter::writeShards(const std::string &folder,
-                                     const std::function<void(size_t arg, std::byte *local)> &read) {
+                                     const std::function<Status(size_t arg, std::byte *local)> &read) {
   auto own = std::find_if(planned.files.begin(), planned.files.end(),
                           [&](const SavedFile &file) { return file.rank == communicator->rank(); });
   if (own == planned.files.end())
@@ -138,7 +138,8 @@ Status CheckpointWriter::writeShards(const std::string &folder,
     const Arg &arg = program->args[number];
     Shard shard = shardOn(*program, arg, communicator->rank());
     std::vector<std::byte> local(size_t(elementsOf(shard.local) * bytesOf(arg.dtype))), packed;
-    read(number, local.data());
+    if (Status status = read(number, local.data()); !status)
+      return status;
     BoxCopy pack = packBox(shard.local, Shape(shard.local.size(), 0), shard.count, bytesOf(arg.dtype));
     std::span<const std::byte> bytes(local.data(), size_t(pack.bytes()));
     if (!pack.contiguous()) { // padding lies between
@@ -177,7 +178,7 @@ Status CheckpointWriter::gatherChecksums() {
 }
 
 Status CheckpointWriter::save(const TrainingPosition &at,
-                              const std::function<void(size_t arg, std::byte *local)> &read) {
+                              const std::function<Status(size_t arg, std::byte *local)> &read) {
   bool isFirst = communicator->rank() == 0;
   const std::string &folder = options->folder;
   Status saved = agree(*communicator, isFirst ? beginCheckpoint(folder, at.nextStep) : ok());

@@ -5,21 +5,57 @@
 
 namespace kerf::runtime {
 
-// Operands are parameter, states, gradient, learning rate; results the new parameter and states.
-
 bool isUpdate(const FlatInstruction &instruction) {
-  if (instruction.kind != FlatInstruction::Kind::Op)
-    return false;
-  const std::string &op = instruction.source->op;
-  size_t changed = op == "sgd" ? 2 : op == "adamw" ? 3 : 0; // a parameter and its states
-  return changed > 0 && instruction.results.size() == changed && instruction.operands.size() > changed + 1;
+  return instruction.kind == FlatInstruction::Kind::Op && !instruction.source->update.empty();
 }
 
-size_t gradientOperand(const FlatInstruction &update) { return update.results.size(); }
+std::vector<int> gradientsOf(const FlatProgram &flat) {
+  std::vector<bool> isOther(flat.values.size(), false); // arguments, what only shows them, and results of updates
+  for (const FlatArg &arg : flat.args)
+    isOther[size_t(arg.value)] = true;
+  std::vector<int> gradients;
+  for (const FlatInstruction &instruction : flat.body) {
+    bool updates = isUpdate(instruction);
+    bool shows = isView(flat, instruction) && !instruction.operands.empty() && isOther[size_t(instruction.operands[0])];
+    for (int result : instruction.results)
+      isOther[size_t(result)] = updates || shows;
+    if (updates)
+      for (int operand : instruction.operands)
+        if (!isOther[size_t(operand)] && !flat.values[size_t(operand)].shape.empty())
+          gradients.push_back(operand);
+  }
+  return gradients;
+}
+
+namespace {
+
+/// Updates, and the scalars that nothing but updates reads: corrections by the number of the step.
+std::vector<bool> ofUpdates(const FlatProgram &flat) {
+  std::vector<bool> readByOthers(flat.values.size(), false), moves(flat.body.size(), false);
+  for (int result : flat.results)
+    if (result >= 0)
+      readByOthers[size_t(result)] = true;
+  for (size_t i = flat.body.size(); i-- > 0;) {
+    const FlatInstruction &instruction = flat.body[i];
+    bool scalars = instruction.kind == FlatInstruction::Kind::Op && !instruction.results.empty() &&
+                   std::all_of(instruction.results.begin(), instruction.results.end(), [&](int result) {
+                     const package::Value &value = flat.values[size_t(result)];
+                     return value.shape.empty() && !value.pending && !readByOthers[size_t(result)];
+                   });
+    moves[i] = isUpdate(instruction) || scalars;
+    if (!moves[i])
+      for (int operand : instruction.operands)
+        readByOthers[size_t(operand)] = true;
+  }
+  return moves;
+}
+
+} // namespace
 
 void moveUpdatesAhead(FlatProgram &flat) {
   int64_t end = int64_t(flat.body.size());
-  // Of the value whose memory another one has: where its last use but by updates is.
+  const std::vector<bool> mayMove = ofUpdates(flat);
+  // The value whose memory each value has; where it is made (-1: before the step), and last used but by updates.
   std::vector<int> root(flat.values.size());
   std::vector<int64_t> made(flat.values.size(), -1), lastUse(flat.values.size(), -1);
   for (size_t value = 0; value < root.size(); ++value)
@@ -35,7 +71,7 @@ void moveUpdatesAhead(FlatProgram &flat) {
       made[size_t(result)] = i;
     if (isView(flat, instruction) && instruction.operands.size() == 1 && instruction.results.size() == 1)
       root[size_t(instruction.results[0])] = root[size_t(instruction.operands[0])];
-    if (isUpdate(instruction))
+    if (mayMove[size_t(i)])
       continue;
     for (int operand : instruction.operands) {
       use(operand, i);
@@ -54,15 +90,19 @@ void moveUpdatesAhead(FlatProgram &flat) {
   std::vector<bool> moves(flat.body.size(), false);
   for (int64_t i = 0; i < end; ++i) {
     const FlatInstruction &update = flat.body[size_t(i)];
-    if (!isUpdate(update))
+    if (!mayMove[size_t(i)])
       continue;
     int64_t behind = 0;
     for (int operand : update.operands)
       behind = std::max(behind, made[size_t(operand)]);
-    for (size_t r = 0; r < update.results.size(); ++r) // in place of operand r
-      behind = std::max(behind, lastUse[size_t(root[size_t(update.operands[r])])]);
+    for (int operand : update.operands)
+      if (int its = root[size_t(operand)];
+          made[size_t(its)] < 0 && isUpdate(update)) // an argument, which the update may replace
+        behind = std::max(behind, lastUse[size_t(its)]);
     if (behind >= i)
       continue;
+    for (int result : update.results)
+      made[size_t(result)] = behind;
     movedBehind[size_t(behind)].push_back(i);
     moves[size_t(i)] = true;
   }

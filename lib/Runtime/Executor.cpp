@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading: flatten, plan memory, bind, list the actions of a step. A step walks the list. A collective that is waited
-// for at once runs on the compute stream; any other is started on its own and waited for by an event. Between stages a
-// send is begun, a receive and the wait for a send block, all on the compute stream.
+// Loading: flatten, plan memory, bind, list the actions of a step. A step enqueues the list. A collective that is
+// waited for at once runs on the compute stream; any other is started on its own and waited for by an event, and so is
+// what a stage receives, before its first use. Sends are begun, and waited for, on the compute stream.
 #include "kerf/Runtime/Executor.h"
 #include "RankTimes.h"
 #include "StepParts.h"
+#include "kerf/Runtime/CollectiveBackend.h"
+#include "kerf/Runtime/Communicator.h"
 
 #include <algorithm>
 #include <chrono>
@@ -17,22 +19,45 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr size_t kCallsToStart = 3; // of a stream, to start a collective: wait, enqueue, record
+// Calls of a stream for an action: three on its own stream, five on another.
+constexpr size_t kCallsOfAction = 3, kCallsToStart = 4;
 
 struct Action {
   enum class Kind { Compute, Start, Wait } kind = Kind::Compute;
-  Kernel kernel;
-  Timer *timer = nullptr; // of a wait, as `ran`; kernels know theirs
-  Ran *ran = nullptr;
-  Stream *stream = nullptr;
-  Event *ready = nullptr, *done = nullptr;
-  int64_t instruction = -1, copy = -1; // of the flat program, or of the copies at its end
+  std::unique_ptr<BoundKernel> kernel;     // none of a wait
+  Stream *stream = nullptr;                // of a start
+  Event *ready = nullptr, *done = nullptr; // of a start: its operands are there; of a wait: what it waits for
+  Event *begin = nullptr, *end = nullptr;  // measured where given
+  bool stalls = false;                     // the compute stream stands still for it
+  bool ofProgram = true;                   // of a wait: the program has an instruction for it
+  int64_t instruction = -1, copy = -1;     // of the flat program, or of the copies at its end
+  int64_t waitedFor = -1;                  // of a wait: the instruction that was started
+};
+
+/// A copy between fixed places.
+class BoundCopy : public BoundKernel {
+public:
+  BoundCopy(void *to, const void *from, int64_t bytes, CopyKind kind) : to(to), from(from), bytes(bytes), kind(kind) {}
+  Status launch(Stream &stream) override { return stream.copy(to, from, bytes, kind); }
+
+private:
+  void *to;
+  const void *from;
+  int64_t bytes;
+  CopyKind kind;
+};
+
+/// Content of a buffer that a part of a step must not change, and its place in the host's memory meanwhile.
+struct KeptContent {
+  void *buffer = nullptr;
+  int64_t bytes = 0;
+  std::shared_ptr<std::byte> host;
 };
 
 /// A part of the step, ready to run.
 struct PreparedPart {
-  std::vector<bool> runs;                                      // of each action
-  std::vector<std::pair<int, std::vector<std::byte>>> putBack; // buffers, and room for their content
+  std::vector<bool> runs; // of each action
+  std::vector<KeptContent> putBack;
 };
 
 class ProgramExecutor : public Executor {
@@ -45,31 +70,33 @@ public:
       return Error{
           fmt::format("the program is for {} ranks, here are {}: start {}", ranks, communicator.size(), ranks)};
     if (options.useNative) {
-      auto loaded = loadNative(program);
+      auto loaded = device.loadCode(program, CodeUse::Run);
       if (!loaded)
         return loaded.error();
-      native = std::move(*loaded);
+      code = std::move(*loaded);
     }
-    auto planned = planRank(program, communicator.rank(), device, options, native.get());
+    auto backend = device.createCollectives(communicator, {options.deterministic});
+    if (!backend)
+      return backend.error();
+    collectives = std::move(*backend);
+    auto planned = planRank(program, communicator.rank(), device, options, code.get());
     if (!planned)
       return planned.error();
     plan = std::move(*planned);
     if (Status status = allocate(); !status)
       return status;
-    compute = device.createComputeStream();
+    auto created = device.createStream(StreamKind::Compute);
+    if (!created)
+      return created.error();
+    compute = std::move(*created);
     timers.resize(size_t(flat.origins));
     ran.resize(flat.body.size());
-    for (size_t i = 0; i < flat.body.size(); ++i)
-      if (Status status = bind(i); !status)
-        return Error{fmt::format("{}: {}", place(*flat.body[i].source), status.error().message), status.error().status};
-    for (auto &[value, started] :
-         pending) // what nobody waits for reads its operand all the same, which a copy may overwrite
-      if (!started.waited)
-        addWait(started, nullptr);
-    for (size_t c = 0; c < buffers.copies.size(); ++c)
-      addCopy(buffers.copies[c].from, buffers.copies[c].to, int64_t(c));
+    for (size_t value = 0; value < flat.values.size(); ++value)
+      root.push_back(int(value));
+    if (Status status = bindAll(); !status)
+      return status;
     reserve();
-    return ok();
+    return compute->synchronize(); // constants are there
   }
 
   std::vector<ArgumentPiece> arguments() override {
@@ -85,31 +112,27 @@ public:
     tensor.data = memories[size_t(buffers.resultBuffers[index])];
     return tensor;
   }
+  Status feed(const TensorView &argument, const void *host) override {
+    return compute->copy(argument.data, host, argument.bytes(), CopyKind::ToDevice);
+  }
   const MemoryReport &memory() const override { return plan.memory; }
 
   Status step(StepKind kind) override {
     Clock::time_point start = Clock::now();
-    PreparedPart *part = kind == StepKind::Step ? nullptr : &prepared(kind);
-    measures = kind != StepKind::Evaluation;
-    if (part)
-      for (auto &[buffer, content] : part->putBack)
-        device.copyOut(content.data(), memories[size_t(buffer)], int64_t(content.size()));
-    for (size_t i = 0; i < actions.size(); ++i)
-      if (!part || part->runs[i])
-        if (Status status = run(actions[i]); !status)
-          break;
-    // After a failure too: nothing may still work on memory that the caller is about to free.
-    Status status = compute->synchronize();
-    for (auto &[name, stream] : streams)
-      if (Status other = stream->synchronize(); !other && status)
-        status = other;
-    if (part)
-      for (auto &[buffer, content] : part->putBack)
-        device.copyIn(memories[size_t(buffer)], content.data(), int64_t(content.size()));
+    const PreparedPart *part = nullptr;
+    if (kind != StepKind::Step) {
+      auto found = prepared(kind);
+      if (!found)
+        return found.error();
+      part = *found;
+    }
+    Status status = enqueue(part);
+    status = finish(std::move(status));
     steps += kind == StepKind::Step;
-    if (measures)
+    if (status && kind != StepKind::Evaluation) {
+      status = collectTimes(part);
       stepSeconds += secondsSince(start);
-    measures = true;
+    }
     return status;
   }
 
@@ -124,17 +147,13 @@ public:
 
 private:
   TensorView view(int value) const { return viewOf(plan, value, memories); }
-  BindRequest request(size_t index) const { return bindRequest(program, plan, index, communicator.rank(), memories); }
-
-  CollectiveRequest collectiveRequest(size_t index) {
-    return {request(index), &communicator, firstCollectiveTag() + 2 * collectivesBound, flat.body[index].others};
+  KernelRequest request(size_t index) const {
+    return kernelRequest(program, plan, index, communicator.rank(), memories, code.get());
   }
-  /// Transfers have the tags before.
-  int64_t firstCollectiveTag() const { return kFirstCollectiveTag + flat.messages; }
 
   Status allocate() {
     auto kept = device.allocate(plan.memory.persistentBytes), shared = device.allocate(plan.memory.arenaBytes),
-         outside = device.allocateInHost(plan.memory.hostBytes);
+         outside = device.allocateHost(plan.memory.hostBytes);
     if (!kept)
       return kept.error();
     if (!shared)
@@ -152,93 +171,84 @@ private:
     return ok();
   }
 
-  /// The kernel with its time measured and its failure told to all ranks.
-  Kernel wrapped(Kernel kernel, size_t index, bool waits) {
-    return [this, kernel = std::move(kernel), &instruction = *flat.body[index].source, timer = timerOf(index),
-            ran = &ran[index], waits]() -> Status {
-      Clock::time_point start = Clock::now();
-      Status status = kernel();
-      double seconds = secondsSince(start);
-      if (measures) {
-        *ran = {start, seconds};
-        ++timer->calls;
-        timer->seconds += seconds;
-        if (waits)
-          timer->waitSeconds += seconds;
-      }
-      if (status)
-        return status;
-      if (auto ended = communicator.failure())
-        return *ended;
-      Error error{fmt::format("rank {}: {}: {}", communicator.rank(), place(instruction), status.error().message),
-                  status.error().status};
-      communicator.abort(error);
-      return error;
-    };
+  Status bindAll() {
+    for (size_t i = 0; i < flat.body.size(); ++i)
+      if (Status status = bind(i); !status)
+        return Error{fmt::format("{}: {}", place(*flat.body[i].source), status.error().message), status.error().status};
+    // What nobody waits for reads its operand all the same, which a copy may overwrite.
+    for (auto &[value, started] : pending)
+      if (!started.waited)
+        if (Status status = addWait(started, std::nullopt); !status)
+          return status;
+    for (size_t c = 0; c < buffers.copies.size(); ++c)
+      addEndCopy(c);
+    return ok();
   }
 
   Status bind(size_t index) {
-    const package::Instruction &instruction = *flat.body[index].source;
-    if (flat.body[index].kind != FlatInstruction::Kind::Op)
+    const FlatInstruction &instruction = flat.body[index];
+    const package::Instruction &source = *instruction.source;
+    if (isView(flat, instruction)) {
+      root[size_t(instruction.results[0])] = root[size_t(instruction.operands[0])];
+      return source.op == "wait" ? bindWait(index) : ok();
+    }
+    if (Status status = waitForReceived(instruction); !status)
+      return status;
+    if (instruction.kind != FlatInstruction::Kind::Op)
       return bindTransfer(index);
-    if (instruction.op == "wait")
-      return bindWait(index);
-    if (isView(flat, flat.body[index]))
-      return ok();
-    if (package::isCollective(instruction.op))
+    if (package::isCollective(source.op))
       return bindCollectiveAt(index);
-    if (package::isHostCopy(instruction.op)) {
-      TensorView from = view(flat.body[index].operands[0]), to = view(flat.body[index].results[0]);
-      addAsynchronous(index, device.bindCopy(static_cast<std::byte *>(to.data),
-                                             static_cast<const std::byte *>(from.data), from.bytes()));
-      return ok();
+    if (package::isHostCopy(source.op)) {
+      TensorView from = view(instruction.operands[0]), to = view(instruction.results[0]);
+      CopyKind kind = source.op == package::kOffload ? CopyKind::ToHost : CopyKind::ToDevice;
+      return addAsynchronous(index, std::make_unique<BoundCopy>(to.data, from.data, from.bytes(), kind));
     }
     auto kernel = device.bind(request(index));
     if (!kernel)
       return kernel.error();
-    if (keptConstant(index))
-      return (*kernel)();
-    addCompute(index, std::move(*kernel), false);
-    return ok();
+    if (!keptConstant(index))
+      return addCompute(index, std::move(*kernel), false);
+    constants.push_back(std::move(*kernel));
+    return constants.back()->launch(*compute);
   }
 
-  Timer *timerOf(size_t index) { return &timers[size_t(flat.body[index].origin)]; }
-
-  void addCompute(size_t index, Kernel kernel, bool waits) {
+  Status addCompute(size_t index, std::unique_ptr<BoundKernel> kernel, bool stalls) {
     Action action;
-    action.kernel = wrapped(std::move(kernel), index, waits);
+    action.kernel = std::move(kernel);
     action.instruction = int64_t(index);
+    action.stalls = stalls;
+    return add(std::move(action));
+  }
+
+  /// Every action of an instruction is measured.
+  Status add(Action action) {
+    for (Event **event : {&action.begin, &action.end}) {
+      auto created = newEvent();
+      if (!created)
+        return created.error();
+      *event = *created;
+    }
     actions.push_back(std::move(action));
+    return ok();
   }
 
   /// One side of a transfer, or the wait for its send.
   Status bindTransfer(size_t index) {
     const FlatInstruction &transfer = flat.body[index];
-    int64_t tag = kFirstCollectiveTag + transfer.message;
-    if (Status status = checkTag(tag); !status)
-      return status;
-    if (transfer.kind == FlatInstruction::Kind::WaitForSend) {
-      addCompute(index, [this, tag] { return communicator.finishSends(tag); }, true);
-      return ok();
+    MessageRequest request;
+    request.tag = kFirstCollectiveTag + transfer.message;
+    request.peer = package::rankOnStage(program, communicator.rank(), transfer.peerStage);
+    request.number = int64_t(index);
+    request.instruction = transfer.source;
+    bool receives = transfer.kind == FlatInstruction::Kind::Receive;
+    request.tensor = view(receives ? transfer.results[0] : transfer.operands[0]);
+    if (receives) {
+      auto kernel = collectives->bindReceive(request);
+      return kernel ? addAsynchronous(index, std::move(*kernel)) : Status(kernel.error());
     }
-    int64_t peer = package::rankOnStage(program, communicator.rank(), transfer.peerStage);
-    if (transfer.kind == FlatInstruction::Kind::Send) {
-      TensorView sent = view(transfer.operands[0]);
-      std::span<const std::byte> bytes(static_cast<const std::byte *>(sent.data), size_t(sent.bytes()));
-      addCompute(index, [this, bytes, peer, tag] { return communicator.startSend(bytes, peer, tag); }, false);
-      return ok();
-    }
-    TensorView received = view(transfer.results[0]);
-    std::span<std::byte> bytes(static_cast<std::byte *>(received.data), size_t(received.bytes()));
-    addCompute(index, [this, bytes, peer, tag] { return communicator.receive(bytes, peer, tag); }, true);
-    return ok();
-  }
-
-  Status checkTag(int64_t tag) const {
-    if (tag <= communicator.maxTag())
-      return ok();
-    return Error{fmt::format("tag {} of this message is above {}, the largest that this MPI allows: fewer microbatches",
-                             tag, communicator.maxTag())};
+    bool waits = transfer.kind == FlatInstruction::Kind::WaitForSend;
+    auto kernel = waits ? collectives->bindSent(request) : collectives->bindSend(request);
+    return kernel ? addCompute(index, std::move(*kernel), waits) : Status(kernel.error());
   }
 
   bool keptConstant(size_t index) const {
@@ -247,64 +257,87 @@ private:
            buffers.buffers[size_t(buffers.bufferOf[size_t(results[0])])].kind == BufferKind::Constant;
   }
 
+  /// Transfers have the tags before.
   Status bindCollectiveAt(size_t index) {
-    CollectiveRequest request = collectiveRequest(index);
-    ++collectivesBound;
-    if (Status status = checkTag(request.tag + 1); !status)
-      return status;
-    auto kernel = bindCollective(request);
+    int64_t tag = kFirstCollectiveTag + flat.messages + 2 * collectivesBound++;
+    auto kernel = collectives->bind({request(index), tag, flat.body[index].others});
     if (!kernel)
       return kernel.error();
-    addAsynchronous(index, std::move(*kernel));
-    return ok();
+    return addAsynchronous(index, std::move(*kernel));
   }
 
   /// On its own stream, or where it is waited for at once on that of kernels.
-  void addAsynchronous(size_t index, Kernel kernel) {
+  Status addAsynchronous(size_t index, std::unique_ptr<BoundKernel> kernel) {
     std::string name = streamOf(plan, index);
-    if (name == kComputeStream) {
-      addCompute(index, std::move(kernel), true);
-      return;
-    }
+    if (name == kComputeStream)
+      return addCompute(index, std::move(kernel), true);
     auto &stream = streams[name];
-    if (!stream)
-      stream = device.createStream();
+    if (!stream) {
+      auto created = device.createStream(StreamKind::Beside);
+      if (!created)
+        return created.error();
+      stream = std::move(*created);
+    }
+    auto ready = newEvent();
+    if (!ready)
+      return ready.error();
     Action start;
     start.kind = Action::Kind::Start;
-    start.kernel = wrapped(std::move(kernel), index, false);
+    start.kernel = std::move(kernel);
     start.stream = stream.get();
-    start.ready = newEvent();
-    start.done = newEvent();
+    start.ready = *ready;
     start.instruction = int64_t(index);
+    if (Status status = add(std::move(start)); !status)
+      return status;
     for (int result : flat.body[index].results)
-      pending[result] = {start.done, timerOf(index), int64_t(index), false};
-    actions.push_back(std::move(start));
+      pending[result] = {actions.back().end, int64_t(index), false};
+    return ok();
   }
 
   struct Pending {
     Event *done;
-    Timer *timer;
     int64_t instruction; // that started it
     bool waited;
   };
 
-  void addWait(Pending &started, Ran *ran) {
+  /// `index`: the program's instruction that waits, where there is one.
+  Status addWait(Pending &started, std::optional<size_t> index) {
     Action wait;
-    wait.instruction = started.instruction; // they run together
     wait.kind = Action::Kind::Wait;
-    wait.timer = started.timer;
-    wait.ran = ran;
+    wait.instruction = started.instruction; // they run together
+    wait.waitedFor = index ? int64_t(*index) : started.instruction;
+    wait.ofProgram = index.has_value();
     wait.done = started.done;
-    actions.push_back(std::move(wait));
     started.waited = true;
+    return add(std::move(wait));
   }
 
   Status bindWait(size_t index) {
     auto found = pending.find(flat.body[index].operands[0]);
     if (found == pending.end())
       return ok(); // ran on the compute stream
-    addWait(found->second, &ran[index]);
+    return addWait(found->second, index);
+  }
+
+  Status waitForReceived(const FlatInstruction &instruction) {
+    for (int operand : instruction.operands) {
+      auto found = pending.find(root[size_t(operand)]);
+      if (found == pending.end() || found->second.waited ||
+          flat.body[size_t(found->second.instruction)].kind != FlatInstruction::Kind::Receive)
+        continue;
+      if (Status status = addWait(found->second, std::nullopt); !status)
+        return status;
+    }
     return ok();
+  }
+
+  void addEndCopy(size_t number) {
+    auto [from, to] = buffers.copies[number];
+    Action copy;
+    copy.copy = int64_t(number);
+    copy.kernel = std::make_unique<BoundCopy>(memories[size_t(to)], memories[size_t(from)],
+                                              buffers.buffers[size_t(to)].lifetime.bytes, CopyKind::OnDevice);
+    actions.push_back(std::move(copy));
   }
 
   /// What waits in line during a step: how much at once depends on which rank is ahead, so there is room for all of it.
@@ -314,92 +347,170 @@ private:
                                   [&](const Action &action) { return action.stream == stream.get(); });
       stream->reserve(kCallsToStart * size_t(starts));
     }
-    size_t peers = size_t(communicator.size() - 1), most = 1, // of collectives that are one
-        atOnce = streams.size() + 1;                          // one on each stream, that of kernels included
+    compute->reserve(kCallsOfAction * actions.size() + 3 * flat.args.size()); // arguments are fed, kept and put back
+    size_t peers = size_t(communicator.size() - 1), most = 1,                 // of collectives that are one
+        atOnce = streams.size() + 1; // one on each stream, that of kernels included
     for (const FlatInstruction &instruction : flat.body)
       most = std::max(most, 1 + instruction.others.size());
     auto transfers = std::count_if(flat.body.begin(), flat.body.end(), [](const FlatInstruction &instruction) {
       return instruction.kind == FlatInstruction::Kind::Send || instruction.kind == FlatInstruction::Kind::Receive;
     });
-    communicator.reserve(kMessagesToPeer * peers * most * atOnce + size_t(transfers));
+    collectives->reserve(kMessagesToPeer * peers * most * atOnce + size_t(transfers));
   }
 
-  Event *newEvent() {
-    events.push_back(device.createEvent());
+  Result<Event *> newEvent() {
+    auto created = device.createEvent();
+    if (!created)
+      return created.error();
+    events.push_back(std::move(*created));
     return events.back().get();
   }
 
-  PreparedPart &prepared(StepKind kind) {
-    auto [found, isNew] = parts.try_emplace(kind);
-    if (!isNew)
-      return found->second;
+  Result<const PreparedPart *> prepared(StepKind kind) {
+    if (auto found = parts.find(kind); found != parts.end())
+      return &found->second;
+    PreparedPart ready;
     StepPart part =
         partOf(program, plan, kind == StepKind::Batch ? accumulatedResults(program) : evaluatedResults(program));
     for (const Action &action : actions)
-      found->second.runs.push_back(action.copy >= 0
-                                       ? std::count(part.copies.begin(), part.copies.end(), action.copy) > 0
-                                       : part.runs[size_t(action.instruction)]);
-    for (int buffer : part.putBack)
-      found->second.putBack.emplace_back(
-          buffer, std::vector<std::byte>(size_t(buffers.buffers[size_t(buffer)].lifetime.bytes)));
-    return found->second;
+      ready.runs.push_back(action.copy >= 0 ? std::count(part.copies.begin(), part.copies.end(), action.copy) > 0
+                                            : part.runs[size_t(action.instruction)]);
+    for (int buffer : part.putBack) {
+      int64_t bytes = buffers.buffers[size_t(buffer)].lifetime.bytes;
+      auto host = device.allocateHost(bytes);
+      if (!host)
+        return host.error();
+      ready.putBack.push_back({memories[size_t(buffer)], bytes, std::move(*host)});
+    }
+    return &parts.emplace(kind, std::move(ready)).first->second;
   }
 
-  void addCopy(int from, int to, int64_t number) {
-    Action copy;
-    copy.copy = number;
-    copy.kernel =
-        device.bindCopy(memories[size_t(to)], memories[size_t(from)], buffers.buffers[size_t(to)].lifetime.bytes);
-    actions.push_back(std::move(copy));
+  Status enqueue(const PreparedPart *part) {
+    if (part)
+      for (const KeptContent &kept : part->putBack)
+        if (Status status = compute->copy(kept.host.get(), kept.buffer, kept.bytes, CopyKind::ToHost); !status)
+          return status;
+    for (size_t i = 0; i < actions.size(); ++i)
+      if (!part || part->runs[i])
+        if (Status status = enqueue(actions[i]); !status)
+          return status;
+    if (part)
+      for (const KeptContent &kept : part->putBack)
+        if (Status status = compute->copy(kept.buffer, kept.host.get(), kept.bytes, CopyKind::ToDevice); !status)
+          return status;
+    return ok();
   }
 
-  Status run(const Action &action) {
-    switch (action.kind) {
-    case Action::Kind::Compute:
-      return compute->enqueue(action.kernel);
-    case Action::Kind::Start:
-      compute->record(*action.ready);
+  Status enqueue(const Action &action) {
+    if (action.kind == Action::Kind::Start) {
+      if (Status status = compute->record(*action.ready); !status)
+        return status;
       if (Status status = action.stream->wait(*action.ready); !status)
         return status;
-      if (Status status = action.stream->enqueue(action.kernel); !status)
-        return status;
-      action.stream->record(*action.done);
-      return ok();
-    case Action::Kind::Wait: {
-      Clock::time_point start = Clock::now();
-      Status status = compute->wait(*action.done);
-      double seconds = secondsSince(start);
-      if (measures) {
-        action.timer->waitSeconds += seconds;
-        if (action.ran)
-          *action.ran = {start, seconds};
-      }
-      return status;
     }
+    Stream &stream = action.stream ? *action.stream : *compute;
+    if (action.begin)
+      if (Status status = stream.record(*action.begin); !status)
+        return status;
+    Status status = action.kernel ? action.kernel->launch(stream) : stream.wait(*action.done);
+    if (status && action.end)
+      status = stream.record(*action.end);
+    return status;
+  }
+
+  /// Waits for all streams: after a failure too, as nothing may still work on memory that the caller is about to free.
+  /// The stream of kernels comes first: when it has failed the other ranks must know, before a stream here waits for
+  /// them.
+  Status finish(Status status) {
+    Status computed = compute->synchronize();
+    if (status && !computed)
+      status = computed;
+    bool isTold = !status;
+    if (isTold)
+      status = told(status.error());
+    for (auto &[name, stream] : streams)
+      if (Status other = stream->synchronize(); !other && !isTold) {
+        status = told(other.error());
+        isTold = true;
+      }
+    if (!isTold) // kernels that go on after a fault leave only the word
+      if (auto fault = device.takeFault())
+        status = told(*fault);
+    return status;
+  }
+
+  /// Ends all ranks with an error, unless they have been ended already, and returns the error that they end with.
+  Error told(Error error) {
+    if (auto fault = device.takeFault())
+      return told(*fault);
+    if (auto ended = communicator.failure())
+      return *ended;
+    error.message = fmt::format("rank {}: {}", communicator.rank(), error.message);
+    communicator.abort(error);
+    return error;
+  }
+  Error told(const Fault &fault) {
+    if (auto ended = communicator.failure())
+      return *ended;
+    Error error{placedMessage(communicator.rank(), *flat.body[size_t(fault.number)].source, fault.error.message),
+                fault.error.status};
+    communicator.abort(error);
+    return error;
+  }
+
+  Status collectTimes(const PreparedPart *part) {
+    for (size_t i = 0; i < actions.size(); ++i) {
+      const Action &action = actions[i];
+      if (!action.begin || (part && !part->runs[i]))
+        continue;
+      auto begin = action.begin->seconds(), end = action.end->seconds();
+      if (!begin || !end)
+        return begin ? end.error() : begin.error();
+      collect(action, *begin, *end - *begin);
     }
     return ok();
+  }
+
+  void collect(const Action &action, double start, double seconds) {
+    Timer &timer = timers[size_t(flat.body[size_t(action.instruction)].origin)];
+    if (action.kind != Action::Kind::Wait) {
+      Ran &its = ran[size_t(action.instruction)];
+      its.start = start, its.seconds = seconds;
+      ++timer.calls;
+      timer.seconds += seconds;
+      timer.waitSeconds += action.stalls ? seconds : 0;
+      return;
+    }
+    timer.waitSeconds += seconds;
+    Ran &its = ran[size_t(action.waitedFor)];
+    if (action.ofProgram)
+      its.start = start, its.seconds = seconds;
+    else
+      its.waitStart = start, its.waitSeconds = seconds;
   }
 
   const package::Program &program;
   Device &device;
   Communicator &communicator;
-  std::shared_ptr<const NativeKernels> native;
+  std::unique_ptr<CollectiveBackend> collectives;
+  std::shared_ptr<const DeviceCode> code;
   RankPlan plan;
   const FlatProgram &flat = plan.flat;
   const BufferPlan &buffers = plan.buffers;
   std::shared_ptr<std::byte> persistent, arena, inHost;
   Memories memories;
   int64_t collectivesBound = 0;
+  std::vector<int> root;          // of each value: the one whose memory a view has
   std::map<int, Pending> pending; // [value]: started on a stream
   std::vector<Timer> timers;      // of each origin
   std::vector<Ran> ran;           // of each instruction
+  std::vector<std::unique_ptr<BoundKernel>> constants;
   std::vector<Action> actions;
   std::map<StepKind, PreparedPart> parts;
-  bool measures = true; // times of what runs count; streams read it between two steps' ends
   int64_t steps = 0;
   double stepSeconds = 0;
-  std::unique_ptr<Stream> compute;
   std::vector<std::unique_ptr<Event>> events;
+  std::unique_ptr<Stream> compute;
   std::map<std::string, std::unique_ptr<Stream>> streams; // last: their threads end first
 };
 } // namespace

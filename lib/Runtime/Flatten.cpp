@@ -30,8 +30,7 @@ TaskKind kindOf(Phase phase) {
 /// Appends instructions of the entry function, calls expanded.
 class Appender {
 public:
-  Appender(const package::Program &program, FlatProgram &flat, const NativeKernels *native)
-      : flat(flat), native(native) {
+  Appender(const package::Program &program, FlatProgram &flat, const DeviceCode *code) : flat(flat), code(code) {
     for (const package::Function &function : program.functions)
       functions.emplace(function.name, &function);
   }
@@ -53,7 +52,7 @@ public:
   std::vector<int> append(const package::Function &function, const Instruction &instruction, std::vector<int> operands,
                           int64_t microbatch) {
     std::vector<int> results;
-    const NativeKernel *kernel = kernelOf(instruction);
+    const package::Function *kernel = kernelOf(instruction);
     if (instruction.op != "call" || kernel) {
       if (auto kept = constants.find(origin); kept != constants.end()) {
         ++origin;
@@ -64,7 +63,7 @@ public:
       if (results.size() == 1 && isKeptConstant(instruction, function.values[size_t(instruction.results[0])]))
         constants.emplace(origin, results[0]);
       FlatInstruction made{&instruction, std::move(operands), results, FlatInstruction::Kind::Op, microbatch};
-      made.native = kernel;
+      made.kernel = kernel;
       append(std::move(made));
       return results;
     }
@@ -93,12 +92,13 @@ public:
   int origin = 0; // of the next instruction
 
 private:
-  const NativeKernel *kernelOf(const Instruction &instruction) const {
-    return native && instruction.op == "call" ? native->find(calleeOf(instruction)) : nullptr;
+  const package::Function *kernelOf(const Instruction &instruction) const {
+    bool isKernel = code && instruction.op == "call" && code->has(calleeOf(instruction));
+    return isKernel ? functions.at(calleeOf(instruction)) : nullptr;
   }
 
   FlatProgram &flat;
-  const NativeKernels *native;
+  const DeviceCode *code;
   std::map<std::string_view, const package::Function *> functions;
   int depth = 0, calls = 0;     // of calls
   std::map<int, int> constants; // origin -> the value that all microbatches share
@@ -122,9 +122,9 @@ struct Receipt {
 
 class Unroller {
 public:
-  Unroller(const package::Program &program, int64_t stage, StepOrder order, const NativeKernels *native)
+  Unroller(const package::Program &program, int64_t stage, StepOrder order, const DeviceCode *code)
       : program(program), entry(entryOf(program)), stage(stage), microbatches(package::microbatchesOf(program)),
-        order(std::move(order)), appender(program, flat, native), numbers(entry.values.size()),
+        order(std::move(order)), appender(program, flat, code), numbers(entry.values.size()),
         firstOrigin(entry.body.size(), -1), receiveOrigin(entry.body.size(), -1) {}
 
   FlatProgram run() {
@@ -357,9 +357,9 @@ private:
   std::map<size_t, const Transfer *> sending, inPlace; // by instruction; inPlace: received where it stands
 };
 
-FlatProgram flattenWhole(const package::Program &program, const NativeKernels *native) {
+FlatProgram flattenWhole(const package::Program &program, const DeviceCode *code) {
   FlatProgram flat;
-  Appender appender(program, flat, native);
+  Appender appender(program, flat, code);
   const package::Function &entry = entryOf(program);
   std::vector<int> numbers(entry.values.size(), -1);
   for (size_t a = 0; a < entry.args.size(); ++a) {
@@ -381,13 +381,13 @@ FlatProgram flattenWhole(const package::Program &program, const NativeKernels *n
 }
 } // namespace
 
-Result<FlatProgram> flatten(const package::Program &program, int64_t stage, const NativeKernels *native) {
+Result<FlatProgram> flatten(const package::Program &program, int64_t stage, const DeviceCode *code) {
   if (!program.schedule)
-    return flattenWhole(program, native);
+    return flattenWhole(program, code);
   auto schedule = package::scheduleOf(program);
   if (!schedule)
     return schedule.error();
-  return Unroller(program, stage, stepOrder(std::move(*schedule)), native).run();
+  return Unroller(program, stage, stepOrder(std::move(*schedule)), code).run();
 }
 
 bool reducesGradients(const Instruction &instruction) {
@@ -404,7 +404,7 @@ bool isKeptConstant(const Instruction &instruction, const package::Value &result
 }
 
 std::string opOf(const FlatInstruction &instruction) {
-  return instruction.native ? instruction.native->function->name : instruction.source->op;
+  return instruction.kernel ? instruction.kernel->name : instruction.source->op;
 }
 
 bool isView(const FlatProgram &flat, const FlatInstruction &instruction) {

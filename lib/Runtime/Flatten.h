@@ -5,7 +5,7 @@
 
 #include "kerf/Package/HostCopies.h"
 #include "kerf/Package/Package.h"
-#include "kerf/Runtime/Native.h"
+#include "kerf/Runtime/Device.h"
 
 namespace kerf::runtime {
 
@@ -23,7 +23,7 @@ struct FlatInstruction {
   /// Of several collectives that are one: the sources after the first, each with an operand and a result.
   std::vector<const package::Instruction *> others = {};
   int call = -1; // of the entry function in which it lies, counted as they run: a layer's forward or backward
-  const NativeKernel *native = nullptr; // of a call of a kernel
+  const package::Function *kernel = nullptr; // of a call that is one kernel
 };
 
 /// An argument of the program that the stage has, in a microbatch where it is cut by them.
@@ -42,9 +42,9 @@ struct FlatProgram {
   int64_t messages = 0; // of all stages in a step
 };
 
-/// Calls of `native`'s kernels stay instructions. The program must have passed checkProgram; instructions point into
-/// it. `accumulate` has one operand (a microbatch's value) the first time, then two (the sum so far, the value).
-Result<FlatProgram> flatten(const package::Program &program, int64_t stage, const NativeKernels *native = nullptr);
+/// Calls of functions that `code` has stay instructions. The program must have passed checkProgram; instructions point
+/// into it. `accumulate` has one operand (a microbatch's value) the first time, then two (the sum so far, the value).
+Result<FlatProgram> flatten(const package::Program &program, int64_t stage, const DeviceCode *code = nullptr);
 
 /// A reduction that nothing waits for but the update (kerf-partition names its stream).
 bool reducesGradients(const package::Instruction &instruction);

@@ -14,11 +14,11 @@ namespace kerf::runtime {
 namespace {
 class RankPlanner {
 public:
-  RankPlanner(const package::Program &program, int64_t rank, Device &device)
-      : program(program), rank(rank), device(device) {}
+  RankPlanner(const package::Program &program, int64_t rank, Device &device, const DeviceCode *code)
+      : program(program), rank(rank), device(device), code(code) {}
 
-  Result<RankPlan> run(const ExecutorOptions &options, const NativeKernels *native) {
-    auto flattened = flatten(program, package::stageOf(program, rank), native);
+  Result<RankPlan> run(const ExecutorOptions &options) {
+    auto flattened = flatten(program, package::stageOf(program, rank), code);
     if (!flattened)
       return flattened.error();
     flat = std::move(*flattened);
@@ -28,7 +28,7 @@ public:
     }
     copyBeside(flat);
     moveUpdatesAhead(flat);
-    auto planned = planBuffers(program, flat, options.reuseMemory ? Sharing::InPlace : Sharing::Views);
+    auto planned = planBuffers(program, flat, options.reuseMemory ? Sharing::InPlace : Sharing::Views, device);
     if (!planned)
       return planned.error();
     buffers = std::move(*planned);
@@ -59,8 +59,8 @@ private:
       int64_t &bytes =
           others.empty() ? known[size_t(origin)] : knownBuckets.try_emplace({origin, others}, -1).first->second;
       if (bytes < 0) {
-        BindRequest request = bindRequest(program, plan, i, rank, {});
-        auto asked = collective ? collectiveScratchBytes({request, nullptr, 0, others}) : device.scratchBytes(request);
+        KernelRequest request = kernelRequest(program, plan, i, rank, {}, code);
+        auto asked = collective ? device.collectiveScratchBytes({request, 0, others}) : device.scratchBytes(request);
         if (!asked)
           return Error{fmt::format("{}: {}", place(instruction), asked.error().message), asked.error().status};
         bytes = *asked;
@@ -92,14 +92,14 @@ private:
         continue;
       }
       plan.offsets[b] = plan.memory.persistentBytes;
-      plan.memory.persistentBytes += (std::max<int64_t>(buffer.lifetime.bytes, 1) + Device::kAlignment - 1) /
-                                     Device::kAlignment * Device::kAlignment;
+      plan.memory.persistentBytes += (std::max<int64_t>(buffer.lifetime.bytes, 1) + device.alignment() - 1) /
+                                     device.alignment() * device.alignment();
     }
-    Placement placement = placeBuffers(working, Device::kAlignment);
+    Placement placement = placeBuffers(working, device.alignment());
     for (size_t w = 0; w < working.size(); ++w)
       plan.offsets[workingIndex[w]] = placement.offsets[w];
     plan.memory.arenaBytes = placement.bytes;
-    Placement inHost = placeBuffers(host, Device::kAlignment);
+    Placement inHost = placeBuffers(host, device.alignment());
     for (size_t h = 0; h < host.size(); ++h)
       plan.offsets[hostIndex[h]] = inHost.offsets[h];
     plan.memory.hostBytes = inHost.bytes;
@@ -124,11 +124,9 @@ private:
       }
     }
     std::vector<bool> isGradient(buffers.buffers.size(), false);
-    for (const FlatInstruction &instruction : flat.body) {
-      if (isUpdate(instruction))
-        isGradient[size_t(buffers.bufferOf[size_t(instruction.operands[gradientOperand(instruction)])])] = true;
-    }
-    std::vector<int64_t> live = liveBytes(working, int64_t(flat.body.size()) + 1, Device::kAlignment);
+    for (int gradient : gradientsOf(flat))
+      isGradient[size_t(buffers.bufferOf[size_t(gradient)])] = true;
+    std::vector<int64_t> live = liveBytes(working, int64_t(flat.body.size()) + 1, device.alignment());
     int64_t fullest = std::max_element(live.begin(), live.end()) - live.begin();
     plan.memory.peakLiveBytes = live[size_t(fullest)];
     for (size_t w = 0; w < working.size(); ++w)
@@ -140,6 +138,7 @@ private:
   const package::Program &program;
   int64_t rank;
   Device &device;
+  const DeviceCode *code;
   RankPlan plan;
   FlatProgram &flat = plan.flat;
   BufferPlan &buffers = plan.buffers;
@@ -147,8 +146,8 @@ private:
 } // namespace
 
 Result<RankPlan> planRank(const package::Program &program, int64_t rank, Device &device, const ExecutorOptions &options,
-                          const NativeKernels *native) {
-  return RankPlanner(program, rank, device).run(options, native);
+                          const DeviceCode *code) {
+  return RankPlanner(program, rank, device, code).run(options);
 }
 
 TensorView viewOf(const RankPlan &plan, int value, const Memories &memories) {
@@ -157,41 +156,42 @@ TensorView viewOf(const RankPlan &plan, int value, const Memories &memories) {
   return {memories.empty() ? nullptr : memories[size_t(buffer)], type.dtype, type.shape};
 }
 
-BindRequest bindRequest(const package::Program &program, const RankPlan &plan, size_t instruction, int64_t rank,
-                        const Memories &memories) {
+KernelRequest kernelRequest(const package::Program &program, const RankPlan &plan, size_t instruction, int64_t rank,
+                            const Memories &memories, const DeviceCode *code) {
   const FlatInstruction &flat = plan.flat.body[instruction];
-  BindRequest request{*flat.source, {}, {}, program.mesh, package::virtualRank(program, rank, flat.microbatch),
-                      nullptr};
+  KernelRequest request{*flat.source, {}, {}, program.mesh, package::virtualRank(program, rank, flat.microbatch)};
   for (int operand : flat.operands)
     request.operands.push_back(viewOf(plan, operand, memories));
   for (int result : flat.results)
     request.results.push_back(viewOf(plan, result, memories));
   if (int scratch = plan.scratchOf[instruction]; !memories.empty() && scratch >= 0)
     request.scratch = memories[size_t(scratch)];
-  request.native = flat.native;
+  request.function = flat.kernel;
+  request.code = code;
+  request.number = int64_t(instruction);
   return request;
 }
 
 std::string streamOf(const RankPlan &plan, size_t instruction) {
   const package::Instruction &source = *plan.flat.body[instruction].source;
+  if (plan.flat.body[instruction].kind == FlatInstruction::Kind::Receive)
+    return kReceiveStream;
   if (!package::isAsynchronous(source.op) || plan.buffers.waitedAt[instruction] == int64_t(instruction) + 1)
     return kComputeStream;
   return streamNamed(source);
 }
 
-std::string place(const package::Instruction &instruction) {
-  return instruction.name.empty() ? instruction.op : fmt::format("{} ({})", instruction.name, instruction.op);
-}
-
-Result<MemoryReport> planMemory(const package::Program &program, int64_t stage) {
+Result<MemoryReport> planMemory(const package::Program &program, int64_t stage, std::string_view kind) {
   if (stage < 0 || stage >= package::stagesOf(program))
     return Error{
         fmt::format("the memory of stage {} is asked for, the program has {}", stage, package::stagesOf(program))};
-  auto device = createCpuDevice();
-  auto native = planNative(program);
-  if (!native)
-    return native.error();
-  auto plan = planRank(program, package::rankOnStage(program, 0, stage), *device, {}, native->get());
+  auto device = createDevice(kind);
+  if (!device)
+    return device.error();
+  auto code = (*device)->loadCode(program, CodeUse::Plan);
+  if (!code)
+    return code.error();
+  auto plan = planRank(program, package::rankOnStage(program, 0, stage), **device, {}, code->get());
   if (!plan)
     return plan.error();
   return plan->memory;

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "BufferPlan.h"
-#include "kerf/Runtime/Collectives.h"
+#include "Place.h"
+#include "kerf/Runtime/CollectiveBackend.h"
 #include "kerf/Runtime/Executor.h"
 
 namespace kerf::runtime {
@@ -17,20 +18,19 @@ struct RankPlan {
 };
 
 Result<RankPlan> planRank(const package::Program &program, int64_t rank, Device &device, const ExecutorOptions &options,
-                          const NativeKernels *native);
+                          const DeviceCode *code);
 
 /// Where each buffer lies; none while there is no memory.
 using Memories = std::vector<std::byte *>;
 
 TensorView viewOf(const RankPlan &plan, int value, const Memories &memories);
-BindRequest bindRequest(const package::Program &program, const RankPlan &plan, size_t instruction, int64_t rank,
-                        const Memories &memories);
+/// `code`: of a device that has some.
+KernelRequest kernelRequest(const package::Program &program, const RankPlan &plan, size_t instruction, int64_t rank,
+                            const Memories &memories, const DeviceCode *code);
 
-inline constexpr const char *kComputeStream = "compute";
-/// Where an instruction runs: a collective that is not waited for at once on the stream that it names, all else on
-/// "compute".
+inline constexpr const char *kComputeStream = "compute", *kReceiveStream = "receive";
+/// Where an instruction runs: a collective that is not waited for at once on the stream that it names, what a stage
+/// receives on "receive", all else on "compute".
 std::string streamOf(const RankPlan &plan, size_t instruction);
-/// "NODE (OP)"
-std::string place(const package::Instruction &instruction);
 
 } // namespace kerf::runtime

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RankRun.h"
 #include "Flatten.h"
-#include "Kernels/Common.h"
+#include "Scalar.h"
 #include "Shards.h"
 #include "StepControl.h"
 #include "Trace.h"
 #include "kerf/Package/Accumulation.h"
-#include "kerf/Package/Half.h"
 
 #include <algorithm>
 #include <chrono>
@@ -22,27 +21,6 @@ using package::ArgKind;
 using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// A scalar of any element type.
-void writeScalar(DType dtype, double value, std::byte *bytes) {
-  auto put = [&](auto typed) { std::memcpy(bytes, &typed, sizeof(typed)); };
-  switch (dtype) {
-  case DType::F64:
-    return put(value);
-  case DType::F32:
-    return put(float(value));
-  case DType::BF16:
-    return put(bf16FromFloat(float(value)));
-  case DType::F16:
-    return put(f16FromFloat(float(value)));
-  case DType::I64:
-    return put(int64_t(value));
-  case DType::I32:
-    return put(int32_t(value));
-  default:
-    return put(int8_t(value));
-  }
-}
-
 /// Results of so many steps have their memory before the first: 32 MiB of addresses, in use as steps go by.
 constexpr int64_t kReservedSteps = int64_t(1) << 20;
 
@@ -53,7 +31,7 @@ constexpr int64_t kStageTag = 3;
 struct Feed {
   const ArgSource *source = nullptr;
   BoxCopy cut;
-  std::vector<std::byte> host;
+  std::shared_ptr<std::byte> host; // that streams copy from
   TensorView target;
 };
 
@@ -66,7 +44,6 @@ RankRun::~RankRun() = default;
 
 Result<RunReport> RankRun::run() {
   Clock::time_point start = Clock::now();
-  device = createCpuDevice(options.threads);
   Status loaded = load();
   if (Status status = agree(communicator, loaded); !status)
     return told(status.error());
@@ -84,7 +61,8 @@ Result<RunReport> RankRun::run() {
   int64_t step = options.firstStep;
   for (; step < options.firstStep + options.steps && !report.stoppedBy; ++step) {
     if (options.onNan == OnNan::Skip)
-      guard->keep();
+      if (Status status = guard->keep(); !status)
+        return status.error();
     StepResult result;
     result.step = step;
     if (Status status = runStep(result); !status)
@@ -135,14 +113,21 @@ Error RankRun::nonfiniteLoss(const StepResult &step) const {
 Status RankRun::endStep(StepResult &step, RunReport &report) {
   uint64_t flags = options.stopSignal ? flagOfSignal(options.stopSignal()) : 0;
   bool isNonfinite = !std::isfinite(step.loss);
-  if (isNonfinite || (options.onNan == OnNan::Skip && !guard->firstNonfinite().empty()))
+  if (options.onNan == OnNan::Skip && !isNonfinite) {
+    auto name = guard->firstNonfinite();
+    if (!name)
+      return name.error();
+    isNonfinite = !name->empty();
+  }
+  if (isNonfinite)
     flags |= kNonfiniteFlag;
   auto combined = combineFlags(communicator, flags, kStageTag);
   if (!combined)
     return Error{fmt::format("step {}: {}", step.step, combined.error().message), combined.error().status};
   report.stoppedBy = signalOfFlags(*combined);
   if (*combined & kNonfiniteFlag && options.onNan == OnNan::Skip) {
-    guard->putBack();
+    if (Status status = guard->putBack(); !status)
+      return status;
     step.skipped = true;
     ++skippedSteps;
   }
@@ -161,6 +146,10 @@ Status RankRun::endStep(StepResult &step, RunReport &report) {
 }
 
 Status RankRun::load() {
+  auto opened = createDevice(options.device, {.threads = options.threads, .rank = communicator.rank()});
+  if (!opened)
+    return opened.error();
+  device = std::move(*opened);
   if (Status status = openCheckpoints(); !status)
     return status;
   auto created = Executor::create(program, *device, communicator, options.executor);
@@ -197,14 +186,14 @@ Status RankRun::openCheckpoints() {
 Status RankRun::checkFinite(int64_t nextStep) {
   if (options.onNan != OnNan::Stop)
     return ok();
-  std::string name = guard->firstNonfinite();
-  if (name.empty())
-    return agree(communicator, ok());
+  auto found = guard->firstNonfinite();
+  if (!found || found->empty())
+    return agree(communicator, found ? ok() : Status(found.error()));
   return agree(communicator,
                Error{fmt::format("step {}: the loss is finite, but '{}' holds an infinite number or a NaN after it, "
                                  "which is written nowhere; {}. Lower --lr or give --clip-norm; --on-nan skip leaves "
                                  "such steps out, --on-nan continue writes them",
-                                 nextStep - 1, name, lastCheckpointText())});
+                                 nextStep - 1, *found, lastCheckpointText())});
 }
 
 /// `isLast`: the run ends before it is at its last step.
@@ -218,13 +207,19 @@ Status RankRun::checkpoint(int64_t nextStep, bool isLast) {
   TrainingPosition at{nextStep, options.seed, inputs.dataSteps, skippedSteps};
   Status saved = writer->save(at, [&](size_t arg, std::byte *local) {
     auto piece = std::find_if(pieces.begin(), pieces.end(), [&](const ArgumentPiece &each) { return each.arg == arg; });
-    device->copyOut(local, static_cast<const std::byte *>(piece->tensor.data), piece->tensor.bytes());
+    return device->copyOut(local, piece->tensor.data, piece->tensor.bytes());
   });
   if (saved)
     lastCheckpoint = nextStep;
   if (saved && communicator.rank() == 0 && options.checkpoint.onSaved)
     options.checkpoint.onSaved(nextStep, secondsSince(start));
   return saved;
+}
+
+/// True of what every step gets anew.
+static bool isFed(const ArgSource &source) {
+  return source.kind == ArgSource::Kind::Data || source.kind == ArgSource::Kind::LearningRate ||
+         source.kind == ArgSource::Kind::RateFactor || source.kind == ArgSource::Kind::Step;
 }
 
 /// Gives an argument its first content.
@@ -234,6 +229,8 @@ Status RankRun::fill(const ArgumentPiece &piece) {
   const TensorView &target = piece.tensor;
   Shard shard = shardOf(program.mesh, arg.shape, arg.sharding,
                         package::virtualRank(program, communicator.rank(), piece.microbatch));
+  if (isFed(source))
+    return openFeed(source, cutShard(arg.shape, shard, bytesOf(arg.dtype)), target);
   std::vector<std::byte> host(static_cast<size_t>(target.bytes()));
   switch (source.kind) {
   case ArgSource::Kind::Tensor: {
@@ -256,18 +253,18 @@ Status RankRun::fill(const ArgumentPiece &piece) {
   case ArgSource::Kind::Seed:
     std::memcpy(host.data(), &options.seed, sizeof(options.seed));
     break;
-  case ArgSource::Kind::Zeros:
+  default: // zeros
     break;
-  case ArgSource::Kind::Data:
-    feeds.push_back({&source, cutShard(arg.shape, shard, bytesOf(arg.dtype)), std::move(host), target});
-    return ok();
-  case ArgSource::Kind::LearningRate:
-  case ArgSource::Kind::RateFactor:
-  case ArgSource::Kind::Step:
-    feeds.push_back({&source, {}, std::move(host), target});
-    return ok();
   }
-  device->copyIn(static_cast<std::byte *>(target.data), host.data(), target.bytes());
+  return device->copyIn(target.data, host.data(), target.bytes());
+}
+
+Status RankRun::openFeed(const ArgSource &source, BoxCopy cut, const TensorView &target) {
+  auto host = device->allocateHost(target.bytes());
+  if (!host)
+    return host.error();
+  std::fill_n(host->get(), target.bytes(), std::byte(0)); // what no box covers is padding
+  feeds.push_back({&source, std::move(cut), std::move(*host), target});
   return ok();
 }
 
@@ -279,32 +276,35 @@ Status RankRun::feed(BatchReader &reader, int64_t number, double learningRate, d
   for (Feed &feed : feeds) {
     switch (feed.source->kind) {
     case ArgSource::Kind::Data:
-      feed.cut.run((**batch)[feed.source->input], feed.host.data());
+      feed.cut.run((**batch)[feed.source->input], feed.host.get());
       break;
     case ArgSource::Kind::Step:
-      writeScalar(feed.target.dtype, double(number), feed.host.data());
+      writeScalar(feed.target.dtype, double(number), feed.host.get());
       break;
     case ArgSource::Kind::RateFactor:
-      writeScalar(feed.target.dtype, rateFactor, feed.host.data());
+      writeScalar(feed.target.dtype, rateFactor, feed.host.get());
       break;
     default:
-      writeScalar(feed.target.dtype, learningRate, feed.host.data());
+      writeScalar(feed.target.dtype, learningRate, feed.host.get());
       break;
     }
-    device->copyIn(static_cast<std::byte *>(feed.target.data), feed.host.data(), feed.target.bytes());
+    if (Status status = executor->feed(feed.target, feed.host.get()); !status)
+      return status;
   }
   reader.release(batches.user);
   return ok();
 }
 
 /// Sets the sums of gradients to zero.
-void RankRun::clearAccumulators() {
+Status RankRun::clearAccumulators() {
   for (const ArgumentPiece &piece : executor->arguments()) {
     if (!package::isAccumulator(program.args[piece.arg]))
       continue;
     zeros.resize(std::max(zeros.size(), size_t(piece.tensor.bytes())));
-    device->copyIn(static_cast<std::byte *>(piece.tensor.data), zeros.data(), piece.tensor.bytes());
+    if (Status status = device->copyIn(piece.tensor.data, zeros.data(), piece.tensor.bytes()); !status)
+      return status;
   }
+  return ok();
 }
 
 /// All batches of a step; the loss is the mean of theirs.
@@ -313,7 +313,8 @@ Status RankRun::runBatches(StepResult &result) {
   // A skipped step leaves no trace: it is no step of AdamW and draws no random numbers.
   const int64_t firstNumber = (result.step - skippedSteps) * count;
   if (count > 1)
-    clearAccumulators();
+    if (Status status = clearAccumulators(); !status)
+      return status;
   double sum = 0;
   for (int64_t b = 0; b < count; ++b) {
     Status fed = feed(batches.training, firstNumber + b, result.learningRate, options.rateFactor(result.step));
@@ -386,8 +387,9 @@ Status RankRun::evaluate(int64_t step, RunReport &report) {
 Status RankRun::readScalar(int result, double &value) {
   if (auto local = executor->result(size_t(result))) {
     alignas(8) std::byte bytes[8];
-    device->copyOut(bytes, static_cast<const std::byte *>(local->data), bytesOf(local->dtype));
-    value = kernels::readScalar({bytes, local->dtype, {}});
+    if (Status status = device->copyOut(bytes, local->data, bytesOf(local->dtype)); !status)
+      return status;
+    value = runtime::readScalar(local->dtype, bytes);
   }
   int64_t home = program.results[size_t(result)].stage, stages = package::stagesOf(program);
   if (home < 0 || stages == 1)
@@ -431,7 +433,8 @@ Result<std::optional<Tensor>> RankRun::gather(const std::optional<TensorView> &l
   std::vector<std::byte> host;
   if (local) {
     host.resize(size_t(local->bytes()));
-    device->copyOut(host.data(), static_cast<const std::byte *>(local->data), local->bytes());
+    if (Status status = device->copyOut(host.data(), local->data, local->bytes()); !status)
+      return status.error();
   }
   return gatherShards(communicator, program, stage, shape, sharding, dtype, host.data());
 }

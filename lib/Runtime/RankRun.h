@@ -39,7 +39,8 @@ private:
   Error told(Error error) const;
   Status fill(const ArgumentPiece &piece);
   Status feed(BatchReader &reader, int64_t number, double learningRate, double rateFactor);
-  void clearAccumulators();
+  Status openFeed(const ArgSource &source, BoxCopy cut, const TensorView &target);
+  Status clearAccumulators();
   Status runBatches(StepResult &result);
   Status runStep(StepResult &result);
   bool evaluatesAfter(int64_t step) const;
@@ -60,8 +61,8 @@ private:
   RankBatches batches;
   int64_t stage;
   std::unique_ptr<Device> device;
+  std::vector<Feed> feeds; // outlive the executor, whose streams copy from them
   std::unique_ptr<Executor> executor;
-  std::vector<Feed> feeds;
   std::vector<std::byte> zeros;      // what sums of gradients begin with
   std::optional<ShardReader> reader; // while arguments are filled
   std::optional<CheckpointWriter> writer;

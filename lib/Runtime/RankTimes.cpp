@@ -88,7 +88,7 @@ Overlap overlapOf(const RankPlan &plan, const std::vector<Ran> &ran) {
     if (ran[i].seconds < 0 || (!waits && !communicates(instruction)))
       continue;
     seconds += waits ? 0 : ran[i].seconds;
-    exposed += streamOf(plan, i) == kComputeStream ? ran[i].seconds : 0;
+    exposed += streamOf(plan, i) == kComputeStream ? ran[i].seconds : std::max(0.0, ran[i].waitSeconds);
   }
   return {seconds, std::max(0.0, seconds - exposed)};
 }
@@ -123,9 +123,12 @@ std::vector<Span> spansOf(const RankPlan &plan, const std::vector<Ran> &ran) {
       op = "wait";
       break;
     }
-    spans.push_back({source.name.empty() ? op : nameOf(instruction), op, streamOf(plan, i), instruction.microbatch,
-                     std::chrono::duration<double>(ran[i].start.time_since_epoch()).count(), ran[i].seconds});
+    std::string name = source.name.empty() ? op : nameOf(instruction);
+    spans.push_back({name, op, streamOf(plan, i), instruction.microbatch, ran[i].start, ran[i].seconds});
+    if (ran[i].waitSeconds >= 0)
+      spans.push_back({name, "wait", kComputeStream, instruction.microbatch, ran[i].waitStart, ran[i].waitSeconds});
   }
+  std::stable_sort(spans.begin(), spans.end(), [](const Span &a, const Span &b) { return a.start < b.start; });
   return spans;
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "RankPlan.h"
-#include <chrono>
 
 namespace kerf::runtime {
 
@@ -12,10 +11,11 @@ struct Timer {
   double seconds = 0, waitSeconds = 0;
 };
 
-/// When an instruction ran the last time.
+/// When an instruction ran the last time, and when the compute stream stood still for it without a `wait` of the
+/// program.
 struct Ran {
-  std::chrono::steady_clock::time_point start;
-  double seconds = -1; // not yet
+  double start = 0, seconds = -1;         // by the machine's steady clock; -1: not yet
+  double waitStart = 0, waitSeconds = -1; // -1: it did not
 };
 
 /// `timers`: of each origin. Kernels and collectives; steps and their seconds are the caller's.

@@ -113,6 +113,16 @@ Status checkInputs(const package::Program &program, const TensorMap &weights, co
   return ok();
 }
 
+Result<std::string> unusedCode(const package::Program &program, std::string_view device) {
+  auto created = createDevice(device);
+  if (!created)
+    return created.error();
+  auto code = (*created)->loadCode(program, CodeUse::Run);
+  if (!code)
+    return code.error();
+  return (*code)->unused();
+}
+
 Result<int64_t> batchesOf(const package::Program &program, const DataSet &data, const DataOrder &order) {
   return batchesOf(data, batchInputs(program), order);
 }

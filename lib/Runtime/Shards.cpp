@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Shards.h"
-#include "Kernels/Philox.h"
+#include "Philox.h"
 #include "kerf/Package/Half.h"
 
 #include <cmath>

@@ -5,7 +5,7 @@
 #include "Box.h"
 #include "kerf/Package/TensorFile.h"
 #include "kerf/Runtime/Communicator.h"
-#include "kerf/Runtime/Kernels.h"
+#include "kerf/Runtime/Device.h"
 
 namespace kerf::runtime {
 

@@ -44,28 +44,33 @@ StepGuard::StepGuard(const package::Program &program, int64_t rank, Device &devi
   }
 }
 
-void StepGuard::keep() {
+Status StepGuard::keep() {
   for (Watched &each : watched) {
     each.kept.resize(size_t(each.tensor.bytes()));
-    device.copyOut(each.kept.data(), static_cast<const std::byte *>(each.tensor.data), each.tensor.bytes());
+    if (Status status = device.copyOut(each.kept.data(), each.tensor.data, each.tensor.bytes()); !status)
+      return status;
   }
+  return ok();
 }
 
-void StepGuard::putBack() {
+Status StepGuard::putBack() {
   for (Watched &each : watched)
-    device.copyIn(static_cast<std::byte *>(each.tensor.data), each.kept.data(), each.tensor.bytes());
+    if (Status status = device.copyIn(each.tensor.data, each.kept.data(), each.tensor.bytes()); !status)
+      return status;
+  return ok();
 }
 
-std::string StepGuard::firstNonfinite() {
+Result<std::string> StepGuard::firstNonfinite() {
   std::vector<std::byte> local, packed; // a tensor in host memory: with its padding, without
   for (const Watched &each : watched) {
     local.resize(size_t(each.tensor.bytes())), packed.resize(size_t(each.withoutPadding.bytes()));
-    device.copyOut(local.data(), static_cast<const std::byte *>(each.tensor.data), each.tensor.bytes());
+    if (Status status = device.copyOut(local.data(), each.tensor.data, each.tensor.bytes()); !status)
+      return status.error();
     each.withoutPadding.run(local.data(), packed.data());
     if (!allFinite(packed.data(), each.arg->dtype, each.withoutPadding.bytes() / bytesOf(each.arg->dtype)))
       return each.arg->name;
   }
-  return "";
+  return std::string();
 }
 
 } // namespace kerf::runtime

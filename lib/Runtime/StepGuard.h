@@ -15,11 +15,11 @@ public:
 
   /// Copies what the next step will update into host memory: as many bytes again as the rank's parameters, buffers and
   /// states have.
-  void keep();
+  Status keep();
   /// Copies back what `keep` has copied.
-  void putBack();
+  Status putBack();
   /// Returns the name of the first watched tensor of which this rank holds an infinite element or a NaN, or "".
-  std::string firstNonfinite();
+  Result<std::string> firstNonfinite();
 
 private:
   struct Watched {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedules: a record of each, the orders that are written by hand, and what bounds say of them.
+// This file has the record of each schedule, the orders that are written by hand, and the bounds on their tasks.
 //
 // Huang et al., "GPipe" (2019); Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
 // Megatron-LM" (SC21) for 1F1B and interleaved 1F1B; Qi et al., "Zero Bubble Pipeline Parallelism" (2023).
@@ -64,22 +64,22 @@ std::vector<Task> interleaved(int64_t stage, int64_t stages, int64_t microbatche
   return oneForwardOneBackward(forwards, backwards, std::min<int64_t>(warmup, forwards.size()));
 }
 
-std::vector<Task> oneFOneB(int64_t stage, int64_t stages, int64_t microbatches) {
+std::vector<Task> oneFOneB(int64_t microbatches, int64_t warmup) {
   std::vector<Task> forwards, backwards;
   for (int64_t m = 0; m < microbatches; ++m) {
     forwards.push_back({TaskKind::Forward, m, 0});
     backwards.push_back({TaskKind::Backward, m, 0});
   }
-  return oneForwardOneBackward(forwards, backwards, std::min(stages - stage - 1, microbatches));
+  return oneForwardOneBackward(forwards, backwards, std::min(warmup, microbatches));
 }
 
 Orders gpipeOrder(const ScheduleOptions &options) { return Orders(options.stages, gpipe(options.microbatches)); }
 
-/// 1F1B, interleaved where a stage has several chunks.
+/// Makes the orders of 1F1B, interleaved where a stage has several chunks.
 Orders alternating(const ScheduleOptions &options) {
   Orders orders;
   for (int64_t s = 0; s < options.stages; ++s)
-    orders.push_back(options.chunks == 1 ? oneFOneB(s, options.stages, options.microbatches)
+    orders.push_back(options.chunks == 1 ? oneFOneB(options.microbatches, options.stages - s - 1)
                                          : interleaved(s, options.stages, options.microbatches, options.chunks));
   return orders;
 }
@@ -88,7 +88,7 @@ Orders handWritten(const ScheduleOptions &options) {
   return schedule::zeroBubbleByHand(options.stages, options.microbatches, options.stages);
 }
 
-/// With the activations of `Limit` * stages microbatches.
+/// Searches for orders that hold the activations of at most `Limit` * stages microbatches.
 template <int64_t Limit> Orders searched(const ScheduleOptions &options) {
   return schedule::zeroBubbleSearched(options, Limit * options.stages);
 }
@@ -99,7 +99,7 @@ double untilTheLastStage(const ScheduleOptions &options, int64_t stage) {
 
 double oneOfEachStage(const ScheduleOptions &options, int64_t) { return static_cast<double>(options.stages); }
 
-/// As many as the limit holds, or as the order written by hand has.
+/// A searched order has as many forwards as the limit on activations allows, or as the order that is written by hand.
 template <int64_t Limit> double asManyAsFit(const ScheduleOptions &options, int64_t stage) {
   const auto limit = static_cast<double>(Limit * options.stages);
   const double each = options.activations.empty() ? 1 : options.activations[stage];
@@ -112,8 +112,8 @@ int64_t fromHereToTheEnd(const ScheduleOptions &options, int64_t stage, int64_t)
   return std::min(options.microbatches, options.stages - stage);
 }
 
-/// Before its first backward: a group of microbatches on every chunk, on the last one as many as go to the last stage
-/// and back, and one.
+/// Before its first backward a stage holds a group of microbatches on every chunk but the last. On the last chunk it
+/// holds those that are on the way to the last stage and back, and one more.
 int64_t groupOnEachChunk(const ScheduleOptions &options, int64_t stage, int64_t chunk) {
   if (options.chunks == 1)
     return fromHereToTheEnd(options, stage, chunk);
@@ -133,7 +133,7 @@ constexpr ScheduleRecord kRecords[] = {
      .chunked = true,
      .order = alternating,
      .leastInFlight = groupOnEachChunk},
-    // The memory of 1F1B, a third of its bubble when the three passes take the same time.
+    // It takes the memory of 1F1B, and has a third of its bubble when the three passes take the same time.
     {.kind = ScheduleKind::ZeroBubbleH1,
      .name = "zero-bubble",
      .variant = "h1",
@@ -141,7 +141,7 @@ constexpr ScheduleRecord kRecords[] = {
      .order = handWritten,
      .mostForwardsFirst = oneOfEachStage,
      .leastInFlight = fromHereToTheEnd},
-    // With the activations of as many microbatches as stages.
+    // It holds the activations of as many microbatches as there are stages.
     {.kind = ScheduleKind::ZeroBubble1P,
      .name = "zero-bubble",
      .variant = "1p",
@@ -149,7 +149,7 @@ constexpr ScheduleRecord kRecords[] = {
      .searched = true,
      .order = searched<1>,
      .mostForwardsFirst = asManyAsFit<1>},
-    // With twice as many: (nearly) no bubble.
+    // It holds twice as many, and has (nearly) no bubble.
     {.kind = ScheduleKind::ZeroBubble2P,
      .name = "zero-bubble",
      .variant = "2p",
@@ -185,9 +185,7 @@ std::vector<std::string_view> wordsOf(std::string_view ScheduleRecord::*word) {
 
 std::span<const ScheduleRecord> kerf::schedules() { return kRecords; }
 
-const ScheduleRecord &kerf::recordOf(ScheduleKind kind) {
-  return kRecords[static_cast<size_t>(kind)];
-}
+const ScheduleRecord &kerf::recordOf(ScheduleKind kind) { return kRecords[static_cast<size_t>(kind)]; }
 
 const ScheduleRecord *kerf::findSchedule(std::string_view name, std::string_view variant) {
   for (const ScheduleRecord &record : kRecords)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules of the words of a plan, and which part of the model is before and after which.
+// This file makes a schedule of the words of a plan, and says which parts of the model stand next to each other.
 #include "kerf/Schedule/Schedule.h"
 #include <algorithm>
 #include <fmt/format.h>

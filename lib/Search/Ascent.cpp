@@ -1,28 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Ascent.h"
+#include "Tuning.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
 using namespace kerf;
 using namespace kerf::search;
+using namespace kerf::search::tuning::ascent;
 
 namespace {
-
-constexpr int kPatience = 8; // passes without a gain worth having before rate and width shrink
-constexpr double kShrink = 0.6;
-constexpr double kWorthwhile = 2e-2; // of the gap: a gain worth having
-constexpr int64_t kOverhead = 200;   // steps: what a pass takes at least
-constexpr int kStreak = 5;           // gains in a row before the rate grows again
-constexpr double kGrow = 1.6;
-constexpr double kMostRate = 1;
-constexpr int kScalePasses = 2; // of the dual, at each scale tried
-constexpr double kScaleStep = 1.3;
-constexpr int kScaleSteps = 20;
-constexpr double kLeastRate = 1e-4;  // of the first: less moves nothing any more
-constexpr double kMemory = 0.7;      // of the direction, from one pass to the next
-constexpr double kFirstWidth = 3e-4; // of the bound
-constexpr double kLeastShare = 1e-7; // of all that is paid: the price of a row that nobody wants, so that it can grow
 
 double slackOf(const Core &core, size_t row) { return std::max(1.0, static_cast<double>(core.slack[row])); }
 

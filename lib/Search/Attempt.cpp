@@ -2,6 +2,7 @@
 #include "Attempt.h"
 #include "Neighbourhoods.h"
 #include "Primal.h"
+#include "Tuning.h"
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -9,20 +10,9 @@
 
 using namespace kerf;
 using namespace kerf::search;
+using namespace kerf::search::tuning::attempt;
 
 namespace {
-
-constexpr int kRoundEvery = 10;          // passes of the dual between two roundings
-constexpr double kPrimalShare = 0.2;     // of the steps of an ascent may go into rounding
-constexpr double kPruneLeast = 0.03;     // of the labels: a pruning that takes out fewer waits for a smaller gap
-constexpr int kPrunePasses = 30;         // of the dual at least, before its labels are pruned
-constexpr double kPruneAt = 0.6;         // of the gap at the last pruning
-constexpr double kWorthwhile = 0.9;      // a reduction that leaves fewer of the labels is followed by another ascent
-constexpr int kReplayPasses = 2;         // of the dual at least, where an earlier search pruned
-constexpr double kReplayGap = 1.3;       // of the gap that the earlier search pruned at
-constexpr double kNextRate = 0.05;       // of prices that have been good before
-constexpr int64_t kRoundSteps = 1 << 26; // of the first round of improvement, for each thread; later ones double
-constexpr int64_t kNodes = 60;           // subproblems of one neighbourhood
 
 class Attempter {
 public:

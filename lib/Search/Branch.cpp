@@ -2,22 +2,15 @@
 #include "Branch.h"
 #include "Primal.h"
 #include "Reduce.h"
+#include "Tuning.h"
 #include <algorithm>
 #include <cmath>
 
 using namespace kerf;
 using namespace kerf::search;
+using namespace kerf::search::tuning::branch;
 
 namespace {
-
-constexpr int kPasses = 40; // of the dual, at a subproblem
-constexpr double kRate = 0.1;
-constexpr size_t kCandidates = 40;     // variables of which both halves are tried before one is split
-constexpr int kTrialPasses = 4;        // of the dual, at a half that is tried
-constexpr int64_t kTrialLabels = 3000; // of a core, at most, for trials to be worth their time
-constexpr int64_t kOverhead = 2'000;   // steps: what a subproblem takes at least
-constexpr double kAgain = 0.7; // a subproblem that lost so much of its labels is looked at again before it is split
-constexpr int kDepth = 2000;   // of splits: far beyond what a budget explores
 
 class Brancher {
 public:

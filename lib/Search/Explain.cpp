@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Search/Explain.h"
 #include "Ascent.h"
+#include "Tuning.h"
 #include <algorithm>
 #include <cmath>
 
 using namespace kerf;
 using namespace kerf::search;
+using namespace kerf::search::tuning::explain;
 
 namespace {
-
-constexpr int kPasses = 150;
-constexpr double kRate = 0.02;     // of prices that are good already
-constexpr double kFirstRate = 0.2; // of the first ones
 
 /// Nothing is reduced: every strategy of every node is asked about. What costs more than all else together is left out,
 /// unless the solution has some of it.

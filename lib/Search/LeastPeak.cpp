@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "LeastPeak.h"
 #include "Attempt.h"
+#include "Tuning.h"
 #include <algorithm>
 #include <cmath>
 
 using namespace kerf;
 using namespace kerf::search;
+using namespace kerf::search::tuning::leastPeak;
 
 namespace {
-
-constexpr int kShares = 12;              // of the budget: at most one for each limit that is tried
-constexpr int64_t kLeastSteps = 100'000; // what a limit takes at least
 
 /// Every finite cost 0: only what is forbidden, and the rows, matter.
 void forgetCosts(Core &core) {

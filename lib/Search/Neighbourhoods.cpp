@@ -2,10 +2,12 @@
 #include "Neighbourhoods.h"
 #include "Primal.h"
 #include "Reduce.h"
+#include "Tuning.h"
 #include <algorithm>
 
 using namespace kerf;
 using namespace kerf::search;
+using namespace kerf::search::tuning::neighbourhoods;
 
 uint64_t Random::next() {
   uint64_t z = (state += 0x9e3779b97f4a7c15);
@@ -15,8 +17,6 @@ uint64_t Random::next() {
 }
 
 namespace {
-
-constexpr int64_t kOverhead = 20'000; // steps: what a neighbourhood takes at least
 
 /// The core of the free variables, the others as `state` has them.
 Core hold(const State &state, const std::vector<int> &free) {

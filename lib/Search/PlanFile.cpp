@@ -39,9 +39,6 @@ const std::vector<std::string> kTopLevelKeys = {"kerf",
                                                 "gradient_dtype",
                                                 "attention",
                                                 "context_style",
-                                                "gradient_accumulation",
-                                                "parameter_gathers",
-                                                "stage_sends",
                                                 "ops",
                                                 "arguments",
                                                 "predicted",
@@ -49,6 +46,8 @@ const std::vector<std::string> kTopLevelKeys = {"kerf",
                                                 "report",
                                                 "job",
                                                 "notes"};
+/// Keys that plans had once, which said how a trainer works.
+constexpr std::string_view kTrainersKeys[] = {"gradient_accumulation", "parameter_gathers", "stage_sends"};
 /// Those that are kept as they are: what `kerf explain` shows, what the plan was made for, and notes of people.
 constexpr std::string_view kKeptKeys[] = {"report", "job", "notes"};
 
@@ -347,12 +346,6 @@ bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &
     plan.attention = in.word(value, key, {"fused", "unfused"});
   else if (key == "context_style")
     plan.contextStyle = in.word(value, key, {"ring", "ulysses"});
-  else if (key == "gradient_accumulation")
-    plan.gradientAccumulation = in.word(value, key, {"fused", "kernel"});
-  else if (key == "parameter_gathers")
-    plan.parameterGathers = in.word(value, key, {"layer", "deepspeed-2021"});
-  else if (key == "stage_sends")
-    plan.stageSends = in.word(value, key, {"scattered", "whole"});
   else
     return false;
   return true;
@@ -453,9 +446,6 @@ void writeExecution(const Plan &plan, Json &root) {
       {"gradient_dtype", plan.gradientDtype},
       {"attention", plan.attention},
       {"context_style", plan.contextStyle},
-      {"gradient_accumulation", plan.gradientAccumulation},
-      {"parameter_gathers", plan.parameterGathers},
-      {"stage_sends", plan.stageSends},
   };
   for (const auto &[key, word] : words)
     if (!word.empty())
@@ -517,6 +507,10 @@ Result<Plan> parsePlan(std::string_view json, const std::string &where) {
       }
     } else if (std::find(std::begin(kKeptKeys), std::end(kKeptKeys), key) != std::end(kKeptKeys)) {
       plan.others[key] = value;
+    } else if (std::find(std::begin(kTrainersKeys), std::end(kTrainersKeys), key) != std::end(kTrainersKeys)) {
+      in.fail(fmt::format("{} ({}) is no decision of a plan but a habit of the trainer that runs it: leave it out, and "
+                          "give the trainer with --for",
+                          key, placeOfKey(json, key)));
     } else {
       in.unknownKey("", key, kTopLevelKeys);
     }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Primal.h"
+#include "Tuning.h"
 #include <algorithm>
 #include <deque>
 
 using namespace kerf;
 using namespace kerf::search;
+using namespace kerf::search::tuning::primal;
 
 namespace {
-
-constexpr int kRepairRounds = 60;
-constexpr int kPairsTried = 20; // of the pairs of labels that would be cheaper, cheapest first, when the rows refuse
 
 /// Variables to look at again.
 class Queue {

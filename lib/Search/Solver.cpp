@@ -4,6 +4,7 @@
 #include "Attempt.h"
 #include "Exhaust.h"
 #include "LeastPeak.h"
+#include "Tuning.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -12,15 +13,7 @@
 
 using namespace kerf;
 using namespace kerf::search;
-
-namespace {
-
-constexpr double kTimeShare = 0.97;          // of the wall seconds: what is being done is finished first
-constexpr int64_t kExhaustSteps = 2'000'000; // partial choices: a second or so
-constexpr size_t kExhaustNodes = 64;
-constexpr double kLeastPeakShare = 0.3; // of the time or work is kept for the least peak, should nothing fit
-
-} // namespace
+using namespace kerf::search::tuning::solver;
 
 struct kerf::SearchMemory {
   explicit SearchMemory(Trail trail) : trail(std::move(trail)) {}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kerf-add-optimizer: gradients become new parameters and states; @main becomes one training step.
 #include "Calls.h"
+#include "Update.h"
 #include "kerf/Dialect/Kerf/Emit.h"
 #include "kerf/Package/Accumulation.h"
 #include "kerf/Support/Glob.h"
@@ -33,10 +34,12 @@ struct Trained {
   unsigned argument;
   std::string name;
   Value parameter, gradient;
-  SmallVector<unsigned> states;                       // argument numbers
+  SmallVector<unsigned> states;                       // argument numbers, in the record's order
   SmallVector<Value> updated;                         // the new parameter, then the new states
   std::optional<unsigned> accumulator = std::nullopt; // argument number, where gradients are added up over batches
   const OptimizerGroup *group = nullptr;              // of the parameter; none: the step's own settings hold
+  ParameterOptimizer optimizer = {};
+  Shape shape = {}; // that the optimizer's rule sees
 };
 
 class StepBuilder {
@@ -48,6 +51,7 @@ public:
 
 private:
   LogicalResult findGradients();
+  void chooseOptimizer(Trained &one);
   void addArguments();
   unsigned addArgument(Type type, StringRef kind, StringRef name, DictionaryAttr more);
   void sync(Trained &trained);
@@ -63,12 +67,6 @@ private:
   void update(Trained &trained);
   void setResults();
 
-  SmallVector<std::string> stateNames() const {
-    if (options.kind == OptimizerKind::AdamW)
-      return {"exp_avg", "exp_avg_sq"};
-    // Without momentum the velocity is the gradient itself: nothing to keep.
-    return options.momentum == 0.0 ? SmallVector<std::string>{} : SmallVector<std::string>{"momentum"};
-  }
   Location location(const Trained &trained) {
     return NameLoc::get(StringAttr::get(main.getContext(), "optimizer/" + trained.name));
   }
@@ -136,6 +134,7 @@ LogicalResult StepBuilder::findGradients() {
         llvm::find_if(options.groups, [&](const OptimizerGroup &each) { return globMatch(each.glob, name.str()); });
     if (group != options.groups.end())
       trained.back().group = &*group;
+    chooseOptimizer(trained.back());
   }
   if (trained.empty())
     return main.emitError()
@@ -157,6 +156,15 @@ LogicalResult StepBuilder::findGradients() {
   return success();
 }
 
+/// What updates the parameter, and the shape that the rule sees.
+void StepBuilder::chooseOptimizer(Trained &one) {
+  Shape exported = shapeOf(one.parameter);
+  if (auto attribute = main.getArgAttrOfType<DenseI64ArrayAttr>(one.argument, KerfDialect::kExportedShapeAttr))
+    exported = Shape(attribute.asArrayRef());
+  one.optimizer = parameterOptimizer(options, one.name, exported);
+  one.shape = one.optimizer.record->readsShape ? exported : shapeOf(one.parameter);
+}
+
 unsigned StepBuilder::addArgument(Type type, StringRef kind, StringRef name, DictionaryAttr more) {
   NamedAttrList attributes(more);
   attributes.set(KerfDialect::kKindAttr, builder.getStringAttr(kind));
@@ -174,9 +182,12 @@ void StepBuilder::addArguments() {
     NamedAttrList shape;
     if (Attribute exported = main.getArgAttr(one.argument, KerfDialect::kExportedShapeAttr))
       shape.set(KerfDialect::kExportedShapeAttr, exported);
-    for (const std::string &state : stateNames())
-      one.states.push_back(addArgument(one.parameter.getType(), "state", state + "/" + one.name,
-                                       shape.getDictionary(main.getContext())));
+    for (const OptimizerState &state : one.optimizer.states(one.shape)) {
+      bool isLike = state.shape == shapeOf(one.parameter);
+      auto type = RankedTensorType::get(state.shape, tensorType(one.parameter).getElementType());
+      one.states.push_back(addArgument(type, "state", (state.name + ("/" + one.name)),
+                                       isLike ? shape.getDictionary(main.getContext()) : DictionaryAttr()));
+    }
     if (options.accumulate > 1)
       one.accumulator = addArgument(one.parameter.getType(), "state", (package::kAccumulatedPrefix.data() + one.name),
                                     shape.getDictionary(main.getContext()));
@@ -185,7 +196,7 @@ void StepBuilder::addArguments() {
   auto scaleKind = lossScale ? main.getArgAttrOfType<StringAttr>(*lossScale, KerfDialect::kKindAttr) : StringAttr();
   if (scaleKind && scaleKind.getValue() == "state")
     goodSteps = addArgument(counter, "state", "grad_scaler/growth_tracker", {});
-  if (lossScale && options.kind == OptimizerKind::AdamW)
+  if (lossScale && llvm::any_of(trained, [](const Trained &one) { return one.optimizer.record->readsNumber; }))
     updates = addArgument(counter, "state", "grad_scaler/updates", {});
   Type rate = isDouble ? builder.getF64Type() : Type(builder.getF32Type());
   learningRate = addArgument(RankedTensorType::get({}, rate), "learning_rate", "learning_rate", {});
@@ -320,30 +331,18 @@ void StepBuilder::clip() {
 }
 
 void StepBuilder::update(Trained &one) {
-  bool decays = llvm::none_of(options.noDecayGlobs, [&](const std::string &glob) { return globMatch(glob, one.name); });
-  double ofGroup = one.group ? one.group->weightDecay.value_or(options.weightDecay) : options.weightDecay;
-  bool isOwn = one.group && one.group->weightDecay;
-  FloatAttr decay = builder.getF64FloatAttr(decays || isOwn ? ofGroup : 0.0);
-  Type type = one.parameter.getType();
   Value rate = main.getArgument(learningRate);
   if (one.group && one.group->learningRate)
     rate = MultiplyOp::create(builder, location(one), rate.getType(), main.getArgument(*rateFactor),
                               scalar(location(one), rate.getType(), *one.group->learningRate));
-  if (options.kind == OptimizerKind::Sgd) {
-    Value velocity = one.states.empty() ? one.gradient : Value(main.getArgument(one.states[0]));
-    auto op = SgdOp::create(builder, location(one), type, type, one.parameter, velocity, one.gradient, rate, skip,
-                            builder.getF64FloatAttr(options.momentum), decay);
-    one.updated.assign({op.getNewParameter()});
-    if (!one.states.empty())
-      one.updated.push_back(op.getNewVelocity());
-    return;
-  }
-  auto op = AdamwOp::create(builder, location(one), type, type, type, one.parameter, main.getArgument(one.states[0]),
-                            main.getArgument(one.states[1]), one.gradient, rate,
-                            updates ? Value(main.getArgument(*updates)) : number, skip,
-                            builder.getF64FloatAttr(options.beta1), builder.getF64FloatAttr(options.beta2),
-                            builder.getF64FloatAttr(options.epsilon), decay);
-  one.updated.assign(op->result_begin(), op->result_end());
+  UpdateRequest request{location(one), one.name, one.parameter, one.gradient,          {},
+                        rate,          {},       skip,          *one.optimizer.record, one.optimizer.settings,
+                        one.shape};
+  if (one.optimizer.record->readsNumber)
+    request.number = updates ? Value(main.getArgument(*updates)) : number;
+  for (unsigned state : one.states)
+    request.states.push_back(main.getArgument(state));
+  one.updated = emitUpdate(builder, request);
 }
 
 /// The loss, new parameters, new states, updated buffers, metrics, squared norms.
@@ -367,10 +366,9 @@ void StepBuilder::setResults() {
   };
   for (Trained &one : trained)
     update(one.argument, one.updated[0], one.name);
-  SmallVector<std::string> states = stateNames();
   for (Trained &one : trained)
-    for (auto [i, state] : llvm::enumerate(states))
-      update(one.states[i], one.updated[i + 1], state + "/" + one.name);
+    for (auto [i, state] : llvm::enumerate(one.states))
+      update(state, one.updated[i + 1], nameOf(state));
   for (auto [argument, value] : buffers)
     update(argument, value, main.getArgAttrOfType<StringAttr>(argument, KerfDialect::kNameAttr).getValue());
   for (auto [argument, value] : scalars)
@@ -414,23 +412,16 @@ LogicalResult StepBuilder::run() {
   return success();
 }
 
-/// One row per option: its value and the interval [least, below) it must be in.
+/// Refuses options that are out of range.
 LogicalResult checkOptions(ModuleOp module, const OptimizerOptions &options) {
-  struct Row {
-    const char *name;
-    double value, least, below;
-  };
-  constexpr double kAny = std::numeric_limits<double>::infinity();
-  constexpr double kPositive = std::numeric_limits<double>::min();
-  const Row rows[] = {{"momentum", options.momentum, 0.0, 1.0},
-                      {"beta1", options.beta1, 0.0, 1.0},
-                      {"beta2", options.beta2, 0.0, 1.0},
-                      {"eps", options.epsilon, kPositive, kAny},
-                      {"weight-decay", options.weightDecay, 0.0, kAny},
-                      {"clip-norm", options.clipNorm, 0.0, kAny}};
+  if (Status status = checkSettings(options); !status)
+    return module.emitError() << status.error().message;
   if (!options.reduceType.empty() && options.reduceType != "bf16" && options.reduceType != "f16")
     return module.emitError() << "optimizer option --reduce-type is '" << options.reduceType
                               << "'; it must be bf16 or f16";
+  if (!(options.clipNorm >= 0 && std::isfinite(options.clipNorm)))
+    return module.emitError() << "optimizer option --clip-norm is " << fmt::format("{}", options.clipNorm)
+                              << "; it must be 0 or more and finite";
   if (options.accumulate < 1)
     return module.emitError() << "optimizer option accumulate is " << options.accumulate << "; it must be 1 or more";
   for (const OptimizerGroup &group : options.groups)
@@ -441,13 +432,6 @@ LogicalResult checkOptions(ModuleOp module, const OptimizerOptions &options) {
   if (options.lossScaleWindow < 1)
     return module.emitError() << "optimizer option --loss-scale-window is " << options.lossScaleWindow
                               << "; it must be 1 or more";
-  for (const Row &row : rows)
-    if (!(row.value >= row.least && row.value < row.below)) {
-      InFlightDiagnostic error = module.emitError()
-                                 << "optimizer option --" << row.name << " is " << fmt::format("{}", row.value)
-                                 << "; it must be " << (row.least > 0 ? "more than 0" : "0 or more");
-      return row.below < kAny ? error << " and less than " << fmt::format("{}", row.below) : error << " and finite";
-    }
   return success();
 }
 
@@ -456,12 +440,11 @@ struct AddOptimizerPass : kerf::impl::AddOptimizerBase<AddOptimizerPass> {
   AddOptimizerPass() = default;
   /// All settings, those included that have no option of kerf-opt.
   explicit AddOptimizerPass(const OptimizerOptions &all) : all(all) {
-    optimizer = all.kind == OptimizerKind::AdamW ? "adamw" : "sgd";
-    momentum = all.momentum;
-    beta1 = all.beta1;
-    beta2 = all.beta2;
-    eps = all.epsilon;
-    weightDecay = all.weightDecay;
+    optimizer = all.optimizer;
+    SmallVector<std::string> texts;
+    for (const auto &[name, value] : all.settings)
+      texts.push_back(fmt::format("{}={}", name, value));
+    settings = ArrayRef<std::string>(texts);
     noDecay = ArrayRef<std::string>(all.noDecayGlobs);
     clipNorm = all.clipNorm;
     gradientNorms = all.gradientNorms;
@@ -478,16 +461,15 @@ struct AddOptimizerPass : kerf::impl::AddOptimizerBase<AddOptimizerPass> {
 private:
   std::optional<OptimizerOptions> fromTextOptions() {
     OptimizerOptions options;
-    if (optimizer != "sgd" && optimizer != "adamw") {
-      getOperation().emitError() << "unknown optimizer '" << optimizer << "'; there are sgd and adamw";
-      return std::nullopt;
+    options.optimizer = optimizer;
+    for (const std::string &text : settings) {
+      auto setting = settingFrom(text);
+      if (!setting) {
+        getOperation().emitError() << setting.error().message;
+        return std::nullopt;
+      }
+      options.settings[setting->first] = setting->second;
     }
-    options.kind = optimizer == "sgd" ? OptimizerKind::Sgd : OptimizerKind::AdamW;
-    options.momentum = momentum;
-    options.beta1 = beta1;
-    options.beta2 = beta2;
-    options.epsilon = eps;
-    options.weightDecay = weightDecay;
     options.noDecayGlobs.assign(noDecay.begin(), noDecay.end());
     options.clipNorm = clipNorm;
     options.gradientNorms = gradientNorms;

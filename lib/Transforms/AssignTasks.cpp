@@ -309,20 +309,15 @@ LogicalResult Assigner::findHomes() {
   for (BlockArgument argument : main.getArguments())
     if (auto known = firstUse.find(argument); known != firstUse.end() && hasHome(argument))
       homes[argument] = known->second % stages;
-  DenseMap<Operation *, int64_t> updates; // of parameters: their states live beside them
+  DenseMap<StringAttr, int64_t> updates; // of parameters: their updates and states live beside them
   for (BlockArgument argument : main.getArguments())
-    if (auto by = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), KerfDialect::kUpdatedByAttr);
-        by && homes.contains(argument)) {
-      Operation *made = main.front().getTerminator()->getOperand(by.getInt()).getDefiningOp();
-      while (made && made->getNumOperands() == 1) // gathers of what each rank has updated
-        made = made->getOperand(0).getDefiningOp();
-      if (isa_and_nonnull<SgdOp, AdamwOp>(made))
-        updates[made] = homes.lookup(argument);
-    }
+    if (auto name = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), KerfDialect::kNameAttr);
+        name && homes.contains(argument))
+      updates[name] = homes.lookup(argument);
   for (Operation *op : ops) {
     if (dependence.lookup(op) != Dependence::Sums)
       continue;
-    auto update = updates.find(op);
+    auto update = updates.find(op->getAttrOfType<StringAttr>(KerfDialect::kUpdateAttr));
     int64_t stage = update == updates.end() ? stageOfUpdate(op) : update->second;
     parts[op] = stage;
     for (Value operand : op->getOperands())

@@ -68,8 +68,7 @@ BatchDims::BatchDims(ModuleOp module) {
     }
     return changed;
   };
-  std::vector<std::pair<Operation *, Rule>> ops;
-  module.walk([&](ShardingRuleOpInterface op) { ops.emplace_back(op.getOperation(), op.getShardingRule()); });
+  const std::vector<std::pair<Operation *, Rule>> ops = opsWithRules(module);
   for (bool changed = true; changed;) {
     changed = false;
     for (auto &[op, rule] : ops)

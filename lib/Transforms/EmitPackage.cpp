@@ -144,6 +144,8 @@ Result<package::Function> Emitter::function(func::FuncOp function) {
     package::Instruction instruction;
     instruction.op = op.getName().stripDialect().str();
     instruction.name = nodeName(op.getLoc());
+    if (auto update = op.getAttrOfType<StringAttr>(KerfDialect::kUpdateAttr))
+      instruction.update = update.str();
     if (Status status = list(op.getOperands(), instruction.operands); !status)
       return status.error();
     if (Status status = list(op.getResults(), instruction.results); !status)

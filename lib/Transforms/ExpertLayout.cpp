@@ -26,7 +26,7 @@ Value slotsOf(Operation *op) { return isa<DispatchOp>(op) ? op->getResult(0) : o
 class ExpertDims {
 public:
   explicit ExpertDims(ModuleOp module) : symbols(module) {
-    module.walk([&](ShardingRuleOpInterface op) { ops.emplace_back(op.getOperation(), op.getShardingRule()); });
+    ops = opsWithRules(module);
     module.walk([&](CallOp call) { calls.push_back(call); });
     for (auto &[op, rule] : ops) {
       if (isRouting(op)) {

@@ -30,7 +30,7 @@ public:
     if (!main)
       return;
     seedInputs(main);
-    module.walk([&](ShardingRuleOpInterface op) { ops.emplace_back(op.getOperation(), op.getShardingRule()); });
+    ops = opsWithRules(module);
     for (CallOp call : main.getOps<CallOp>())
       calls.push_back(call);
     seedLayers();

@@ -20,7 +20,7 @@ inline constexpr double kMaskBytes = 1;
 inline constexpr double kRingBuffers = 4;        // of a rank's keys and values
 inline constexpr double kForwardAndBackward = 3; // products of the backward: twice those of the forward
 
-inline bool isUpdate(Operation *op) { return isa<SyncGradientOp, SgdOp, AdamwOp>(op); }
+inline bool isUpdate(Operation *op) { return isa<SyncGradientOp>(op) || op->hasAttr(KerfDialect::kUpdateAttr); }
 inline bool isBackward(Operation *op) { return op->hasAttr(KerfDialect::kBackwardAttr); }
 
 /// Only the optimizer reads it: the gradient of a parameter.

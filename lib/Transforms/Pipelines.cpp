@@ -18,8 +18,8 @@ void addStepPasses(OpPassManager &passes, const StepPipeline &options) {
   passes.addPass(createCSEPass());
   passes.addPass(createOutlineLayers());
   if (!options.layerPatterns.empty())
-    passes.addPass(createSeparateLayers(
-        {{options.layerPatterns.begin(), options.layerPatterns.end()}, options.patternsOfAllOps}));
+    passes.addPass(
+        createSeparateLayers({{options.layerPatterns.begin(), options.layerPatterns.end()}, options.patternsOfAllOps}));
   if (!options.cuts.empty())
     passes.addPass(createCutStages({{options.cuts.begin(), options.cuts.end()}}));
   if (options.wholeStep)
@@ -50,7 +50,11 @@ void addLoweringPasses(OpPassManager &passes, const LoweringPipeline &options) {
   passes.addPass(createAssignTasks(*options.tasks));
 }
 
-void addPackagingPasses(OpPassManager &passes) { passes.addPass(createFusePointwise()); }
+void addPackagingPasses(OpPassManager &passes, bool fuse) {
+  passes.addPass(createExpandMaps());
+  if (fuse)
+    passes.addPass(createFusePointwise());
+}
 
 std::string pipelineText(const OpPassManager &passes) {
   std::string text;
@@ -78,19 +82,19 @@ void registerKerfPipelines() {
   PassPipelineRegistration<>("kerf-step", "The imported graph becomes one training step, by SGD",
                              [](OpPassManager &passes) { addStepPasses(passes, {}); });
   PassPipelineRegistration<>("kerf-placement", "Reshards are put between ops with strategies", addPlacementPasses);
-  PassPipelineRegistration<NamedLowering>(
-      "kerf-lowering", "Ops with strategies become one rank's ops and collectives",
-      [](OpPassManager &passes, const NamedLowering &named) {
-        LoweringPipeline options;
-        options.chunkProducts = options.overlapAll = named.chunkProducts;
-        if (named.tasks) {
-          options.tasks.emplace();
-          options.tasks->splitBackward = named.splitBackward;
-          options.tasks->chunks = named.chunks;
-        }
-        addLoweringPasses(passes, options);
-      });
-  PassPipelineRegistration<>("kerf-packaging", "One rank's pointwise ops become kernels", addPackagingPasses);
+  PassPipelineRegistration<NamedLowering>("kerf-lowering", "Ops with strategies become one rank's ops and collectives",
+                                          [](OpPassManager &passes, const NamedLowering &named) {
+                                            LoweringPipeline options;
+                                            options.chunkProducts = options.overlapAll = named.chunkProducts;
+                                            if (named.tasks) {
+                                              options.tasks.emplace();
+                                              options.tasks->splitBackward = named.splitBackward;
+                                              options.tasks->chunks = named.chunks;
+                                            }
+                                            addLoweringPasses(passes, options);
+                                          });
+  PassPipelineRegistration<>("kerf-packaging", "One rank's pointwise ops become kernels",
+                             [](OpPassManager &passes) { addPackagingPasses(passes, true); });
 }
 
 } // namespace kerf

@@ -16,9 +16,12 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# name: (most files that the example changes, what is built, the tests of CTest that are run beside the lit tests it adds)
+# name: (most files that the example changes, what is built, the tests of CTest that are run beside the tests it adds)
 PAGES = {"adding-an-operator": (4, ["kerf", "kerf-opt"], None),
-         "adding-a-schedule": (3, ["ScheduleTests"], "^ScheduleTests$")}
+         "adding-a-schedule": (3, ["ScheduleTests"], "^ScheduleTests$"),
+         "adding-a-trainer": (1, ["CostModelTests"], "^CostModelTests$"),
+         "adding-an-optimizer": (2, ["kerf"], None),
+         "adding-a-device": (3, ["RuntimeTests"], "^RuntimeTests$")}
 BLOCK = re.compile(r'^<!-- (?:(?:insert|replace) in (?P<file>\S+) (?:(?P<where>after|before) )?"(?P<anchor>[^\n]*)"|create (?P<new>\S+)) -->\n```\S*\n(?P<code>.*?)^```$',
                    re.MULTILINE | re.DOTALL)
 
@@ -75,6 +78,7 @@ def main():
         tree = os.path.join(folder, "kerf")
         shutil.copytree(ROOT, tree, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build*", ".git", "__pycache__"))
         for path, content in changed.items():
+            os.makedirs(os.path.dirname(os.path.join(tree, path)), exist_ok=True)
             with open(os.path.join(tree, path), "w") as file:
                 file.write(content)
         os.chdir(tree)
@@ -86,6 +90,9 @@ def main():
         for path in changed:
             if path.startswith("test/lit/"):
                 run(lit, "-v", os.path.join("build", path))
+            if path.startswith("test/e2e/"):
+                os.environ["KERF"] = os.path.join(tree, "build", "bin", "kerf")
+                run(sys.executable, path)
     finally:
         if not options.folder:
             shutil.rmtree(folder)

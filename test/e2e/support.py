@@ -2,7 +2,7 @@
 """What the end-to-end tests share: the command line, the models with their reference losses, and files made by hand.
 
 Only Python's standard library. KERF names the program (default build/bin/kerf), KERF_SHARED a folder with more models, which are left
-out where it does not exist.
+out where it does not exist, KERF_DEVICE what `train` and `run` get as --device.
 """
 import json
 import os
@@ -17,6 +17,7 @@ import zipfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 KERF = os.environ.get("KERF", os.path.join(ROOT, "build", "bin", "kerf"))
 SHARED = os.environ.get("KERF_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
+DEVICE = os.environ.get("KERF_DEVICE")
 CLUSTERS = os.path.join(ROOT, "clusters")
 FOLDERS = {
     "gpt2": os.path.join(ROOT, "examples", "gpt2"),
@@ -65,8 +66,13 @@ def random_cluster(rnd):
             "levels": [level("inner", rnd.choice([1, 2, 4])), level("outer", 8)]}
 
 
+def on_device(args):
+    """The arguments of a command, on KERF_DEVICE where it trains."""
+    return [*args, "--device", DEVICE] if DEVICE and args[0] in ("train", "run") else [*args]
+
+
 def kerf(*args, timeout=120, cwd=None):
-    return subprocess.run([KERF, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    return subprocess.run([KERF, *map(str, on_device(args))], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, timeout=timeout, cwd=cwd)
 
 

@@ -28,8 +28,12 @@ module {
     %q = kerf.all_reduce %g {axes = array<i64: 0, 1, 2>, kind = #kerf<reduce_kind sum>, stream = "comm", cause = "gradient"}
         : (tensor<3xf32>) -> !kerf.pending<tensor<3xf32>>
     %sum = kerf.wait %q : (!kerf.pending<tensor<3xf32>>) -> tensor<3xf32>
-    %new, %velocity = kerf.sgd %w, %sum, %sum, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64}
-        : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<f32>) -> (tensor<3xf32>, tensor<3xf32>)
+    %new = kerf.map(%w, %sum, %lr) {kerf.update = "w"} : (tensor<3xf32>, tensor<3xf32>, tensor<f32>) -> tensor<3xf32> {
+    ^bb0(%one: tensor<f32>, %slope: tensor<f32>, %rate: tensor<f32>):
+      %step = kerf.multiply %rate, %slope : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      %next = kerf.subtract %one, %step : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      kerf.yield %next : tensor<f32>
+    }
     return %loss, %new : tensor<f32>, tensor<3xf32>
   }
 }

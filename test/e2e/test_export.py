@@ -19,6 +19,8 @@ A100 = os.path.join(CLUSTERS, "dgx-a100.json")
 MIXED = os.path.join(CLUSTERS, "a100-v100.json")
 LLAMA = {"model_type": "llama", "num_hidden_layers": 16, "hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 8,
          "intermediate_size": 5504, "vocab_size": 32000, "max_position_embeddings": 4096, "rope_theta": 500000}
+LLAMA3 = {"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
+          "intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 8192, "rope_theta": 500000}
 MIXTRAL = {"model_type": "mixtral", "num_hidden_layers": 8, "hidden_size": 1024, "num_attention_heads": 16, "num_key_value_heads": 8,
            "intermediate_size": 3584, "vocab_size": 32000, "num_local_experts": 8}
 PLAN = {"kerf": 1, "mesh": {"stage": 4, "data": 4, "context": 2, "model": 2}, "global_batch": 64, "microbatch": 2,
@@ -148,6 +150,52 @@ class Export(KerfTest):
         for target in TARGETS:
             answer = json.loads(self.succeed("export", config, *size, "--plan", self.path("found.json"), "--to", target, "--json").stdout)
             self.assertLessEqual(keys, {decision["key"] for decision in answer["decisions"]}, target)
+
+    def test_plans_for_a_target_lose_nothing(self):
+        """plan --for T, then export --to T: every decision of the plan is expressed, and of such a model all of it."""
+        jobs = [(16, 64, 4096, {}), (32, 64, 8192, {"mesh": {"stage": 4}}), (16, 32, 8192, {"mesh": {"model": 2, "stage": 2}}),
+                (32, 32, 8192, {"mesh": {"context": 2}}), (64, 128, 4096, {"mesh": {"stage": 2, "model": 8}})]
+        config = self.write("llama3.json", LLAMA3)
+        for target in TARGETS:
+            for ranks, batch, sequence, pins in jobs:
+                with self.subTest(target=target, ranks=ranks, pins=pins):
+                    self.succeed("plan", config, "--for", target, "--cluster", A100, "--ranks", ranks, "--global-batch", batch, "--sequence", sequence,
+                                 "--dtype", "bf16", "--optimizer", "adamw", "--weight-decay", 0, "--budget", 4, "--top", 0, "--constraints",
+                                 self.write("pins.json", dict(pins, kerf=1)), "-o", self.path("found.json"))
+                    done = self.succeed("export", "--plan", self.path("found.json"), "--to", target)
+                    self.assertIn("All of the plan is expressed.", done.stderr)
+
+    def test_plans_of_experts_for_a_target_lose_no_decision(self):
+        config = self.write("mixtral.json", dict(MIXTRAL, num_hidden_layers=16, hidden_size=4096))
+        for target in TARGETS:
+            for pins in ({}, {"mesh": {"stage": 1}}):
+                self.succeed("plan", config, "--for", target, "--cluster", A100, "--ranks", 16, "--global-batch", 64, "--sequence", 4096, "--dtype", "bf16",
+                             "--optimizer", "adamw", "--budget", 4, "--top", 0, "--constraints", self.write("pins.json", dict(pins, kerf=1)), "-o",
+                             self.path("found.json"))
+                answer = json.loads(self.succeed("export", "--plan", self.path("found.json"), "--to", target, "--json").stdout)
+                lost = [one for one in answer["decisions"] if one["kind"] == "differs" and not one["key"].startswith(("model.", "optimizer."))]
+                self.assertEqual(lost, [], target)
+
+    def test_for_is_refused_where_it_says_nothing(self):
+        config = self.write("llama3.json", LLAMA3)
+        self.refuse(1, ["Megatron-LM does not train on CPUs"], "plan", config, "--for", "megatron", "--ranks", 2)
+        self.refuse(1, ["--search placement", "--for is nemo"], "plan", config, "--for", "nemo", "--search", "placement", "--cluster", A100)
+        zero = self.write("pins.json", {"kerf": 1, "schedule": {"name": "zero-bubble"}})
+        self.refuse(1, ["schedule is zero-bubble", "TorchTitan"], "plan", config, "--for", "torchtitan", "--optimizer", "adamw", "--cluster", A100, "--dtype",
+                    "bf16", "--constraints", zero)
+        self.refuse(1, ["groups of devices"], "plan", config, "--for", "deepspeed", "--cluster", MIXED, "--dtype", "f16")
+        old = self.write("old.json", {"kerf": 1, "stage_sends": "whole"})
+        self.refuse(1, ["stage_sends", "habit of the trainer", "--for"], "simulate", config, "--plan", old, "--cluster", A100)
+
+    def test_who_runs_a_plan_changes_its_price(self):
+        """The same plan on the same machines: many small kernels cost eager PyTorch more than a runtime of its own."""
+        small = self.write("small.json", dict(LLAMA3, hidden_size=1024, num_attention_heads=8, intermediate_size=2816))
+        plan = self.write("data.json", {"kerf": 1, "mesh": {"data": 8}, "microbatch": 1, "global_batch": 8})
+        common = ["simulate", small, "--cluster", A100, "--plan", plan, "--sequence", 1024, "--dtype", "bf16", "--optimizer", "adamw", "--json"]
+        seconds = {who: json.loads(self.succeed(*common, "--for", who).stdout)["step_seconds"] for who in ("kerf", *TARGETS)}
+        self.assertEqual(json.loads(self.succeed(*common).stdout)["step_seconds"], seconds["kerf"])
+        for target in TARGETS:
+            self.assertGreater(seconds[target], 1.5 * seconds["kerf"], target)
 
     def test_a_searched_plan_has_no_key_that_is_unknown(self):
         pins = {"kerf": 1, "ops": {"*mlp*": {"recompute": True}}}

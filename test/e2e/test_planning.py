@@ -18,7 +18,7 @@ class Planning(KerfTest):
 
     def cluster(self, bandwidth, latency, flops=1e13):
         return self.write("cluster.json", {
-            "name": "made up", "device": {"kind": "cuda", "name": "device", "memory_bytes": 16e9, "peak_flops": {"f32": flops, "f64": flops},
+            "name": "made up", "device": {"kind": "cuda", "name": "A100", "memory_bytes": 16e9, "peak_flops": {"f32": flops, "f64": flops},
                                           "memory_bandwidth": 1e12},
             "levels": [{"name": "link", "size": 4, "bandwidth": bandwidth, "latency": latency}]})
 

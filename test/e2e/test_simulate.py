@@ -40,6 +40,15 @@ def gpt_parameters_of_rank(stage, stages, model):
     return elements
 
 
+def alike(one, other):
+    """Equal but for the few bytes that an export's scalars add to its kernels."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    return one == other or (isinstance(one, float) and abs(one - other) <= 1e-6 * abs(other))
+
+
 class Simulate(KerfTest):
     def simulate(self, plan, config=GPT, cluster=CLUSTER, *more):
         done = self.succeed("simulate", self.write("config.json", config), "--cluster", cluster, "--plan", self.write("plan.json", plan),
@@ -277,7 +286,7 @@ class Simulate(KerfTest):
             done = self.succeed("simulate", file_of("gpt2"), "--cluster", CLUSTER, "--plan", self.write("plan.json", plan), "--json")
             given = json.loads(done.stdout)
             for key in KEYS | {"model_flops"}:
-                self.assertEqual(given[key], wanted[key], f"{key} with {more}")
+                self.assertTrue(alike(given[key], wanted[key]), f"{key} with {more}: {given[key]} and {wanted[key]}")
 
     def test_swiglu_keeps_what_megatron_keeps(self):
         # Of a gated MLP of width f: gate, up and their product, not the activated gate; of the rest of a LLaMA layer the inputs of two

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Applies.h"
+#include "kerf/Transforms/Optimizer.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -11,19 +12,37 @@ namespace {
 
 /// `option` counts only where `other` has one of `values`.
 struct Needs {
-  const char *option, *other;
+  std::string option, other;
   std::vector<std::string> values;
 };
 
-const std::vector<Needs> &allNeeds() {
-  static const std::vector<Needs> needs = {
-      {"momentum", "optimizer", {"sgd"}},
-      {"beta1", "optimizer", {"adamw"}},
-      {"beta2", "optimizer", {"adamw"}},
-      {"eps", "optimizer", {"adamw"}},
-      {"total", "lr-schedule", {"linear", "cosine"}},
-  };
+/// A setting counts for the optimizers that have it, and for those that leave some parameters to them.
+std::vector<Needs> allNeeds() {
+  std::vector<Needs> needs = {{"total", "lr-schedule", {"linear", "cosine"}}};
+  for (const OptimizerSetting &setting : allSettings()) {
+    Needs its{setting.name, "optimizer", {}};
+    for (const OptimizerRecord &record : optimizers()) {
+      OptimizerOptions alone;
+      alone.optimizer = record.name;
+      for (const OptimizerRecord *used : optimizersOf(alone))
+        if (std::any_of(used->settings.begin(), used->settings.end(),
+                        [&](const OptimizerSetting &one) { return one.name == its.option; }))
+          its.values.emplace_back(record.name);
+    }
+    needs.push_back(std::move(its));
+  }
   return needs;
+}
+
+/// The optimizers that groups of parameters have: "GLOB:lr=1e-4,optimizer=adamw".
+std::vector<std::string> optimizersOfGroups(const CLI::App &command) {
+  constexpr std::string_view kKey = "optimizer=";
+  std::vector<std::string> names;
+  const CLI::Option *groups = command.get_option_no_throw("--group");
+  for (const std::string &text : groups ? groups->results() : std::vector<std::string>{})
+    if (size_t at = text.rfind(kKey); at != std::string::npos)
+      names.push_back(text.substr(at + kKey.size(), text.find(',', at) - at - kKey.size()));
+  return names;
 }
 
 /// What the option has, its default included; "" where it has none.
@@ -46,10 +65,14 @@ Status checkApplies(const CLI::App &command, const std::set<std::string> &typed)
   for (const Needs &need : allNeeds()) {
     if (!typed.contains(need.option))
       continue;
-    if (std::string_view(need.option) == "total" && typed.contains("resume"))
+    if (need.option == "total" && typed.contains("resume"))
       continue; // the checkpoint may have a schedule
     std::string value = valueOf(command, need.other);
-    if (std::find(need.values.begin(), need.values.end(), value) == need.values.end())
+    std::vector<std::string> values = {value};
+    if (need.other == "optimizer")
+      for (std::string &name : optimizersOfGroups(command))
+        values.push_back(std::move(name));
+    if (std::find_first_of(values.begin(), values.end(), need.values.begin(), need.values.end()) == values.end())
       return Error{fmt::format("--{} changes nothing: --{} is {}; leave it out, or give --{} {}", need.option,
                                need.other, value.empty() ? "constant" : value, need.other, need.values.front())};
   }

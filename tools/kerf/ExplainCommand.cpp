@@ -52,7 +52,7 @@ nlohmann::ordered_json differences(const Explained &a, const Explained &b) {
 }
 
 struct ExplainCommand {
-  std::string plan, other, op;
+  std::string plan, other, op, trainer;
   std::vector<std::string> whatIf;
   bool json = false;
 
@@ -73,8 +73,10 @@ struct ExplainCommand {
               {fmt::format("{} holds no job to predict it for, {} does; write both with `kerf plan -o`", other, plan)});
         second = std::move(*read);
       }
-      return explainWhole(plan, *saved, other, second, whatIf, json);
+      return explainWhole(plan, *saved, other, second, {whatIf, trainer}, json);
     }
+    if (!trainer.empty())
+      return fail({fmt::format("{}: --for is for plans of `kerf plan --search whole`", plan)});
     if (!whatIf.empty())
       return fail({fmt::format("{}: --what-if is for plans of `kerf plan --search whole`", plan)});
     auto first = load(plan);
@@ -151,6 +153,7 @@ void addExplain(CLI::App &app, int &status) {
   sub->add_option("--what-if", command->whatIf,
                   "of a whole plan: what the best plan would be if, as in \"infiniband.bandwidth*2\", "
                   "\"device.memory*1.5\", \"ranks/2\", \"global_batch*2\" (repeatable)");
+  addTrainer(*sub, command->trainer);
   sub->add_flag("--json", command->json, "JSON instead of text");
 }
 

@@ -133,8 +133,7 @@ struct ExportCommand {
     input.completed.plan.ops = asked.ops;
     input.completed.plan.arguments = asked.arguments;
     const OptimizerOptions &o = step.optimizer;
-    input.optimizer = {model.optimizer, o.momentum,    o.beta1,    o.beta2,
-                       o.epsilon,       o.weightDecay, o.clipNorm, o.noDecayGlobs};
+    input.optimizer = {model.optimizer, parameterOptimizer(o, "", {1, 1}).settings, o.clipNorm, o.noDecayGlobs};
     input.expertCapacity = model.expertCapacity;
     return exportPlan(to, input, output.empty() ? defaultName(to) : output);
   }

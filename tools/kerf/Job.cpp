@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Job.h"
+#include "kerf/Transforms/OptimizerRecord.h"
 
 #include <algorithm>
 #include <charconv>
@@ -16,7 +17,7 @@ using Words = std::vector<std::string>;
 
 /// An option that decides the numbers of a training step, or how long one takes.
 struct JobOption {
-  const char *name;
+  std::string name;
   /// Options that give this one its meaning: where one of them is typed and differs from the job's, the job's value of
   /// this one is not taken.
   std::vector<const char *> meantBy = {};
@@ -24,19 +25,14 @@ struct JobOption {
   bool free = ofRun;  // a job that does not have it leaves it to the command line
 };
 
-const std::vector<JobOption> &jobOptions() {
-  static const std::vector<JobOption> options = {
+std::vector<JobOption> makeJobOptions() {
+  std::vector<JobOption> options = {
       {"loss"},
       {"metric", {}, false, true},
       {"weights", {}, false, true},
       {"trainable"},
       {"frozen"},
       {"optimizer"},
-      {"momentum", {"optimizer"}},
-      {"beta1", {"optimizer"}},
-      {"beta2", {"optimizer"}},
-      {"eps", {"optimizer"}},
-      {"weight-decay", {"optimizer"}},
       {"no-decay"},
       {"clip-norm"},
       {"accumulate", {}, false, true},
@@ -51,6 +47,7 @@ const std::vector<JobOption> &jobOptions() {
       {"expert-capacity"},
       {"no-recognition"},
       {"accept-folded", {}, false, true},
+      {"for", {}, false, true},
       {"memory", {}, false, true},
       {"margin", {}, false, true},
       {"all-ranks", {}, false, true},
@@ -61,6 +58,13 @@ const std::vector<JobOption> &jobOptions() {
       {"total", {}, true},
       {"seed", {}, true},
   };
+  for (const OptimizerSetting &setting : allSettings())
+    options.push_back({setting.name, {"optimizer"}});
+  return options;
+}
+
+const std::vector<JobOption> &jobOptions() {
+  static const std::vector<JobOption> options = makeJobOptions();
   return options;
 }
 
@@ -81,9 +85,24 @@ std::optional<double> numberIn(const std::string &text) {
 /// What the option has now: what was typed, or its default. Empty: the option has no value.
 Words valuesOf(const CLI::Option &option) {
   if (option.count())
-    return isFlag(option) ? Words{"true"} : option.results();
+    return option.results();
   std::string usual = option.get_default_str();
   return usual.empty() || isFlag(option) ? Words{} : Words{usual};
+}
+
+/// The defaults of a step's only optimizer, so that a job tells all of its settings. Where parameters have several,
+/// what is given counts for each of them: there a job has what was typed alone.
+Words usualOf(const CLI::App &command, const std::string &setting) {
+  const CLI::Option *optimizer = command.get_option_no_throw("--optimizer");
+  const CLI::Option *groups = command.get_option_no_throw("--group");
+  const OptimizerRecord *record = optimizer ? findOptimizer(valuesOf(*optimizer).back()) : nullptr;
+  if (!record || record->otherwise ||
+      (groups && fmt::format("{}", fmt::join(groups->results(), " ")).find("optimizer=") != std::string::npos))
+    return {};
+  for (const OptimizerSetting &its : record->settings)
+    if (its.name == setting)
+      return {its.kind == SettingKind::Switch ? (its.usual ? "true" : "false") : fmt::format("{}", its.usual)};
+  return {};
 }
 
 /// Numbers stay numbers where the option is one: an output may be named "1234".
@@ -147,7 +166,7 @@ Status give(CLI::Option &option, const Json &value, const std::string &file, con
   if (!words)
     return words.error();
   try {
-    if (isFlag(option) && *words == Words{"false"})
+    if (isFlag(option) && option.get_fnames().empty() && *words == Words{"false"})
       return ok();
     for (const std::string &word : *words)
       option.add_result(word);
@@ -231,11 +250,11 @@ Status checkModelExists(const Job &job, const std::string &file) {
 }
 
 Status takeOptions(CLI::App &command, const Job &job, const std::string &file, JobPart part) {
-  auto typed = [&](const char *name) -> CLI::Option * {
+  auto typed = [&](const std::string &name) -> CLI::Option * {
     CLI::Option *option = command.get_option_no_throw(fmt::format("--{}", name));
     return option && option->count() ? option : nullptr;
   };
-  auto jobs = [&](const char *name) -> const Json * {
+  auto jobs = [&](const std::string &name) -> const Json * {
     auto found = job.options.find(keyOf(name));
     return found == job.options.end() ? nullptr : &*found;
   };
@@ -311,12 +330,16 @@ Result<Json> describeJob(const CLI::App &command, const Cluster &cluster, int64_
   for (const JobOption &known : jobOptions()) {
     const CLI::Option *option = command.get_option_no_throw(fmt::format("--{}", known.name));
     Words values = option ? valuesOf(*option) : Words();
+    if (option && values.empty())
+      values = usualOf(command, known.name);
     if (values.empty())
       continue;
     Json list = Json::array();
     for (const std::string &value : values)
       list.push_back(toJson(value, *option));
-    job["options"][keyOf(known.name)] = isFlag(*option) ? Json(true) : isList(*option) ? list : list.back();
+    job["options"][keyOf(known.name)] = isFlag(*option)   ? Json(values.back() != "false")
+                                        : isList(*option) ? list
+                                                          : list.back();
   }
   if (!isUtf8(job))
     return Error{"the model's path or an option is not UTF-8, which a plan.json cannot hold; rename the file"};

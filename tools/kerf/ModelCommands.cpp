@@ -295,6 +295,12 @@ struct PlanCommand {
     auto options = plan.toPlanOptions();
     if (!options)
       return options.error();
+    const bool other = !plan.trainer.empty() && plan.trainer != ownTrainer().name;
+    if (other && plan.search == "placement")
+      return Error{fmt::format("--search placement is for programs of Kerf's own, --for is {}; leave one of them out",
+                               plan.trainer)};
+    if (other)
+      return Search::Whole;
     auto kind = searchOf(plan, cluster, options->constraints, options->constraintsFile, 0);
     if (!kind || !plan.search.empty())
       return kind;
@@ -432,6 +438,7 @@ void addPlan(CLI::App &app, int &status) {
   command->model.addTo(*sub, {"f32", "f64", "bf16", "f16", "f8"});
   command->precision.addTo(*sub);
   command->plan.addTo(*sub);
+  addTrainer(*sub, command->plan.trainer);
   command->kept.addKeptTo(*sub);
   command->app = sub;
   sub->add_option("-o,--output", command->output, "write the plan: plan.json")->check(writableFile());

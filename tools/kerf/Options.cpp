@@ -53,6 +53,59 @@ static runtime::EmulatedLink linkFrom(const std::string &text) {
   return link;
 }
 
+/// "sgd (stochastic gradient descent, ...), adam (...)"
+static std::string optimizersText() {
+  std::string text;
+  for (const OptimizerRecord &record : optimizers())
+    text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", record.name, record.text);
+  return text;
+}
+
+/// "decay of the mean of the gradients (default: adam, adamw, lamb 0.9)"
+static std::string settingText(std::string_view name) {
+  std::string text;
+  std::vector<std::pair<double, std::string>> usual; // and the optimizers with this default
+  for (const OptimizerRecord &record : optimizers())
+    for (const OptimizerSetting &setting : record.settings) {
+      if (setting.name != name)
+        continue;
+      text = setting.text;
+      auto same = std::find_if(usual.begin(), usual.end(), [&](const auto &one) { return one.first == setting.usual; });
+      if (same == usual.end())
+        usual.emplace_back(setting.usual, record.name);
+      else
+        same->second += fmt::format(", {}", record.name);
+    }
+  std::vector<std::string> defaults;
+  for (const auto &[value, names] : usual)
+    defaults.push_back(fmt::format("{} {}", names, value));
+  return fmt::format("{} (default: {})", text, fmt::join(defaults, "; "));
+}
+
+void ModelFlags::addOptimizerTo(CLI::App &command) {
+  std::vector<std::string> names;
+  for (const OptimizerRecord &record : optimizers())
+    names.emplace_back(record.name);
+  command.add_option("--optimizer", optimizer, optimizersText())->check(CLI::IsMember(names))->capture_default_str();
+  for (const OptimizerSetting &setting : allSettings()) {
+    std::string name = setting.name, text = settingText(setting.name);
+    if (setting.kind == SettingKind::Switch)
+      command.add_flag_function(
+          fmt::format("--{0},!--no-{0}", name), [this, name](int64_t count) { settings[name] = count > 0; }, text);
+    else
+      command.add_option_function<double>(
+          "--" + name, [this, name](const double &value) { settings[name] = value; }, text);
+  }
+}
+
+/// "'cpu' (what it is), 'check' (what it is)"
+static std::string devicesText() {
+  std::string text;
+  for (const runtime::DeviceKind *kind : runtime::deviceKinds())
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", kind->kind, kind->what);
+  return text;
+}
+
 CLI::Option *ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtypes) {
   CLI::Option *required =
       command.add_option("MODEL", model, "model.onnx, a Hugging Face config.json, or model.mlir (kerf IR)")->required();
@@ -64,14 +117,7 @@ CLI::Option *ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtype
   command.add_option("--trainable", trainable,
                      "glob of initializers to train besides the exporter's parameters (repeatable)");
   command.add_option("--frozen", frozen, "glob of parameters not to train (repeatable)");
-  command.add_option("--optimizer", optimizer, "sgd or adamw")
-      ->check(CLI::IsMember({"sgd", "adamw"}))
-      ->capture_default_str();
-  command.add_option("--momentum", momentum, "sgd: momentum")->capture_default_str();
-  command.add_option("--beta1", beta1, "adamw: decay of the first moment")->capture_default_str();
-  command.add_option("--beta2", beta2, "adamw: decay of the second moment")->capture_default_str();
-  command.add_option("--eps", epsilon, "adamw: added to the root of the second moment")->capture_default_str();
-  command.add_option("--weight-decay", weightDecay, "weight decay (default: 0; adamw 0.01)");
+  addOptimizerTo(command);
   command.add_option("--no-decay", noDecay, "glob of parameters without weight decay (repeatable)");
   command.add_option("--clip-norm", clipNorm, "largest global norm of the gradients (0: no clipping)")
       ->capture_default_str();
@@ -102,7 +148,7 @@ CLI::Option *ModelFlags::addTo(CLI::App &command, std::vector<std::string> dtype
   return required;
 }
 
-/// "GLOB:lr=0.001,decay=0"
+/// "GLOB:lr=0.001,decay=0,optimizer=adamw"
 static OptimizerGroup groupFrom(const std::string &text) {
   auto wrong = [&](const std::string &why) {
     return CLI::ValidationError(
@@ -110,17 +156,26 @@ static OptimizerGroup groupFrom(const std::string &text) {
   };
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == text.size())
-    throw wrong("it is not GLOB:lr=X,decay=Y");
-  OptimizerGroup group{text.substr(0, colon), {}, {}};
+    throw wrong("it is not GLOB:lr=X,decay=Y,optimizer=NAME");
+  OptimizerGroup group{text.substr(0, colon), {}, {}, {}};
   for (size_t at = colon + 1; at <= text.size();) {
     const size_t end = std::min(text.find(',', at), text.size());
     const std::string part = text.substr(at, end - at);
     const size_t equals = std::min(part.find('='), part.size());
     const std::string key = part.substr(0, equals), number = part.substr(std::min(equals + 1, part.size()));
+    if (key == "optimizer") {
+      if (!group.optimizer.empty())
+        throw wrong("optimizer is given twice");
+      if (!findOptimizer(number))
+        throw wrong(fmt::format("there is no optimizer '{}': there are {}", number, optimizerNames()));
+      group.optimizer = number;
+      at = end + 1;
+      continue;
+    }
     double value = 0;
     auto [next, code] = std::from_chars(number.data(), number.data() + number.size(), value);
     if (key != "lr" && key != "decay")
-      throw wrong(fmt::format("there is no '{}': a group has lr and decay", key));
+      throw wrong(fmt::format("there is no '{}': a group has lr, decay and optimizer", key));
     if (number.empty() || code != std::errc() || next != number.data() + number.size() || !std::isfinite(value) ||
         value < 0)
       throw wrong(fmt::format("{} is '{}', not a number of 0 or more", key, number));
@@ -146,9 +201,9 @@ void ModelFlags::addTrainingTo(CLI::App &command) {
             for (const std::string &text : texts)
               groups.push_back(groupFrom(text));
           },
-          "GLOB:lr=X,decay=Y: learning rate and weight decay of the parameters that GLOB matches, instead of --lr and "
-          "--weight-decay; the first group that matches counts (repeatable)")
-      ->type_name("GLOB:lr=X,decay=Y");
+          "GLOB:lr=X,decay=Y,optimizer=NAME: learning rate, weight decay and optimizer of the parameters that GLOB "
+          "matches, instead of --lr, --weight-decay and --optimizer; the first group that matches counts (repeatable)")
+      ->type_name("GLOB:lr=X,decay=Y,optimizer=NAME");
 }
 
 StepOptions ModelFlags::toStepOptions() const {
@@ -164,14 +219,14 @@ StepOptions ModelFlags::toStepOptions() const {
   options.import.sequence = sequence;
   options.import.expertCapacity = expertCapacity;
   OptimizerOptions &o = options.optimizer;
-  o.kind = optimizer == "adamw" ? OptimizerKind::AdamW : OptimizerKind::Sgd;
-  o.momentum = momentum;
-  o.beta1 = beta1;
-  o.beta2 = beta2;
-  o.epsilon = epsilon;
-  o.weightDecay = weightDecay.value_or(optimizer == "adamw" ? 0.01 : 0.0);
+  o.optimizer = optimizer;
   o.noDecayGlobs = noDecay;
   o.groups = groups;
+  // A plan's job may have settings of another optimizer; typed ones are refused before (Applies.h).
+  for (const OptimizerRecord *record : optimizersOf(o))
+    for (const OptimizerSetting &setting : record->settings)
+      if (auto given = settings.find(setting.name); given != settings.end())
+        o.settings.insert(*given);
   o.accumulate = accumulate;
   o.clipNorm = clipNorm;
   options.recognizeComposites = !noRecognition;
@@ -236,6 +291,19 @@ Result<std::optional<PrecisionOptions>> PrecisionFlags::toOptions(const std::str
   if (options.lossScaleWindow < 1)
     return Error{fmt::format("--loss-scale-window is {}; it must be 1 or more", options.lossScaleWindow)};
   return std::optional(options);
+}
+
+void addTrainer(CLI::App &command, std::string &trainer) {
+  std::vector<std::string> today;
+  for (const Trainer &one : trainers())
+    if (!one.dated)
+      today.emplace_back(one.name);
+  command
+      .add_option("--for", trainer,
+                  fmt::format("who runs the plan: {}; a plan is searched among those that it can run, and priced as it "
+                              "runs them (default: {}; docs/cost-model.md has more)",
+                              fmt::join(today, ", "), ownTrainer().name))
+      ->check(CLI::IsMember(trainerNames()));
 }
 
 void addMargin(CLI::App &command, std::optional<double> &margin) {
@@ -358,6 +426,10 @@ void RunFlags::addTo(CLI::App &command) {
   command
       .add_option("--threads", threads, "of each rank, for its kernels (default: 1); the numbers do not depend on it")
       ->check(wholeNumber(1, 1024));
+  command.add_option("--device", device, fmt::format("what each rank runs on: {}", devicesText()));
+  command.add_flag("--deterministic", deterministic,
+                   "collectives add in order of the ranks, so that a run has the same bits every time; a device that "
+                   "cannot do so is refused");
   command.add_option("--save", save, "write the trained weights: OUT.safetensors");
   command.add_option("--save-hf", saveHf,
                      "write the trained weights as a Hugging Face folder: config.json and model.safetensors");

@@ -21,8 +21,8 @@ struct ModelFlags {
   std::vector<std::string> metrics, trainable, frozen, noDecay;
   std::vector<OptimizerGroup> groups;
   int64_t accumulate = 1;
-  double momentum = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, clipNorm = 0;
-  std::optional<double> weightDecay;
+  SettingValues settings; // of the optimizer, that were given
+  double clipNorm = 0;
   int64_t globalBatch = 0, sequence = 0;
   std::optional<double> expertCapacity;
   bool noRecognition = false, acceptFolded = false;
@@ -30,6 +30,8 @@ struct ModelFlags {
   /// `dtypes`: those that the command knows, from f32 and f64 on. Those of 16 bits and less are no type of the import.
   /// Returns MODEL, which is required; a plan may name it where a command takes one.
   CLI::Option *addTo(CLI::App &command, std::vector<std::string> dtypes = {"f32", "f64"});
+  /// --optimizer, and the settings of all optimizers.
+  void addOptimizerTo(CLI::App &command);
   /// Options of a step that is trained, not of a prediction.
   void addTrainingTo(CLI::App &command);
   StepOptions toStepOptions() const;
@@ -48,13 +50,17 @@ struct PrecisionFlags {
   Result<std::optional<PrecisionOptions>> toOptions(const std::string &dtype) const;
 };
 
+/// Adds --for, the trainer that will run the plan.
+void addTrainer(CLI::App &command, std::string &trainer);
+
 /// Adds --margin, the share of each device's memory that plans leave free.
 void addMargin(CLI::App &command, std::optional<double> &margin);
 
 /// Where it runs, and what is asked of the plan.
 struct PlanFlags {
   std::string cluster, constraints, mode = "auto", from;
-  std::string search; // "placement", "whole"; empty: what suits the devices
+  std::string trainer; // of --for; empty: Kerf
+  std::string search;  // "placement", "whole"; empty: what suits the devices
   int64_t ranks = 0, memory = 0, top = 3;
   std::optional<double> margin; // of the devices' memory; none: defaultMargin
   double budgetSeconds = 0;
@@ -76,7 +82,8 @@ struct RunFlags {
   std::optional<uint64_t> seed;
   std::optional<runtime::EmulatedLink> link;
   int64_t threads = 1;
-  bool shuffle = false, samples = false;
+  std::string device = std::string(runtime::kDefaultDevice);
+  bool shuffle = false, samples = false, deterministic = false;
   std::string onNan = "stop";
 
   void addTo(CLI::App &command);

@@ -55,7 +55,7 @@ Error withRemedies(Error error, const ModelFlags &model, const Cluster &whole, c
     found.push_back(*ranks);
   ModelFlags other = model;
   other.optimizer = "sgd";
-  other.momentum = 0;
+  other.settings.erase("momentum");
   if (model.optimizer != "sgd" && anyFits(other, used))
     found.push_back("--optimizer sgd");
   other = model;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ResumedOptions.h"
+#include "kerf/Transforms/OptimizerRecord.h"
 
 #include <algorithm>
 #include <charconv>
@@ -16,35 +17,41 @@ using Values = std::vector<std::string>; // more than one where an option is rep
 enum class Change { Refused, Taken };
 
 struct NumericOption {
-  const char *name;
+  std::string name;
   Change change;
   bool isOfPrecision = false; // belongs to --dtype
+  bool isSetting = false;     // of an optimizer
 };
 
-constexpr NumericOption kOptions[] = {
-    {"loss", Change::Refused},
-    {"metric", Change::Taken},
-    {"trainable", Change::Refused},
-    {"frozen", Change::Refused},
-    {"optimizer", Change::Refused},
-    {"momentum", Change::Refused},
-    {"beta1", Change::Refused},
-    {"beta2", Change::Refused},
-    {"eps", Change::Refused},
-    {"accumulate", Change::Taken},
-    {"group", Change::Taken},
-    {"weight-decay", Change::Taken},
-    {"no-decay", Change::Taken},
-    {"clip-norm", Change::Taken},
-    {"dtype", Change::Taken},
-    {"reduce-dtype", Change::Taken, true},
-    {"loss-scale", Change::Refused, true},
-    {"loss-scale-window", Change::Taken, true},
-    {"global-batch", Change::Taken},
-    {"sequence", Change::Taken},
-    {"expert-capacity", Change::Refused},
-    {"no-recognition", Change::Taken},
-};
+const std::vector<NumericOption> &numericOptions() {
+  static const std::vector<NumericOption> options = [] {
+    std::vector<NumericOption> all = {
+        {"loss", Change::Refused},
+        {"metric", Change::Taken},
+        {"trainable", Change::Refused},
+        {"frozen", Change::Refused},
+        {"optimizer", Change::Refused},
+        {"accumulate", Change::Taken},
+        {"group", Change::Taken},
+        {"no-decay", Change::Taken},
+        {"clip-norm", Change::Taken},
+        {"dtype", Change::Taken},
+        {"reduce-dtype", Change::Taken, true},
+        {"loss-scale", Change::Refused, true},
+        {"loss-scale-window", Change::Taken, true},
+        {"global-batch", Change::Taken},
+        {"sequence", Change::Taken},
+        {"expert-capacity", Change::Refused},
+        {"no-recognition", Change::Taken},
+    };
+    for (const OptimizerSetting &setting : allSettings())
+      all.push_back({.name = setting.name,
+                     .change = std::string_view(setting.name) == "weight-decay" ? Change::Taken : Change::Refused,
+                     .isSetting = true});
+    return all;
+  }();
+  return options;
+}
 
 /// Options of a run by their names, and by those that a checkpoint has for them under "schedule".
 struct RunOption {
@@ -61,6 +68,23 @@ constexpr RunOption kRunOptions[] = {{"lr", "lr", textOf<&RunFlags::lr>},
                                      {"warmup", "warmup", textOf<&RunFlags::warmup>},
                                      {"total", "total", textOf<&RunFlags::total>}};
 
+/// Of a setting that the options' optimizer has, the default, where nothing was given; older versions did not keep it.
+/// Others mean nothing, whatever the options say.
+Values settingOf(const Json &options, const std::string &name, Values given) {
+  auto optimizer = options.find("optimizer");
+  const OptimizerRecord *record =
+      optimizer != options.end() && optimizer->is_string() ? findOptimizer(optimizer->get<std::string>()) : nullptr;
+  for (const OptimizerSetting &setting : record ? record->settings : std::vector<OptimizerSetting>{}) {
+    if (setting.name != name)
+      continue;
+    if (!given.empty() || record->otherwise)
+      return given;
+    return {setting.kind == SettingKind::Switch ? (setting.usual ? "true" : "false")
+                                                : fmt::format("{}", setting.usual)};
+  }
+  return {};
+}
+
 /// What `options`, as a job has them, say of one.
 Values valuesIn(const Json &options, const NumericOption &option) {
   std::string key = option.name;
@@ -69,7 +93,7 @@ Values valuesIn(const Json &options, const NumericOption &option) {
   if (auto found = options.find(key); found != options.end())
     for (const Json &value : found->is_array() ? *found : Json::array({*found}))
       values.push_back(value.is_string() ? value.get<std::string>() : value.dump());
-  return values;
+  return option.isSetting ? settingOf(options, option.name, std::move(values)) : values;
 }
 
 /// 0.001 and 1e-3 are one number.
@@ -142,7 +166,7 @@ Result<std::string> takeResumedOptions(CLI::App &command, const RunFlags &flags,
   std::vector<std::string> changes;
   const Json *made = optionsOf(resumed.index.info);
   bool sameTypes = true; // --dtype stands before the options of its precision
-  for (const NumericOption &each : kOptions) {
+  for (const NumericOption &each : numericOptions()) {
     CLI::Option *option = command.get_option_no_throw(fmt::format("--{}", each.name));
     if (!option || !made || (each.isOfPrecision && !sameTypes))
       continue;
@@ -178,7 +202,7 @@ Result<std::string> compareResumedOptions(const package::Program &program, const
   std::vector<std::string> changes;
   const Json *made = optionsOf(resumed.index.info), *own = optionsOf(program.info);
   bool isKnown = made && own;
-  for (const NumericOption &each : kOptions) {
+  for (const NumericOption &each : numericOptions()) {
     if (!isKnown)
       break;
     Values then = valuesIn(*made, each), now = valuesIn(*own, each);

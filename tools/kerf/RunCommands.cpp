@@ -11,7 +11,7 @@
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Package/Accumulation.h"
 #include "kerf/Package/HuggingFace.h"
-#include "kerf/Runtime/Native.h"
+#include "kerf/Runtime/Cpu/Native.h"
 #include "kerf/Support/Signals.h"
 
 #include <algorithm>
@@ -134,6 +134,7 @@ runtime::RunOptions toRunOptions(const RunFlags &flags, const RunSettings &setti
   options.order = settings.order;
   options.firstBatch = settings.firstBatch;
   options.threads = flags.threads;
+  options.executor.deterministic = flags.deterministic;
   options.savePath = flags.save;
   options.tracePath = flags.trace;
   options.link = flags.link;
@@ -147,6 +148,15 @@ runtime::RunOptions toRunOptions(const RunFlags &flags, const RunSettings &setti
   options.checkpoint.every = flags.every.value_or(options.checkpoint.every);
   options.checkpoint.keep = flags.keep.value_or(options.checkpoint.keep);
   return options;
+}
+
+/// The device with all that was left to choose.
+Result<std::string> deviceOf(const RunFlags &flags, bool isOneOfSeveral) {
+  auto device = runtime::resolveDevice(flags.device);
+  if (device && isOneOfSeveral && flags.device != runtime::kDefaultDevice && *device != flags.device)
+    return Error{fmt::format("--device {}: each process would choose the rest for itself; say it, as in --device {}",
+                             flags.device, *device)};
+  return device ? device : Result<std::string>(Error{"--device: " + device.error().message});
 }
 
 Status openLog(const std::string &path, std::optional<LogFile> &log) {
@@ -225,6 +235,10 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
     options.communicator = communicator.get();
   }
   bool isFirst = !communicator || communicator->rank() == 0;
+  auto device = deviceOf(flags, communicator != nullptr);
+  if (!device)
+    return toldOnce(device.error(), communicator.get());
+  options.device = *device;
   // An old log stays where this run can't even start.
   Status ready = runtime::checkInputs(program, weights, *data, options.order, resumed);
   std::optional<LogFile> log;
@@ -239,6 +253,8 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
   if (isFirst) {
     printWarnings(warnings);
     say(trainedText(program) + "\n");
+    if (flags.device != runtime::kDefaultDevice)
+      say(fmt::format("device: {}\n", options.device));
   }
   options.onStep = [&](const runtime::StepResult &step) -> Status {
     if (!quiet)
@@ -308,8 +324,8 @@ struct RunCommand {
         if (Status status = takeOptions(*app, **job, folder, JobPart::Run); !status)
           return fail(status.error());
     }
-    if (auto native = runtime::loadNative(loaded->program); native && !(*native)->unused.empty())
-      say(fmt::format("note: the package's code is not used, pointwise ops run one by one: {}\n", (*native)->unused));
+    if (auto why = runtime::unusedCode(loaded->program, flags.device); why && !why->empty())
+      say(fmt::format("note: the package's code is not used, pointwise ops run one by one: {}\n", *why));
     std::error_code code;
     const std::filesystem::path file = std::filesystem::path(folder) / package::kWeightsFile;
     if (weights.empty() && !flags.seed && !*resumed && !std::filesystem::exists(file, code))

@@ -15,12 +15,12 @@ struct RunSettings {
   runtime::DataOrder order;
   int64_t firstBatch = 0; // of the first step, counted through all passes
   int64_t perStep = 1;    // batches of each step
-  /// What the learning rate is multiplied by at a step: rises from 0 to 1 during the warm-up, then follows the
+  /// Returns the factor of the learning rate at `step`. It rises from 0 to 1 during the warm-up, and then follows the
   /// schedule.
   double scheduleFactor(int64_t step) const;
   double learningRate(int64_t step) const { return lr * scheduleFactor(step); }
 };
-/// How batches are made of the data: as the flags say, or as the run of the checkpoint did.
+/// Returns how batches are made of the data: as the flags say, or as the run of the checkpoint made them.
 runtime::DataOrder dataOrder(const RunFlags &flags, const runtime::Checkpoint *resumed);
 struct BatchCounts {
   int64_t inData = 1;  // in one pass through the data

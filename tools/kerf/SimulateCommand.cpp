@@ -21,7 +21,7 @@ nlohmann::ordered_json toJson(const Simulated &simulated) {
 
 struct SimulateCommand {
   ModelFlags model;
-  std::string cluster, plan, trace, report;
+  std::string cluster, plan, trace, report, trainer;
   int64_t ranks = 0;
   std::optional<double> margin;
   bool json = false;
@@ -36,6 +36,8 @@ struct SimulateCommand {
     SimulateOptions options;
     options.step = model.toStepOptions();
     options.dtype = model.dtype;
+    if (!trainer.empty())
+      options.trainer = findTrainer(trainer);
     if (ranks)
       options.ranks = ranks;
     options.trace = trace.empty() && report.empty() ? Trace::No : Trace::Yes;
@@ -80,6 +82,7 @@ void addSimulate(CLI::App &app, int &status) {
   sub->add_option("--plan", command->plan, "plan.json, complete or partial; default: the data axis over all ranks");
   sub->add_option("--ranks", command->ranks, "use the first N ranks (default: as many as the plan's mesh has)")
       ->check(wholeNumber(1, int64_t{1} << 24));
+  addTrainer(*sub, command->trainer);
   addMargin(*sub, command->margin);
   sub->add_option("--trace", command->trace, "write the timeline for chrome://tracing or Perfetto: T.json")
       ->check(writableFile());

@@ -42,6 +42,8 @@ Result<WholeJob> makeJob(mlir::MLIRContext &context, const ModelFlags &model, co
   WholeJobOptions options;
   options.step = model.toStepOptions();
   options.dtype = model.dtype;
+  if (!flags.trainer.empty())
+    options.trainer = findTrainer(flags.trainer);
   auto mixed = precision.toOptions(model.dtype);
   if (!mixed)
     return mixed.error();
@@ -188,7 +190,7 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const Precisi
     if (Status status = writeFile(flags.output, text); !status)
       return fail(status.error());
   if (!flags.report.empty()) {
-    SimulateOptions again{model.toStepOptions(), model.dtype, std::nullopt, Trace::Yes};
+    SimulateOptions again{model.toStepOptions(), model.dtype, job->job.trainer, std::nullopt, Trace::Yes};
     auto simulated = simulatePlan(*context, model.model, best, "the plan found", job->cluster, again);
     if (!simulated)
       return fail(simulated.error());
@@ -281,7 +283,7 @@ Status change(const std::string &whatIf, Cluster &cluster, ModelFlags &model, Pl
 
 /// The job that a plan keeps, ready to be asked again, with what is asked to be changed.
 Result<WholeJob> savedJob(mlir::MLIRContext &context, const std::string &file, const Plan &plan,
-                          const std::vector<std::string> &whatIf = {}) {
+                          const OtherJob &otherwise = {}) {
   auto saved = jobOf(plan, file);
   if (!saved)
     return saved.error();
@@ -297,6 +299,7 @@ Result<WholeJob> savedJob(mlir::MLIRContext &context, const std::string &file, c
   PlanFlags flags;
   model.addTo(command, {"f32", "f64", "bf16", "f16", "f8"});
   flags.addTo(command);
+  addTrainer(command, flags.trainer);
   PrecisionFlags precision;
   precision.addTo(command);
   if (Status status = takeOptions(command, job, file, JobPart::All); !status)
@@ -305,7 +308,9 @@ Result<WholeJob> savedJob(mlir::MLIRContext &context, const std::string &file, c
   flags.ranks = job.ranks;
   Cluster cluster = *job.cluster;
   Plan constraints = job.constraints.value_or(Plan());
-  for (const std::string &one : whatIf)
+  if (!otherwise.trainer.empty())
+    flags.trainer = otherwise.trainer;
+  for (const std::string &one : otherwise.whatIf)
     if (Status status = change(one, cluster, model, flags, constraints); !status)
       return status.error();
   auto used = firstRanks(cluster, flags.mode == "stand-alone" ? 1 : flags.ranks ? flags.ranks : cluster.ranks());
@@ -353,20 +358,20 @@ int answerWhatIf(const std::string &file, const Plan &plan, WholeJob job, const 
 } // namespace
 
 int explainWhole(const std::string &file, const Plan &plan, const std::string &otherFile,
-                 const std::optional<Plan> &other, const std::vector<std::string> &whatIf, bool json) {
-  if (other && !whatIf.empty())
+                 const std::optional<Plan> &other, const OtherJob &otherwise, bool json) {
+  if (other && !otherwise.whatIf.empty())
     return fail({"--what-if asks about one plan, two are given; drop one of them"});
   auto context = createContext();
-  auto job = savedJob(*context, file, plan, whatIf);
+  auto job = savedJob(*context, file, plan, otherwise);
   if (!job)
     return fail(job.error());
-  if (!whatIf.empty())
-    return answerWhatIf(file, plan, std::move(*job), whatIf, json);
+  if (!otherwise.whatIf.empty())
+    return answerWhatIf(file, plan, std::move(*job), otherwise.whatIf, json);
   auto simulated = simulateWhole(plan, job->cluster, job->job, job->layouts);
   if (!simulated)
     return fail(simulated.error());
   if (other) {
-    auto second = savedJob(*context, otherFile, *other);
+    auto second = savedJob(*context, otherFile, *other, otherwise);
     if (!second)
       return fail(second.error());
     auto there = simulateWhole(*other, second->cluster, second->job, second->layouts);

@@ -33,8 +33,13 @@ Error withRemedies(Error error, const ModelFlags &model, const PlanFlags &plan, 
 /// The plan is one that runPlanWhole wrote.
 bool isWhole(const Plan &plan);
 
-/// `other` and `whatIf` may be empty; the exit status.
+/// What is otherwise than in the job that a plan keeps.
+struct OtherJob {
+  std::vector<std::string> whatIf; // "infiniband.bandwidth*2"
+  std::string trainer;             // "": the job's
+};
+/// `other` may be empty; the exit status.
 int explainWhole(const std::string &file, const Plan &plan, const std::string &otherFile,
-                 const std::optional<Plan> &other, const std::vector<std::string> &whatIf, bool json);
+                 const std::optional<Plan> &other, const OtherJob &otherwise, bool json);
 
 } // namespace kerf::tool

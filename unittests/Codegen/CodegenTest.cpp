@@ -4,8 +4,8 @@
 // that are updated in place.
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Package/Half.h"
+#include "kerf/Runtime/Cpu/Native.h"
 #include "kerf/Runtime/Executor.h"
-#include "kerf/Runtime/Native.h"
 
 #include <cmath>
 #include <cstring>
@@ -121,7 +121,7 @@ std::string textOf(const runtime::TensorView &view) {
 /// All arguments and results after two steps.
 std::vector<std::string> outcome(const Program &program, uint32_t seed, bool useNative, int64_t threads) {
   auto communicators = runtime::createThreadCommunicators(1);
-  auto device = runtime::createCpuDevice(threads);
+  auto device = std::move(*runtime::createDevice(runtime::kDefaultDevice, {.threads = threads}));
   runtime::ExecutorOptions options;
   options.useNative = useNative;
   auto executor = runtime::Executor::create(program, *device, *communicators[0], options);
@@ -375,8 +375,8 @@ template <typename F> std::string unusedAfter(F change) {
   program.native = changed;
   auto loaded = runtime::loadNative(program);
   EXPECT_TRUE(loaded) << loaded.error().message;
-  EXPECT_EQ((*loaded)->find("kernel") == nullptr, !(*loaded)->unused.empty());
-  return (*loaded)->unused;
+  EXPECT_EQ((*loaded)->find("kernel") == nullptr, !(*loaded)->unused().empty());
+  return (*loaded)->unused();
 }
 
 TEST(Codegen, CodeThatDoesNotFitIsNotUsed) {

@@ -64,7 +64,7 @@ Imported import(const fs::path &path, int64_t batch = 0, int64_t sequence = 0) {
   StepOptions options;
   options.import.globalBatch = batch;
   options.import.sequence = sequence;
-  options.optimizer.kind = OptimizerKind::AdamW;
+  options.optimizer.optimizer = "adamw";
   Imported result;
   result.step = importTrainingStep(*result.context, path.string(), options);
   return result;

@@ -34,8 +34,8 @@ double busBandwidth(const CollectiveModel &model, std::vector<AxisRef> group, do
 
 constexpr double kBig = 1 << 30;
 
-/// What a group reaches of a link that carries `bandwidth` bytes/s is fitted (Collectives.cpp): more than half of it,
-/// and not more than all.
+/// A group reaches more than half, and not more than all, of the `bandwidth` of a link, in bytes/s. Collectives.cpp has
+/// the exact shares, which are fitted to measurements.
 void expectMostOf(double bandwidth, double reached) {
   EXPECT_LE(reached, bandwidth);
   EXPECT_GT(reached, 0.5 * bandwidth);

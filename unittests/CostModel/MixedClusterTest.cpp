@@ -157,7 +157,7 @@ TEST(MixedCluster, ReadsGroupsAndWhatJoinsThem) {
   EXPECT_EQ(cluster.ranks(), 8 + 12);
   EXPECT_EQ(cluster.groups[1].ranks(), 12);
   EXPECT_EQ(cluster.groups[1].device.name, "V100");
-  EXPECT_EQ(cluster.groups[1].device.curves, defaultCurves("cuda", "V100"));
+  EXPECT_EQ(cluster.groups[1].device.curves, *knownCurves("cuda", "V100"));
   EXPECT_EQ(cluster.groups[1].pricePerHour, 2);
   ASSERT_EQ(cluster.between.size(), 1u);
   EXPECT_EQ(cluster.between[0].bandwidth, 25e9);

@@ -20,6 +20,7 @@ Cluster slowCluster(int64_t ranks, double bandwidth) {
   cluster.device.kind = "cuda";
   cluster.device.memoryBytes = 1'000'000;
   cluster.device.memoryBandwidth = 1;
+  cluster.device.hostBandwidth = 25e9;
   cluster.device.peakFlops = {{"bf16", 1e3}};
   cluster.device.curves = DeviceCurves();
   cluster.levels = {{"link", ranks, bandwidth, 0, bandwidth, 0}};
@@ -131,6 +132,11 @@ TEST(Simulator, Recomputation) {
   Simulation slow = s.run();
   EXPECT_NEAR(slow.stepSeconds, 2 * 4 * 3.5, kEps);
   EXPECT_NEAR(slow.breakdown.exposed["host"], 2 * 4 * 0.5, kEps);
+  Cluster unknown = slowCluster(1, 1e3);
+  unknown.device.hostBandwidth = 0;
+  Result<Simulation> refused = simulate(s.work, s.plan, {s.mesh, unknown});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("give device.host_bandwidth"), std::string::npos) << refused.error().message;
 }
 
 TEST(Simulator, SendsHoldUpBothEndsOrNobody) {
@@ -250,7 +256,8 @@ TEST(Simulator, ShardedParametersAreFetchedOneLayerAhead) {
   // Only the first layer of each pass waits.
   double slower = ahead.breakdown.forward + ahead.breakdown.backward - 12;
   EXPECT_NEAR(ahead.stepSeconds - ahead.breakdown.optimizer, 12 + slower + 2 * gather + 4 * reduce, kEps);
-  s.plan.gathers = GatherStyle::DeepSpeed2021;
+  s.plan.trainer = findTrainer("deepspeed-2021")->prices;
+  s.plan.trainer.issueSeconds = 0;
   EXPECT_NEAR(s.run().breakdown.collectives["data"], 0, kEps) << "100 elements stay whole";
 }
 
@@ -366,7 +373,7 @@ TEST(Simulator, LeastStepSecondsHoldsWhatIsLeftOfReductions) {
 TEST(Simulator, TheHostThatCannotKeepUp) {
   Step s = pipeline(1, 1, 10);
   Cluster cluster = slowCluster(1, 1);
-  cluster.device.curves.issueSeconds = 2; // 2 + 1 + 1 kernels a layer
+  s.plan.trainer.issueSeconds = 2; // 2 + 1 + 1 kernels a layer
   Result<Simulation> result = simulate(s.work, s.plan, {s.mesh, cluster});
   EXPECT_NEAR(result->stepSeconds, 10 * (4 + 4), kEps);
 }

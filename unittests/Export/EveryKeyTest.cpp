@@ -23,8 +23,7 @@ constexpr ExportTarget kTargets[] = {ExportTarget::Megatron, ExportTarget::Torch
 std::set<std::string> keysSet(const Plan &plan) {
   const auto &[meshSizes, order, globalBatch, microbatch, schedule, stages, recompute, recomputeLayers, recomputeOps,
                optimizerSharding, sequenceParallel, layout, optimizerShardingRanks, overlap, gradientDtype, attention,
-               contextStyle, gradientAccumulation, parameterGathers, stageSends, ops, arguments, predicted, modelHash,
-               clusterHash, others] = plan;
+               contextStyle, ops, arguments, predicted, modelHash, clusterHash, others] = plan;
   const auto &[name, chunks, variant] = schedule;
   std::set<std::string> keys = {"kerf"};
   auto add = [&](const char *key, bool set) {
@@ -49,9 +48,6 @@ std::set<std::string> keysSet(const Plan &plan) {
   add("gradient_dtype", !gradientDtype.empty());
   add("attention", !attention.empty());
   add("context_style", !contextStyle.empty());
-  add("gradient_accumulation", !gradientAccumulation.empty());
-  add("parameter_gathers", !parameterGathers.empty());
-  add("stage_sends", !stageSends.empty());
   add("ops", !ops.empty() || !recomputeOps.empty());
   add("arguments", !arguments.empty());
   add("predicted", predicted.has_value());
@@ -170,9 +166,6 @@ struct RandomPlans {
     p.gradientDtype = dtype == "f32" || dtype == "f64" ? "" : oneOf<const char *>({"f32", "bf16", "f16"});
     p.attention = oneOf<const char *>({"fused", "unfused"});
     p.contextStyle = oneOf<const char *>({"ring", "ulysses"});
-    p.gradientAccumulation = oneOf<const char *>({"fused", "kernel"});
-    p.parameterGathers = oneOf<const char *>({"layer", "deepspeed-2021"});
-    p.stageSends = oneOf<const char *>({"scattered", "whole"});
     p.predicted = Prediction{1, 0.5, {1}, true};
     p.modelHash = p.clusterHash = "ab";
     p.others["report"] = {{"text", "x"}};
@@ -186,7 +179,9 @@ ExportInput randomInput(uint64_t seed) {
   std::string dtype = make.oneOf<const char *>({"f64", "f32", "bf16", "f16", "f8"});
   ExportInput input = inputOf(toJson(make.plan(model, dtype)), model, dtype, /*nodes=*/32);
   if (make.coin())
-    input.optimizer = {"sgd", 0.9, 0.9, 0.999, 1e-8, 0.01, 0, {"*.bias"}};
+    input.optimizer = {"sgd", {{"momentum", 0.9}, {"nesterov", 1}, {"weight-decay", 0.01}}, 0, {"*.bias"}};
+  else if (make.coin())
+    input.optimizer = {"muon", {{"momentum", 0.95}, {"weight-decay", 0.1}}, 1, {}};
   if (make.coin())
     input.expertCapacity = 1.5;
   if (make.coin()) {
@@ -223,7 +218,8 @@ TEST(EveryKey, HasADecisionInEveryTarget) {
   for (uint64_t seed : seeds()) {
     ExportInput input = randomInput(seed);
     std::set<std::string> wanted = keysSet(input.completed.plan);
-    wanted.insert({"dtype", "optimizer.kind", "optimizer.weight_decay", "optimizer.clip_norm"});
+    wanted.insert({"dtype", "optimizer.kind", "optimizer.clip_norm",
+                   input.optimizer.kind == "muon" ? "optimizer.settings" : "optimizer.weight_decay"});
     if (!input.completed.mesh.axes.empty())
       wanted.insert("order");
     for (ExportTarget target : kTargets) {

@@ -130,6 +130,7 @@ TEST(Export, NeMoInterleaved) {
   micro_batch_size: 1
   virtual_pipeline_model_parallel_size: 4
   activations_checkpoint_granularity: "selective"
+  gradient_accumulation_fusion: true
   sequence_parallel: true
   optim:
     overlap_grad_sync: true
@@ -142,7 +143,6 @@ TEST(Export, NeMoInterleaved) {
   overlap_p2p_comm: true
   batch_p2p_comm: false
   use_flash_attention: false
-  gradient_accumulation_fusion: true
   megatron_amp_O2: true
 trainer:
   num_nodes: 16
@@ -160,7 +160,7 @@ trainer:
 TEST(Export, TorchTitanInterleaved) {
   ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 2, "data": 4, "model": 2}, "global_batch": 32,
     "microbatch": 2, "schedule": {"name": "interleaved", "chunks": 2}, "recompute": "full", "optimizer_sharding": 3,
-    "sequence_parallel": true, "gradient_accumulation": "kernel"})",
+    "sequence_parallel": true})",
                               [] {
                                 ModelSizes m = llama3();
                                 m.layers = 6;
@@ -202,14 +202,13 @@ beta2 = 0.95
 eps = 1.0e-08
 weight_decay = 0.1
 )");
-  EXPECT_EQ(differing(e), Keys({"model.family", "overlap"})); // six layers are no flavor; whether sends overlap
+  EXPECT_EQ(differing(e), Keys({"model.family"})); // six layers are no flavor
   EXPECT_EQ(e.launch, "torchrun --nnodes 2 --nproc-per-node 8 -m torchtitan.train --job.config_file job.toml");
 }
 
 TEST(Export, DeepSpeedZeRO3) {
   ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"data": 16}, "global_batch": 64, "microbatch": 2,
-    "recompute": "full", "optimizer_sharding": 3, "parameter_gathers": "deepspeed-2021", "gradient_dtype": "bf16",
-    "gradient_accumulation": "kernel"})",
+    "recompute": "full", "optimizer_sharding": 3, "gradient_dtype": "bf16"})",
                               llama3());
   Exported e = exported(ExportTarget::DeepSpeed, input, "ds.json");
   EXPECT_EQ(e.config, R"({
@@ -251,7 +250,7 @@ TEST(Export, DeepSpeedZeRO3) {
             "--untie-embeddings-and-output-weights --attention-dropout 0.0 --hidden-dropout 0.0 "
             "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 --no-pipeline-parallel "
             "--global-batch-size 64 --micro-batch-size 2 --recompute-granularity full --recompute-method uniform "
-            "--recompute-num-layers 1 --zero-stage 3 --use-flash-attn-v2 --no-gradient-accumulation-fusion --bf16 "
+            "--recompute-num-layers 1 --zero-stage 3 --no-gradient-accumulation-fusion --use-flash-attn-v2 --bf16 "
             "--optimizer adam --adam-beta1 0.9 --adam-beta2 0.95 --adam-eps 1.0e-08 --weight-decay 0.1 --clip-grad "
             "1.0 --deepspeed --deepspeed_config ds.json");
 }
@@ -264,11 +263,11 @@ TEST(Export, ZeRO3Elsewhere) {
   expectHas(megatron.config, {"--use-distributed-optimizer", "--use-megatron-fsdp",
                               "--data-parallel-sharding-strategy optim_grads_params", "--ckpt-format fsdp_dtensor",
                               "--no-gradient-accumulation-fusion", "--overlap-grad-reduce", "--overlap-param-gather"});
-  EXPECT_EQ(differing(megatron), Keys({"gradient_accumulation", "optimizer.weight_decay"}));
+  EXPECT_EQ(differing(megatron), Keys({"optimizer.weight_decay"}));
   Exported titan = exported(ExportTarget::TorchTitan, input);
   expectHas(titan.config, {"data_parallel_shard_degree = 16", "fsdp_reshard_after_forward = \"always\"",
                            "name = \"llama3\"", "flavor = \"8B\"", "local_batch_size = 2", "global_batch_size = 64"});
-  EXPECT_EQ(differing(titan), Keys({"gradient_accumulation"}));
+  EXPECT_EQ(differing(titan), Keys());
   Exported nemo = exported(ExportTarget::NeMo, input);
   expectHas(nemo.config, {"  fsdp: true\n", "  fsdp_sharding_strategy: \"full\"\n", "    name: \"fused_adam\"\n"});
 }
@@ -414,7 +413,7 @@ TEST(Export, LayersOfEachPartThatAreRecomputed) {
 TEST(Export, WhatCannotBeSaid) {
   ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 4, "data": 2, "model": 2},
     "order": ["model", "data", "stage"], "global_batch": 64, "microbatch": 1,
-    "schedule": {"name": "zero-bubble", "variant": "2p"}, "parameter_gathers": "deepspeed-2021",
+    "schedule": {"name": "zero-bubble", "variant": "2p"},
     "optimizer_sharding": 3, "ops": {"*": {"strategy": {"m0": ["data"]}}}, "arguments": {"*": [["data"], []]},
     "notes": 5})",
                               llama3());
@@ -424,7 +423,6 @@ TEST(Export, WhatCannotBeSaid) {
     for (const char *key : {"order", "schedule.name", "schedule.variant", "ops", "arguments", "notes"})
       EXPECT_TRUE(keys.contains(key)) << toString(target) << " " << key;
   }
-  EXPECT_TRUE(differing(exported(ExportTarget::TorchTitan, input)).contains("parameter_gathers"));
   ExportInput h1 = inputOf(R"({"kerf": 1, "mesh": {"stage": 4, "data": 2}, "global_batch": 64,
     "schedule": {"name": "zero-bubble", "variant": "h1"}})",
                            llama3());

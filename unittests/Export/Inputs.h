@@ -91,7 +91,7 @@ inline ExportInput inputOf(const std::string &planJson, const ModelSizes &model,
   input.job.dtype = dtype;
   input.job.moments = 2;
   input.model = model;
-  input.optimizer = {"adamw", 0, 0.9, 0.95, 1e-8, 0.1, 1.0, {}};
+  input.optimizer = {"adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight-decay", 0.1}}, 1.0, {}};
   auto plan = parsePlan(planJson, "plan.json");
   if (!plan) {
     ADD_FAILURE() << plan.error().message;

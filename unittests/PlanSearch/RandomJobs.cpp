@@ -134,7 +134,7 @@ RandomJob randomJob(uint64_t seed) {
   cluster.device.name = "random";
   cluster.device.memoryBandwidth = 1e12;
   cluster.device.peakFlops = {{"bf16", 1e14}, {"f32", 1e13}};
-  cluster.device.curves = defaultCurves("cuda", "A100");
+  cluster.device.curves = *knownCurves("cuda", "A100");
   // From what hardly holds a rank's share to plenty.
   cluster.device.memoryBytes = static_cast<int64_t>(between(3e9, 4e10));
   cluster.device.curves.contextBytes = 1e8;

@@ -17,7 +17,7 @@ Device machine() {
   device.peakFlops = {{"f32", 100e9}};
   device.memoryBandwidth = 10e9;
   device.cores = 1;
-  device.curves = defaultCurves("cpu", device.name);
+  device.curves = *knownCurves("cpu", device.name);
   return device;
 }
 

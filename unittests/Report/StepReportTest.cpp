@@ -29,7 +29,7 @@ std::optional<Reported> reported(uint64_t seed) {
   if (seed % 5 == 1)
     pins.overlap = {"gradients", "products"};
   if (seed % 7 == 0)
-    pins.parameterGathers = "deepspeed-2021";
+    job.job.trainer = findTrainer("deepspeed-2021");
   job.options.top = 3;
   auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
   if (!found)

@@ -103,6 +103,7 @@ Status saveAll(const package::Program &program, const CheckpointOptions &options
                                              [&](size_t arg, std::byte *local) {
                                                auto values = localOf(program, program.args[arg], int64_t(rank));
                                                std::memcpy(local, values.data(), values.size() * sizeof(int32_t));
+                                               return ok();
                                              })
                               : Status(writer.error());
     });

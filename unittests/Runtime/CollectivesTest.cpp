@@ -3,9 +3,11 @@
 #include "TestPrograms.h"
 #include "kerf/Package/Half.h"
 
+#include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <map>
+#include <set>
 #include <thread>
 
 namespace kerf::runtime::test {
@@ -162,9 +164,7 @@ TEST(Collectives, MatchTheirDefinitions) {
 std::vector<std::vector<std::byte>> runAsOne(const std::vector<CollectiveCase> &tests, Communicator &communicator) {
   std::vector<std::vector<std::byte>> operands, results;
   CollectiveRequest request{{tests[0].instruction, {}, {}, tests[0].mesh, communicator.rank(), nullptr},
-                            &communicator,
-                            kFirstCollectiveTag,
-                            {}};
+                            kFirstCollectiveTag};
   for (const CollectiveCase &test : tests) {
     operands.push_back(operandOf(test, communicator.rank()));
     results.emplace_back(size_t(elementsOf(test.result) * bytesOf(test.dtype)), std::byte{0x5a});
@@ -175,7 +175,7 @@ std::vector<std::vector<std::byte>> runAsOne(const std::vector<CollectiveCase> &
   }
   std::vector<std::byte> scratch(size_t(*collectiveScratchBytes(request)));
   request.bind.scratch = scratch.data();
-  auto kernel = bindCollective(request);
+  auto kernel = bindCollective(request, communicator);
   EXPECT_TRUE(kernel);
   for (int time = 0; time < 2; ++time) {
     Status status = (*kernel)();
@@ -254,13 +254,58 @@ TEST(Collectives, BadAttributesAreMessages) {
   for (const Row &row : rows) {
     package::Instruction instruction{row.op, {0}, {1}, row.attrs, "node"};
     CollectiveRequest request{
-        {instruction, {{nullptr, DType::F32, row.operand}}, {{nullptr, DType::F32, row.result}}, mesh, 1, nullptr},
-        nullptr,
-        4};
+        {instruction, {{nullptr, DType::F32, row.operand}}, {{nullptr, DType::F32, row.result}}, mesh, 1, nullptr}, 4};
     auto bytes = collectiveScratchBytes(request);
     ASSERT_FALSE(bool(bytes)) << row.op << row.attrs;
     EXPECT_NE(bytes.error().message.find(row.message), std::string::npos) << bytes.error().message;
   }
+}
+
+/// Sums of floats of very different size, whose bits tell in which order they were added.
+std::vector<std::vector<std::byte>> sums(const SumOrder &order, int64_t tag) {
+  constexpr int64_t kRanks = 6, kElements = 3000; // more than goes to all at once
+  Mesh mesh{{{"data", kRanks}}};
+  package::Instruction instruction{"all_reduce", {0}, {1}, {{"axes", {0, 1, kRanks}}, {"kind", "sum"}}, "node"};
+  auto communicators = createThreadCommunicators(kRanks);
+  std::vector<std::vector<std::byte>> results(kRanks, std::vector<std::byte>(kElements * sizeof(float)));
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < kRanks; ++rank)
+    threads.emplace_back([&, rank] {
+      std::vector<float> operand(kElements);
+      for (int64_t i = 0; i < kElements; ++i)
+        operand[size_t(i)] = std::ldexp(1.0F + float(i), int(7 * rank % 11)) / 3;
+      CollectiveRequest request{{instruction,
+                                 {{operand.data(), DType::F32, {kElements}}},
+                                 {{results[size_t(rank)].data(), DType::F32, {kElements}}},
+                                 mesh,
+                                 rank},
+                                tag};
+      std::vector<std::byte> scratch(size_t(*collectiveScratchBytes(request)));
+      request.bind.scratch = scratch.data();
+      auto kernel = bindCollective(request, *communicators[size_t(rank)], order);
+      ASSERT_TRUE(kernel);
+      EXPECT_TRUE((*kernel)());
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const std::vector<std::byte> &result : results)
+    EXPECT_EQ(result, results[0]); // all ranks have the same bits, whatever the order
+  return results;
+}
+
+TEST(Collectives, AnotherOrderGivesOtherBits) {
+  auto ordered = sums({}, 4);
+  EXPECT_EQ(ordered, sums({}, 10));
+  auto textOf = [](const std::vector<std::byte> &bytes) {
+    return std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  };
+  std::set<std::string> different = {textOf(ordered[0])};
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    auto shuffled = sums(seed, 4);
+    EXPECT_EQ(shuffled, sums(seed, 4));
+    different.insert(textOf(shuffled[0]));
+  }
+  EXPECT_GT(different.size(), 3U);
 }
 
 } // namespace

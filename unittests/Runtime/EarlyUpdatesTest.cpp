@@ -27,10 +27,11 @@ struct Step {
     sources.push_back({op, operands, results, nlohmann::ordered_json::object(), name});
     flat.body.push_back({&sources.back(), operands, results});
   }
-  /// parameter, velocity, gradient; gives the new parameter.
-  int sgd(const std::string &name, int parameter, int velocity, int gradient) {
+  /// Of parameter, velocity and gradient; gives the new parameter.
+  int update(const std::string &name, int parameter, int velocity, int gradient) {
     int newParameter = value(), newVelocity = value();
-    add("sgd", name, {parameter, velocity, gradient, rate}, {newParameter, newVelocity});
+    add("call", name, {parameter, velocity, gradient, rate}, {newParameter, newVelocity});
+    sources.back().update = name;
     return newParameter;
   }
   std::vector<std::string> orderAfterMoving() {
@@ -51,8 +52,8 @@ TEST(EarlyUpdates, StandWhereTheGradientIsReady) {
   int dp = step.op("negate", "dp", {x}), dq = step.op("negate", "dq", {dp});
   step.op("negate", "rest", {dq});
   int loss = step.op("negate", "loss", {x});
-  step.sgd("update p", p, v, dp);
-  step.sgd("update q", q, w, dq);
+  step.update("update p", p, v, dp);
+  step.update("update q", q, w, dq);
   step.flat.results = {loss};
   EXPECT_EQ(step.orderAfterMoving(),
             (std::vector<std::string>{"forward", "dp", "update p", "dq", "update q", "rest", "loss"}));
@@ -66,8 +67,8 @@ TEST(EarlyUpdates, WaitForTheLastUseOfTheOldValue) {
   int pending = step.op("all_reduce", "start", {w}), reduced = step.op("wait", "wait", {pending});
   int last = step.op("add", "reads p", {view, reduced});
   step.op("negate", "rest", {last});
-  step.sgd("update p", p, v, g);
-  int newQ = step.sgd("update q", q, w, g);
+  step.update("update p", p, v, g);
+  int newQ = step.update("update q", q, w, g);
   step.op("negate", "reads q's new value", {newQ});
   step.flat.results = {};
   EXPECT_EQ(step.orderAfterMoving(), (std::vector<std::string>{"view of p", "g", "start", "wait", "update q", "reads p",
@@ -79,7 +80,7 @@ TEST(EarlyUpdates, StayWhereTheOldValueIsAResult) {
   int p = step.value(), v = step.value();
   int g = step.op("negate", "g", {v});
   step.op("negate", "rest", {g});
-  step.sgd("update", p, v, g);
+  step.update("update", p, v, g);
   step.flat.results = {p};
   EXPECT_EQ(step.orderAfterMoving(), (std::vector<std::string>{"g", "rest", "update"}));
 }

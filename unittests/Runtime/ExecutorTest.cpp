@@ -122,13 +122,14 @@ package::Program randomProgram(std::mt19937 &random, int64_t ranks) {
 }
 
 /// Bytes of all arguments and results after each of `steps` steps, for each rank.
-std::vector<std::vector<std::byte>> trace(const package::Program &program, const ExecutorOptions &options, int steps) {
+std::vector<std::vector<std::byte>> trace(const package::Program &program, const ExecutorOptions &options, int steps,
+                                          std::string_view kind = kDefaultDevice) {
   auto communicators = createThreadCommunicators(program.mesh.ranks());
   std::vector<std::vector<std::byte>> traces(communicators.size());
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::unique_ptr<Executor>> executors;
   for (auto &communicator : communicators) {
-    devices.push_back(createCpuDevice());
+    devices.push_back(std::move(*createDevice(kind, {.rank = communicator->rank()})));
     auto executor = Executor::create(program, *devices.back(), *communicator, options);
     EXPECT_TRUE(executor) << executor.error().message;
     executors.push_back(std::move(*executor));
@@ -140,16 +141,19 @@ std::vector<std::vector<std::byte>> trace(const package::Program &program, const
       std::vector<ArgumentPiece> args = executor.arguments();
       for (size_t i = 0; i < args.size(); ++i) {
         const TensorView &view = args[i].tensor;
+        std::vector<double> content(size_t(view.elements()));
         for (int64_t e = 0; e < view.elements(); ++e)
-          static_cast<double *>(view.data)[e] = 0.01 * double(e + 1) + double(i) - 0.3 * double(r);
+          content[size_t(e)] = 0.01 * double(e + 1) + double(i) - 0.3 * double(r);
+        EXPECT_TRUE(devices[r]->copyIn(view.data, content.data(), view.bytes()));
       }
       for (int step = 0; step < steps; ++step) {
         Status status = executor.step();
         EXPECT_TRUE(status);
         for (size_t i = 0; i < program.args.size() + program.results.size(); ++i) {
           TensorView view = i < args.size() ? args[i].tensor : *executor.result(i - args.size());
-          const auto *bytes = static_cast<const std::byte *>(view.data);
-          traces[r].insert(traces[r].end(), bytes, bytes + view.bytes());
+          std::vector<std::byte> bytes(size_t(view.bytes()));
+          EXPECT_TRUE(devices[r]->copyOut(bytes.data(), view.data, view.bytes()));
+          traces[r].insert(traces[r].end(), bytes.begin(), bytes.end());
         }
       }
     });
@@ -171,6 +175,23 @@ TEST(Executor, SharingMemoryAndBucketsChangeNoBit) {
     auto shared = trace(program, buckets, 3), apart = trace(program, {false, std::nullopt}, 3);
     for (size_t r = 0; r < shared.size(); ++r)
       ASSERT_TRUE(shared[r] == apart[r]) << "seed " << kSeed << ", trial " << trial << ", rank " << r;
+  }
+}
+
+TEST(Executor, EveryDeviceGivesTheSameBits) {
+  constexpr uint32_t kSeed = 57;
+  std::mt19937 random(kSeed);
+  for (int trial = 0; trial < 60; ++trial) {
+    auto program = randomProgram(random, 1 + trial % 3);
+    ExecutorOptions options;
+    options.deterministic = true;
+    auto expected = trace(program, options, 3);
+    for (const DeviceKind *kind : deviceKinds()) {
+      std::string chosen = *resolveDevice(kind->kind);
+      auto actual = trace(program, options, 3, chosen);
+      for (size_t r = 0; r < expected.size(); ++r)
+        ASSERT_TRUE(actual[r] == expected[r]) << chosen << ", seed " << kSeed << ", trial " << trial << ", rank " << r;
+    }
   }
 }
 
@@ -211,7 +232,7 @@ TEST(Executor, LoadErrorsNameTheNode) {
   program.args = {{package::ArgKind::State, "x", DType::F64, {4}, {4}, Sharding::replicated(1), -1, false}};
   program.results = {{"y", Sharding::replicated(1), {4}}};
   auto communicators = createThreadCommunicators(1);
-  auto device = createCpuDevice();
+  auto device = std::move(*createDevice());
   auto executor = Executor::create(program, *device, *communicators[0]);
   ASSERT_FALSE(bool(executor));
   EXPECT_NE(executor.error().message.find("node.0 (no_such_op)"), std::string::npos) << executor.error().message;

@@ -200,13 +200,8 @@ private:
         int divisor = op(here, "add", {normOn[here.stage], constant(here, 1)}, {});
         rateHere = op(here, "divide", {rate, divisor}, {});
       }
-      int w = main.value(test.dtype, weight), v = main.value(test.dtype, weight);
-      main.function.body.push_back({"sgd",
-                                    {weights[size_t(p)], velocities[size_t(p)], sums[size_t(p)], rateHere},
-                                    {w, v},
-                                    {{"momentum", 0.9}, {"weight_decay", 0.01}},
-                                    "sgd"});
-      mark(here);
+      auto [w, v] = main.sgd(weights[size_t(p)], velocities[size_t(p)], sums[size_t(p)], rateHere,
+                             test.schedule ? std::optional(here) : std::nullopt);
       main.function.results.insert(main.function.results.end(), {w, v});
       for (const package::Arg *arg : {&program.args[size_t(2 + 2 * p)], &program.args[size_t(3 + 2 * p)]})
         program.results.push_back({arg->name, arg->sharding, weight, arg->stage});

@@ -30,6 +30,22 @@ int FunctionBuilder::op(const std::string &op, std::vector<int> operands, DType 
   return result;
 }
 
+std::pair<int, int> FunctionBuilder::sgd(int parameter, int velocity, int gradient, int rate,
+                                         const std::optional<package::Task> &task) {
+  auto [dtype, shape, pending] = function.values[size_t(parameter)];
+  auto add = [&](const std::string &name, std::vector<int> operands, Json attrs = Json::object()) {
+    int result = op(name, std::move(operands), dtype, shape, std::move(attrs));
+    function.body.back().task = task;
+    function.body.back().update = "w";
+    return result;
+  };
+  auto number = [&](double value) { return add("constant", {}, {{"value", {value}}}); };
+  int kept = add("multiply", {velocity, number(0.9)}), decay = add("multiply", {parameter, number(0.01)});
+  int newVelocity = add("add", {add("add", {kept, decay}), gradient});
+  int rates = add("broadcast_in_dim", {rate}, {{"broadcast_dimensions", Json::array()}});
+  return {add("subtract", {parameter, add("multiply", {rates, newVelocity})}), newVelocity};
+}
+
 int FunctionBuilder::start(const std::string &op, int operand, Shape shape, Json attrs) {
   int result = value(function.values[size_t(operand)].dtype, std::move(shape), /*pending=*/true);
   attrs["stream"] = "collective";
@@ -56,9 +72,7 @@ package::Program classifier(int64_t ranks, int64_t rows, int64_t width, int64_t 
   update.function.name = "update";
   int uw = update.arg(dtype, weight), uv = update.arg(dtype, weight), ug = update.arg(dtype, weight),
       ulr = update.arg(dtype, {});
-  int w1 = update.value(dtype, weight), v1 = update.value(dtype, weight);
-  update.function.body.push_back(
-      {"sgd", {uw, uv, ug, ulr}, {w1, v1}, {{"momentum", 0.9}, {"weight_decay", 0.01}}, "sgd"});
+  auto [w1, v1] = update.sgd(uw, uv, ug, ulr);
   update.function.results = {w1, v1};
 
   FunctionBuilder main;
@@ -308,13 +322,12 @@ std::vector<std::byte> runCase(const CollectiveCase &test, Communicator &communi
                              test.mesh,
                              communicator.rank(),
                              nullptr},
-                            &communicator,
                             kFirstCollectiveTag};
   auto bytes = collectiveScratchBytes(request);
   check(bool(bytes), bytes ? "" : bytes.error().message);
   std::vector<std::byte> scratch(static_cast<size_t>(*bytes));
   request.bind.scratch = scratch.data();
-  auto kernel = bindCollective(request);
+  auto kernel = bindCollective(request, communicator);
   check(bool(kernel), kernel ? "" : kernel.error().message);
   std::vector<std::byte> first;
   for (int time = 0; time < 2; ++time) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kerf/Package/TensorFile.h"
-#include "kerf/Runtime/Collectives.h"
+#include "kerf/Runtime/Cpu/Collectives.h"
 #include "kerf/Runtime/Run.h"
 #include <random>
 
@@ -17,6 +17,9 @@ struct FunctionBuilder {
   /// One result.
   int op(const std::string &op, std::vector<int> operands, DType dtype, Shape shape,
          nlohmann::ordered_json attrs = nlohmann::ordered_json::object());
+  /// SGD with momentum 0.9 and weight decay 0.01 in six instructions: the new parameter and velocity.
+  std::pair<int, int> sgd(int parameter, int velocity, int gradient, int rate,
+                          const std::optional<package::Task> &task = std::nullopt);
   /// A collective, started; `wait` makes it usable.
   int start(const std::string &op, int operand, Shape shape, nlohmann::ordered_json attrs);
   int wait(int pending);

@@ -39,6 +39,8 @@ public:
 
 private:
   Result<TrainingStep *> imported(int64_t microbatch);
+  /// Elements of the optimizer's states for each of the parameters', on average.
+  Result<double> momentsPerElement();
   struct Placed;
   Result<Placed> place(const LayoutKey &key);
 

@@ -12,9 +12,10 @@ class ModelLayouts;
 
 struct WholeJobOptions {
   StepOptions step;
-  std::string dtype = "f32";         // as SimulateOptions has it
-  std::optional<int64_t> ranks = {}; // at most so many of the cluster's, the first ones; absent: all
-  PlanSearchOptions search;          // sizes of axes are filled in
+  std::string dtype = "f32";              // as SimulateOptions has it
+  const Trainer *trainer = &ownTrainer(); // that will run the plan
+  std::optional<int64_t> ranks = {};      // at most so many of the cluster's, the first ones; absent: all
+  PlanSearchOptions search;               // sizes of axes are filled in
 };
 
 /// For searchPlans, explainPlan and paretoPlans.

@@ -10,8 +10,9 @@ namespace kerf {
 
 struct SimulateOptions {
   StepOptions step;
-  std::string dtype = "f32";         // "f64", "f32", "bf16", "f16", "f8": of activations and products (mixed precision)
-  std::optional<int64_t> ranks = {}; // the first of the cluster; absent: as many as the plan's mesh has, or all
+  std::string dtype = "f32"; // "f64", "f32", "bf16", "f16", "f8": of activations and products (mixed precision)
+  const Trainer *trainer = &ownTrainer(); // that runs the plan
+  std::optional<int64_t> ranks = {};      // the first of the cluster; absent: as many as the plan's mesh has, or all
   Trace trace = Trace::No;
 };
 

@@ -12,6 +12,7 @@
 #include "kerf/Support/Result.h"
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,7 +30,6 @@ struct DeviceCurves {
   double attentionHalfLength = 0; // keys at which it reaches half of that
   double memoryEfficiency = 1;    // share of memory bandwidth of a long pointwise kernel
   double launchSeconds = 0;       // between the ends and starts of dependent kernels on the device
-  double issueSeconds = 0;        // that the host needs for one kernel: fewer than 1 / this a second can run
   double collectiveSeconds = 0;   // from a collective's call to its first byte
   double sustained = 1;           // clock in hours of training over clock in a short benchmark
   double contextBytes = 0;        // memory that the driver, libraries and collectives keep, outside any allocator
@@ -57,6 +57,7 @@ struct Device {
   int64_t memoryBytes = 0;
   std::map<std::string, double> peakFlops; // dtype -> FLOP/s, dense
   double memoryBandwidth = 0;              // bytes/s
+  double hostBandwidth = 0;                // bytes/s of copies to the host's memory, and of copies back; 0: not said
   int cores = 0;                           // 0: not said
   std::string profile;                     // file with measured curves; "" when there is none
   DeviceCurves curves;
@@ -102,8 +103,10 @@ struct Cluster {
   int64_t devicesPerUnit(size_t level) const;
 };
 
-/// Curves of a device by its name, or, where that is not known, of its kind.
-DeviceCurves defaultCurves(const std::string &kind, const std::string &name);
+/// Returns the curves of a device that Kerf knows by its kind and the beginning of its name; nothing for others.
+std::optional<DeviceCurves> knownCurves(std::string_view kind, std::string_view name);
+/// Returns the devices that have curves, for messages: "cuda (V100, T4, ...), ascend (...), cpu".
+std::string knownDevices();
 
 /// `where` is the file name, for messages. Refuses what is missing, not positive, not finite, contradicts or overflows.
 Result<Cluster> parseCluster(std::string_view json, const std::string &where);

@@ -22,6 +22,11 @@ double peakFlops(const Device &device, std::string_view dtype);
 /// max(flops / (efficiency * peak), bytes / (efficiency * bandwidth)) + launches * launch latency.
 double computeSeconds(const Device &device, const Work &work);
 
+/// Returns bytes/s of copies between the device's memory and the host's, in one direction: the cluster file's
+/// `host_bandwidth`. A CPU core without that figure reads and writes the memory that it shares, at half of its
+/// bandwidth. 0: the link is not known.
+double hostBandwidth(const Device &device);
+
 /// The device as each of `ranks` busy ranks has it: where they share a host's cores and memory, a part of it. They take
 /// turns when there are more than cores.
 Device deviceAmong(const Device &device, int64_t ranks);

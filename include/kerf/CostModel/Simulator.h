@@ -5,6 +5,7 @@
 
 #include "kerf/CostModel/Pipeline.h"
 #include "kerf/CostModel/Recompute.h"
+#include "kerf/CostModel/Trainer.h"
 #include "kerf/Schedule/Schedule.h"
 #include <limits>
 #include <map>
@@ -14,31 +15,14 @@
 
 namespace kerf {
 
-/// What runs beside compute instead of between kernels.
-struct Overlap {
-  bool gradients = true;  // reduction of gradients, beside the backward of the layers before
-  bool parameters = true; // gathers of sharded parameters, one layer ahead
-  bool tensor = false;    // independent collectives of a layer, beside its backward's products
-  bool stage = true;      // sends between stages
-  bool products = false;  // collectives next to products, in pieces beside the product of other pieces
-};
-
 /// Bytes per parameter element on one rank before optimizer sharding.
 struct StateBytes {
   double weight = 2, gradient = 4, states = 12;
 };
-/// f32 or f64: weight, gradient and two moments (adamw) or one (sgd with momentum) of the dtype. bf16 or f16: weights
-/// of 2 bytes, f32 master weights and moments, gradients of `gradientDtype` (Rajbhandari et al. 2020, section 3.1: 2 +
-/// 12; Korthikanti et al. 2022: f32 gradients, 18 in all).
-StateBytes stateBytes(std::string_view dtype, std::string_view gradientDtype, int momentsPerElement);
-
-/// How parameters that are cut (optimizer sharding 3) are gathered and their gradients reduced.
-enum class GatherStyle {
-  Layer, // parameters gathered to recompute a layer stay for its backward (FSDP)
-  /// Into a list of one tensor for each rank, each copied out by a kernel of its own; dropped after a layer is
-  /// recomputed and gathered again for its backward; parameters below 100,000 elements stay whole.
-  DeepSpeed2021,
-};
+/// f32 or f64: weight, gradient and the optimizer's moments of the dtype. bf16 or f16: weights of 2 bytes, f32 master
+/// weights and moments, gradients of `gradientDtype` (Rajbhandari et al. 2020, section 3.1: 2 + 12 with the two moments
+/// of Adam; Korthikanti et al. 2022: f32 gradients, 18 in all).
+StateBytes stateBytes(std::string_view dtype, std::string_view gradientDtype, double momentsPerElement);
 
 struct StepPlan {
   ScheduleOptions schedule;                  // durations are filled in by the simulator
@@ -53,9 +37,7 @@ struct StepPlan {
   std::vector<std::optional<std::vector<AxisRef>>> shardingAxesOfStage = {};
   Overlap overlap;
   StateBytes bytes;
-  GatherStyle gathers = GatherStyle::Layer;
-  /// Products of weight gradients add to the sum of the microbatches before; else a pointwise kernel does.
-  bool fusedAccumulation = true;
+  TrainerPrices trainer; // of who runs it; the default adds nothing
 
   LayerModes recomputeAt(int64_t stage, int64_t chunk) const {
     if (recomputeOfPart.empty())

@@ -7,6 +7,7 @@
 
 #include "kerf/Export/ModelSizes.h"
 #include "kerf/PlanSearch/CompletePlan.h"
+#include <map>
 
 namespace kerf {
 
@@ -16,10 +17,13 @@ std::string_view toString(ExportTarget target);
 std::optional<ExportTarget> exportTarget(std::string_view name);
 
 struct OptimizerSettings {
-  std::string kind = "sgd"; // "sgd", "adamw"
-  double momentum = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0;
-  double clipNorm = 0; // 0: no clipping
+  std::string kind = "sgd"; // as --optimizer says it
+  std::map<std::string, double, std::less<>> settings = {{"momentum", 0.0},
+                                                         {"weight-decay", 0.0}}; // all of this optimizer
+  double clipNorm = 0;                                                           // 0: no clipping
   std::vector<std::string> noDecay;
+
+  double operator[](std::string_view setting) const { return settings.find(setting)->second; }
 };
 
 struct ExportInput {

@@ -52,6 +52,7 @@ struct Instruction {
   nlohmann::ordered_json attrs = nlohmann::ordered_json::object();
   std::string name;
   std::optional<Task> task = std::nullopt;
+  std::string update = {}; // of an instruction of the optimizer: the name of the parameter that it updates
 };
 
 /// `kernel`: a chain of pointwise ops that is one instruction where there is code for it (kerf/Package/Native.h).

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kerf/CostModel/Cluster.h"
+#include "kerf/CostModel/Trainer.h"
 #include "kerf/Schedule/Schedule.h"
 #include "kerf/Search/Plan.h"
 #include <functional>
@@ -13,12 +14,13 @@ struct Simulation;
 
 /// The training job that plans are made for.
 struct TrainingJob {
-  std::string model;                 // its file, for messages
-  std::string dtype = "f32";         // "f64", "f32", "bf16", "f16", "f8": of activations and products
-  int moments = 0;                   // that the optimizer keeps of every parameter
-  int64_t globalBatch = 0;           // that the user asks for; 0: the plan says, or one microbatch a data group
-  int64_t exportedBatch = 0;         // samples of an exported model, which are its global batch; 0: any batch
-  std::optional<int64_t> ranks = {}; // the first of the cluster; absent: as many as the plan's mesh has, or all
+  std::string model;                      // its file, for messages
+  std::string dtype = "f32";              // "f64", "f32", "bf16", "f16", "f8": of activations and products
+  double moments = 0;                     // numbers that the optimizer keeps for each element of a parameter, on average
+  const Trainer *trainer = &ownTrainer(); // that runs the plan
+  int64_t globalBatch = 0;                // that the user asks for; 0: the plan says, or one microbatch a data group
+  int64_t exportedBatch = 0;              // samples of an exported model, which are its global batch; 0: any batch
+  std::optional<int64_t> ranks = {};      // the first of the cluster; absent: as many as the plan's mesh has, or all
   /// Pins that the model's layouts are made with: any plan has these, and no others.
   std::vector<OpPlan> ops;
   std::vector<ArgumentPlan> arguments;
@@ -43,6 +45,10 @@ struct CompletedPlan {
 
 /// `where` names the plan in messages.
 Result<CompletedPlan> completePlan(Plan plan, const std::string &where, const Cluster &cluster, const TrainingJob &job);
+
+/// The words of a plan's `overlap`.
+std::vector<std::string> overlapWords(const Overlap &overlap);
+Overlap overlapOf(const std::vector<std::string> &words);
 
 /// Some stage has a mesh of its own.
 bool stagesDiffer(const Plan &completed);

@@ -31,8 +31,8 @@ Result<StepWork> stepWork(const CompletedPlan &completed, const TrainingJob &job
 /// Where the plan's stages lie in its cluster.
 Result<PipelineModel> pipelineOf(const Plan &completed, const Cluster &cluster);
 
-/// What stages hand on. `scattered`: ranks of `model` that hold the same send a share each.
-StageMessage messageOf(const ModelWork &model, const Mesh &mesh, bool scattered);
+/// What stages hand on.
+StageMessage messageOf(const ModelWork &model, const Mesh &mesh, StageSends sends);
 
 /// Refuses patterns of `recompute` that match no layer.
 Result<StepPlan> stepPlan(const CompletedPlan &completed, const TrainingJob &job, const ModelWork &model);

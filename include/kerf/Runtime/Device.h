@@ -1,63 +1,168 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the executor needs of a device: memory, kernels, streams and events. The executor knows no other way to the
-// hardware: a CUDA or Ascend device is another implementation of these, and overlap is an order of enqueue, record and
-// wait.
+// What the executor needs of a device: memory, kernels, streams and events. It knows no other way to the hardware, so a
+// device is a folder of lib/Runtime that implements these (docs/adding-a-device.md). A device serves one rank.
 #pragma once
 
-#include "kerf/Runtime/Kernels.h"
+#include "kerf/Package/Package.h"
 #include <memory>
+#include <optional>
+#include <span>
 
 namespace kerf::runtime {
 
-/// A point in a stream. Recorded again each step.
+class CollectiveBackend;
+class Communicator;
+struct CollectiveOptions;
+struct CollectiveRequest;
+
+/// A dense, row-major local tensor. `data` is an address in the device's memory, which host code hands on and never
+/// reads; it is null for tensors without elements, and while memory is only being planned.
+struct TensorView {
+  void *data = nullptr;
+  DType dtype = DType::F32;
+  Shape shape;
+  int64_t elements() const { return elementsOf(shape); }
+  int64_t bytes() const { return elements() * bytesOf(dtype); }
+};
+
+/// The part of a package's code that a device has loaded.
+class DeviceCode {
+public:
+  virtual ~DeviceCode() = default;
+  /// Returns whether the device runs the function of the program as one kernel.
+  virtual bool has(std::string_view function) const = 0;
+  /// Returns why the device uses none of the package's code, or "".
+  virtual std::string unused() const = 0;
+};
+
+/// What a kernel is bound to. `rank` and `mesh` are for ops whose result depends on the rank (shard_offset,
+/// local_slice, mask_padding). `scratch` has the bytes that Device::scratchBytes asked for; its content does not
+/// survive the kernel, and kernels of one stream share it.
+struct KernelRequest {
+  const package::Instruction &instruction;
+  std::vector<TensorView> operands, results;
+  const Mesh &mesh;
+  int64_t rank = 0;
+  void *scratch = nullptr;
+  /// Of a call that is one kernel: the function, and the code that has it.
+  const package::Function *function = nullptr;
+  const DeviceCode *code = nullptr;
+  /// Which instruction it is: a fault names it.
+  int64_t number = -1;
+};
+
+/// A point in a stream. It may be recorded again and again.
 class Event {
 public:
   virtual ~Event() = default;
+  /// Returns when a stream reached the event's last record, in seconds of the machine's steady clock. The stream must
+  /// have been synchronized since.
+  virtual Result<double> seconds() = 0;
 };
 
-/// Work in order. Each call is asynchronous unless the device says otherwise; none allocates within what was reserved.
+/// The direction of a copy. The host's side of it lies in memory of Device::allocateHost.
+enum class CopyKind { ToDevice, ToHost, OnDevice };
+
+/// Work in order. All calls but `synchronize` may return before the work has been done, and what they refer to must
+/// live until it has; none allocates within what was reserved.
 class Stream {
 public:
   virtual ~Stream() = default;
-  /// There will be at most this many calls of enqueue, record and wait between two of synchronize.
+  /// Makes room for so many calls of launch, copy, record and wait between two of synchronize.
   virtual void reserve(size_t calls) = 0;
-  /// `kernel` must outlive the work. After a kernel has failed, the rest of the stream's work is skipped; fails when
+  /// Copies between places that do not overlap.
+  virtual Status copy(void *to, const void *from, int64_t bytes, CopyKind kind) = 0;
+  virtual Status record(Event &event) = 0;
+  /// What is enqueued from here on runs after the event's last record. Fails when the recorded stream had failed and
   /// that is known by now.
-  virtual Status enqueue(const Kernel &kernel) = 0;
-  virtual void record(Event &event) = 0;
-  /// What is enqueued from here on runs after the event's last record. Fails when the recorded stream had failed (if it
-  /// is known by then).
   virtual Status wait(Event &event) = 0;
-  /// Waits until the stream is empty; the first failure of its kernels, which is thereby taken.
+  /// Waits until all of the stream's work has ended, and returns its first failure, which is thereby forgotten. After a
+  /// failure the rest of the stream's work is skipped, waits included.
   virtual Status synchronize() = 0;
 };
+
+/// A kernel, copy, collective or message that is bound to fixed memory.
+class BoundKernel {
+public:
+  virtual ~BoundKernel() = default;
+  /// Enqueues it on a stream of its device. Fails when that is known by now.
+  virtual Status launch(Stream &stream) = 0;
+};
+
+/// What a kernel found wrong with its input, for example a label out of range.
+struct Fault {
+  int64_t number = -1; // KernelRequest::number
+  Error error;
+};
+
+/// `Compute` runs kernels; on a CPU it may be the calling thread. Whatever runs beside kernels has streams of its own.
+enum class StreamKind { Compute, Beside };
+
+/// `Plan`: as if the machine's processor ran all of the package's code, for plans of machines that are not here.
+enum class CodeUse { Run, Plan };
 
 class Device {
 public:
   virtual ~Device() = default;
   virtual std::string_view kind() const = 0;
-  /// Zeroed, aligned to kAlignment; an Error when the device has not that much.
+
+  /// Addresses of tensors and scratch are multiples of so many bytes.
+  virtual int64_t alignment() const = 0;
+  /// Returns memory of any content, aligned to `alignment`; an Error when the device has not that much.
   virtual Result<std::shared_ptr<std::byte>> allocate(int64_t bytes) = 0;
-  /// The same of the host's memory, which the device's copies can reach.
-  virtual Result<std::shared_ptr<std::byte>> allocateInHost(int64_t bytes) = 0;
-  virtual void copyIn(std::byte *device, const std::byte *host, int64_t bytes) = 0;
-  virtual void copyOut(std::byte *host, const std::byte *device, int64_t bytes) = 0;
+  /// Returns memory of the host that streams copy to and from, which host code may read and write.
+  virtual Result<std::shared_ptr<std::byte>> allocateHost(int64_t bytes) = 0;
+  /// These two copy from and to any memory of the host and wait for the copy. No stream may be using the device's side.
+  virtual Status copyIn(void *device, const void *host, int64_t bytes) = 0;
+  virtual Status copyOut(void *host, const void *device, int64_t bytes) = 0;
 
-  virtual Result<Kernel> bind(const BindRequest &request) = 0;
-  virtual Result<int64_t> scratchBytes(const BindRequest &request) = 0;
-  /// Copies between places of the device's and the host's memory that don't overlap.
-  virtual Kernel bindCopy(std::byte *to, const std::byte *from, int64_t bytes) = 0;
+  virtual Result<std::shared_ptr<const DeviceCode>> loadCode(const package::Program &program, CodeUse use) = 0;
+  /// Returns the scratch that `bind` of the same request needs (addresses may be null); an Error where `bind` would
+  /// give one.
+  virtual Result<int64_t> scratchBytes(const KernelRequest &request) = 0;
+  /// Returns whether result `result` may be written over operand `operand` of the same bytes. `function`: of a call
+  /// that is one kernel.
+  virtual bool mayOverwrite(const package::Instruction &instruction, const package::Function *function, int operand,
+                            int result) const = 0;
+  /// Checks op, attributes, types and shapes; an Error names what it found and what it can do. The request need not
+  /// outlive the call.
+  virtual Result<std::unique_ptr<BoundKernel>> bind(const KernelRequest &request) = 0;
 
-  /// The stream of kernels. On the CPU it runs each one at once on the calling thread.
-  virtual std::unique_ptr<Stream> createComputeStream() = 0;
-  /// A stream of collectives.
-  virtual std::unique_ptr<Stream> createStream() = 0;
-  virtual std::unique_ptr<Event> createEvent() = 0;
+  virtual Result<int64_t> collectiveScratchBytes(const CollectiveRequest &request) = 0;
+  /// Returns what binds collectives and messages of this device. All ranks call it with the same options. An Error
+  /// where the options ask for what the device cannot do.
+  virtual Result<std::unique_ptr<CollectiveBackend>> createCollectives(Communicator &communicator,
+                                                                       const CollectiveOptions &options) = 0;
 
-  static constexpr int64_t kAlignment = 64; // bytes: a cache line, and the widest vector register
+  virtual Result<std::unique_ptr<Stream>> createStream(StreamKind kind) = 0;
+  virtual Result<std::unique_ptr<Event>> createEvent() = 0;
+
+  /// Returns the first fault that a kernel has met since the last call, and forgets it. Streams that may have met one
+  /// must have been synchronized.
+  virtual std::optional<Fault> takeFault() = 0;
 };
 
-/// `threads` share the work of each kernel: the calling thread and others.
-std::unique_ptr<Device> createCpuDevice(int64_t threads = 1);
+struct DeviceOptions {
+  std::string parameter = {}; // what follows the kind and a colon where a device is chosen
+  int64_t threads = 1;        // of the host, that share the work of the rank's kernels where these run on the host
+  int64_t rank = 0;           // that the device serves
+};
+
+/// A kind of device: what its folder defines and CMake registers (lib/Runtime/CMakeLists.txt).
+struct DeviceKind {
+  std::string_view kind, what;
+  Result<std::unique_ptr<Device>> (*create)(const DeviceOptions &options);
+  /// Returns the parameter for a device that was chosen without one; null for a kind that takes no parameter.
+  std::string (*chooseParameter)() = nullptr;
+};
+
+/// The kinds of this build; the first is the one that runs where nothing else is asked for.
+std::span<const DeviceKind *const> deviceKinds();
+inline constexpr std::string_view kDefaultDevice = ""; // stands for the first kind
+
+/// Returns "KIND" or "KIND:PARAMETER" with what was left to choose chosen; an Error for a kind that is not there.
+Result<std::string> resolveDevice(std::string_view chosen);
+/// `chosen`: "KIND", "KIND:PARAMETER" or kDefaultDevice; what it says of the parameter counts.
+Result<std::unique_ptr<Device>> createDevice(std::string_view chosen = kDefaultDevice, DeviceOptions options = {});
 
 } // namespace kerf::runtime

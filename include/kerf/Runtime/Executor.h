@@ -73,6 +73,8 @@ struct ExecutorOptions {
   std::optional<int64_t> bucketBytes = kBucketBytes;
   /// Off: kernels run op by op although there is code for them. The oracle of its tests.
   bool useNative = true;
+  /// Sums of collectives have bits that depend on nothing but their operands (CollectiveOptions::ordered).
+  bool deterministic = false;
 };
 
 /// An argument that a rank has: one tensor, or one for each microbatch of an input that is cut by them.
@@ -98,6 +100,9 @@ public:
   virtual std::vector<ArgumentPiece> arguments() = 0;
   /// The rank's local tensor of a result after a step; none where another stage has it.
   virtual std::optional<TensorView> result(size_t index) = 0;
+  /// Copies to an argument before the next step does anything. `host` is memory of Device::allocateHost, which stays as
+  /// it is until that step has ended.
+  virtual Status feed(const TensorView &argument, const void *host) = 0;
   /// Runs the instructions of that kind of step once, and the updates of arguments that belong to it. A failure has
   /// ended the other ranks too. Times of evaluations are not counted.
   virtual Status step(StepKind kind = StepKind::Step) = 0;
@@ -108,8 +113,10 @@ public:
   virtual Overlap lastOverlap() const = 0;
 };
 
-/// What the memory report of the executor of a stage's ranks will say, without its memory: for plans of machines that
-/// are not here, whose processors run the program's code. Scratch is that of the CPU's kernels.
-Result<MemoryReport> planMemory(const package::Program &program, int64_t stage = 0);
+/// Returns what the memory report of the executor of a stage's ranks will say, without its memory: for plans of
+/// machines that are not here, whose processors run the program's code. `device`: as createDevice takes it; its
+/// alignment, scratch and in-place rules count.
+Result<MemoryReport> planMemory(const package::Program &program, int64_t stage = 0,
+                                std::string_view device = kDefaultDevice);
 
 } // namespace kerf::runtime

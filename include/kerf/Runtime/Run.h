@@ -63,6 +63,8 @@ struct RunOptions {
   std::function<Status(const Evaluation &)> onEvaluation;
   /// This process is one rank of it. Without, all ranks are threads of this process.
   Communicator *communicator = nullptr;
+  /// Of each rank, as createDevice takes it.
+  std::string device;
   /// Of each rank, for its kernels; no result depends on it.
   int64_t threads = 1;
   uint64_t seed = 0;
@@ -120,6 +122,9 @@ struct LoadedPackage {
   TensorMap weights;
 };
 Result<LoadedPackage> loadPackage(const std::string &folder);
+
+/// Returns why the device uses none of the package's code, or "".
+Result<std::string> unusedCode(const package::Program &program, std::string_view device = kDefaultDevice);
 
 /// Checks and converts, in the calling thread: what `run` does with `weights` and `data` before ranks start. For
 /// callers that want the message early.

@@ -35,7 +35,7 @@ struct Task {
 /// "F3" or, with more than one chunk, "F3.1": forward of microbatch 3 on chunk 1. B, I and W likewise.
 std::string toString(const Task &task, int64_t chunks);
 
-/// What each is stands in its record (lib/Schedule/Records.cpp).
+/// The record of each kind in lib/Schedule/Records.cpp says what it is.
 enum class ScheduleKind { OneFOneB, Interleaved, ZeroBubbleH1, ZeroBubble1P, ZeroBubble2P, GPipe };
 
 /// What the searched zero-bubble schedules are made for, in any unit; the send is between neighbouring stages.
@@ -66,7 +66,7 @@ struct Schedule {
   std::vector<std::vector<Task>> order; // by stage
 };
 
-/// Whether a model in one stage, cut into microbatches, may run under a schedule.
+/// Says whether a model in one stage, cut into microbatches, may run under a schedule.
 enum class SingleStage {
   Searched,  // a search tries it
   WhenNamed, // only where a plan names it
@@ -83,33 +83,33 @@ struct ScheduleRecord {
   bool splitsBackward = false; // as Schedule::splitBackward
   bool searched = false;       // its orders are made for the durations of the tasks
   SingleStage singleStage = SingleStage::Never;
-  /// The tasks of each stage.
+  /// Makes the tasks of each stage, in the order in which it runs them.
   std::vector<std::vector<Task>> (*order)(const ScheduleOptions &options) = nullptr;
-  /// Most forwards that a stage runs before its first backward; absent: all may be.
+  /// Returns the most forwards that a stage runs before its first backward. Null: it may run all of them.
   double (*mostForwardsFirst)(const ScheduleOptions &options, int64_t stage) = nullptr;
-  /// Microbatches that a stage holds at least on a chunk, at a moment that is the same for all of its chunks;
-  /// absent: 1.
+  /// Returns how many microbatches a stage holds at least on a chunk, at a moment that is the same for all of its
+  /// chunks. Null: one.
   int64_t (*leastInFlight)(const ScheduleOptions &options, int64_t stage, int64_t chunk) = nullptr;
 };
 
 /// All schedules, in the order in which a search tries them.
 std::span<const ScheduleRecord> schedules();
 const ScheduleRecord &recordOf(ScheduleKind kind);
-/// Returns the record that has both words of a plan; without a variant the first of that name; null where there is
-/// none.
+/// Returns the record that has both words of a plan. Without a variant it is the first record of that name. Null: no
+/// schedule has these words.
 const ScheduleRecord *findSchedule(std::string_view name, std::string_view variant);
 /// Returns the schedule of a pipeline for which a plan names none.
 const ScheduleRecord &usualSchedule(bool chunked);
 /// Returns the number of chunks of a schedule for which a plan says none.
 int64_t usualChunks(std::string_view name);
-/// "1f1b", "interleaved", ...; each once.
+/// Returns the names that a plan may use ("1f1b", "interleaved", ...), each once.
 std::vector<std::string_view> scheduleNames();
-/// "h1", "1p", ...: of all schedules.
+/// Returns the variants of all schedules ("h1", "1p", ...), each once.
 std::vector<std::string_view> scheduleVariants();
-/// The words of a plan: "zero-bubble 1p of 2 chunks".
+/// Returns a schedule as reports write it: "zero-bubble 1p", "interleaved of 2 chunks".
 std::string scheduleText(std::string_view name, std::string_view variant, int64_t chunks);
 
-/// Of the words of a plan.
+/// Returns the options of the schedule that a plan names by these words; an error where there is no such schedule.
 Result<ScheduleOptions> scheduleOptions(std::string_view name, std::string_view variant, int64_t stages,
                                         int64_t microbatches, int64_t chunks);
 /// Returns the most forwards that `stage` runs before its first backward, infinity where no limit is known. How many

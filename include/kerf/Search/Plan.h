@@ -89,9 +89,6 @@ struct Plan {
   std::optional<std::vector<std::string>> overlap; // of kPlanOverlaps
   std::string gradientDtype, attention;            // empty: free
   std::string contextStyle;                        // "ring", "ulysses"
-  std::string gradientAccumulation;                // "fused", "kernel"
-  std::string parameterGathers;                    // "layer", "deepspeed-2021"
-  std::string stageSends;                          // "scattered", "whole"
   std::vector<OpPlan> ops;                         // the first that matches counts
   std::vector<ArgumentPlan> arguments;             // likewise
   std::optional<Prediction> predicted;             // present in a complete plan

@@ -240,10 +240,13 @@ def Differentiate : Pass<"kerf-differentiate", "::mlir::ModuleOp"> {
 def AddOptimizer : Pass<"kerf-add-optimizer", "::mlir::ModuleOp"> {
   let summary = "Makes one training step of the loss and its gradients";
   let description = [{
-    Before, @main gives gradients. After, it is the step: arguments as before, then the optimizer's states (kind "state", named
-    "momentum/NAME", or "exp_avg/NAME" and "exp_avg_sq/NAME"; they start as zeros), the learning rate and the number of the step
-    (from 0); results are the loss, the new parameters, the new states and new buffers. `kerf.updated_by` on a parameter, state or buffer is the index
-    of the result that replaces it. SGD without momentum has no state.
+    Before, @main gives gradients. After, it is the step: arguments as before, then the optimizer's states (kind "state", named STATE/NAME, as
+    "exp_avg/w"; they start as zeros), the learning rate and the number of the step (from 0); results are the loss, the new parameters, the new states
+    and new buffers. `kerf.updated_by` on a parameter, state or buffer is the index of the result that replaces it.
+
+    The update of a parameter is what the optimizer's rule says (kerf/Transforms/OptimizerRecord.h): `kerf.map`s, and reductions and products between
+    them, all with `kerf.update = NAME`. What all parameters share, such as corrections by the number of the step, are scalars computed once, in f64.
+    16-bit parameters are updated in f32.
 
     Each gradient passes one `kerf.sync_gradient`, as soon as it is complete: how it is summed over ranks is decided later. Clipping scales all
     gradients by min(1, clip-norm / (norm + 1e-6)) of their global norm (torch.nn.utils.clip_grad_norm_); squares of 16-bit
@@ -251,9 +254,9 @@ def AddOptimizer : Pass<"kerf-add-optimizer", "::mlir::ModuleOp"> {
     is converted to that type before its `kerf.sync_gradient` and back behind it.
 
     Where @main has the argument "grad_scaler/scale" (`kerf-mixed-precision`), gradients are divided by it as soon as they are whole, and a step in which
-    one of them has an element that is not finite changes nothing: `skip` of every update says so, on every rank alike, since the counts of such elements
+    one of them has an element that is not finite changes nothing: every update selects the old values, on every rank alike, since the counts of such elements
     are summed like any other sum. A scale of kind "state" is then halved, and doubled after `loss-scale-window` steps in a row without such an element
-    ("grad_scaler/growth_tracker" counts them): torch.amp.GradScaler. AdamW's number of the step is "grad_scaler/updates", the steps that were not
+    ("grad_scaler/growth_tracker" counts them): torch.amp.GradScaler. The number of the update is then "grad_scaler/updates", the steps that were not
     skipped.
 
     A step of N batches (OptimizerOptions::accumulate) adds each batch's gradient to a state "accumulated_gradient/NAME", and updates from its Nth part;
@@ -273,16 +276,13 @@ def AddOptimizer : Pass<"kerf-add-optimizer", "::mlir::ModuleOp"> {
         -> (tensor<f32>, tensor<4xf32> {kerf.name = "w"}, tensor<4xf32> {kerf.name = "momentum/w"}) {
       ...
       %s = kerf.sync_gradient %g {parameter = "w"} : (tensor<4xf32>) -> tensor<4xf32>
-      %w1, %v1 = kerf.sgd %w, %v, %s, %lr {momentum = 0.9 : f64, weight_decay = 0.0 : f64} : ...
+      %w1, %v1 = kerf.map(%w, %v, %s, %lr) {kerf.update = "w"} : ... {
+        ...
     ```
   }];
   let options = [
-    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "sgd or adamw">,
-    Option<"momentum", "momentum", "double", "0.0", "sgd: share of the last velocity that is kept">,
-    Option<"beta1", "beta1", "double", "0.9", "adamw: decay of the gradient's mean">,
-    Option<"beta2", "beta2", "double", "0.999", "adamw: decay of the mean of its square">,
-    Option<"eps", "eps", "double", "1e-8", "adamw: added to the square root">,
-    Option<"weightDecay", "weight-decay", "double", "0.0", "share of the parameter, per unit of learning rate">,
+    Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "an optimizer's name (kerf train --help lists them)">,
+    ListOption<"settings", "settings", "std::string", "NAME=VALUE: settings of the optimizer, such as momentum=0.9">,
     ListOption<"noDecay", "no-decay", "std::string", "globs of parameter names without weight decay">,
     Option<"clipNorm", "clip-norm", "double", "0.0", "largest global norm of the gradients; 0: no clipping">,
     Option<"gradientNorms", "gradient-norms", "bool", "false", "also return each gradient's squared norm">,
@@ -505,6 +505,15 @@ def AssignTasks : Pass<"kerf-assign-tasks", "::mlir::ModuleOp"> {
   let options = [Option<"chunks", "chunks", "int64_t", "1", "parts of each stage">,
                  Option<"splitBackward", "split-backward", "bool", "false", "tell gradients of inputs and of weights apart">];
   let dependentDialects = ["::kerf::ir::KerfDialect", "::mlir::func::FuncDialect"];
+}
+
+def ExpandMaps : Pass<"kerf-expand-maps", "::mlir::ModuleOp"> {
+  let summary = "Puts the ops of its body in place of each map";
+  let description = [{
+    Before, one `kerf.map` stands for a formula. After, the ops of its body stand in its place, on the map's operands and with its
+    attributes. Scalars are broadcast where an op has a tensor beside them.
+  }];
+  let dependentDialects = ["::kerf::ir::KerfDialect"];
 }
 
 def FusePointwise : Pass<"kerf-fuse-pointwise", "::mlir::ModuleOp"> {

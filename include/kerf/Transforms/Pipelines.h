@@ -13,19 +13,19 @@
 
 namespace kerf {
 
-/// How an imported graph becomes one training step over whole tensors.
+/// These options say how an imported graph becomes one training step over whole tensors.
 struct StepPipeline {
   /// The program has gradients and an optimizer of its own: only its repeated layers are looked for.
   bool wholeStep = false;
   bool recognizeComposites = true;
   std::vector<std::string> layerPatterns = {}; // of ops that a plan names; a layer that one names gets its own function
   bool patternsOfAllOps = false;
-  std::vector<std::string> cuts = {};              // patterns of the ops at which pipeline stages end
-  std::optional<PrecisionOptions> precision = {};  // none: as imported
+  std::vector<std::string> cuts = {};             // patterns of the ops at which pipeline stages end
+  std::optional<PrecisionOptions> precision = {}; // none: as imported
   OptimizerOptions optimizer = {};
 };
 
-/// How a step with strategies becomes the program of one rank.
+/// These options say how a step with strategies becomes the program of one rank.
 struct LoweringPipeline {
   StepPrice price;            // of reshards
   bool chunkProducts = false; // products run in chunks beside the collectives that bring their operands
@@ -39,8 +39,9 @@ void addStepPasses(mlir::OpPassManager &passes, const StepPipeline &options);
 void addPlacementPasses(mlir::OpPassManager &passes);
 /// Ops with strategies and reshards -> one rank's ops and collectives, in tasks where a plan says how it is executed.
 void addLoweringPasses(mlir::OpPassManager &passes, const LoweringPipeline &options);
-/// One rank's ops -> calls of kernels and instructions, which `emitPackage` writes.
-void addPackagingPasses(mlir::OpPassManager &passes);
+/// One rank's ops -> instructions, which `emitPackage` writes; with `fuse`, calls of kernels in place of pointwise
+/// ones.
+void addPackagingPasses(mlir::OpPassManager &passes, bool fuse);
 
 /// "builtin.module(kerf-recognize-composites,kerf-fold-reshapes,...)", as `kerf-opt --pass-pipeline` takes it.
 std::string pipelineText(const mlir::OpPassManager &passes);

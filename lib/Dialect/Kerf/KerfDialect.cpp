@@ -4,8 +4,10 @@
 #include "kerf/Dialect/Kerf/TakeAlong.h"
 
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -49,6 +51,10 @@ SmallVector<Value> kerf::ir::cloneWithTypes(OpBuilder &builder, Operation *op, V
   state.addOperands(operands);
   state.addTypes(resultTypes);
   state.addAttributes(op->getAttrs());
+  for (Region &region : op->getRegions()) {
+    IRMapping mapping;
+    region.cloneInto(state.addRegion(), mapping);
+  }
   Operation *clone = builder.create(state);
   return SmallVector<Value>(clone->getResults());
 }
@@ -88,6 +94,15 @@ std::string kerf::ir::nodeName(Location location) {
   if (auto call = dyn_cast<CallSiteLoc>(location))
     return nodeName(call.getCallee());
   return "";
+}
+
+std::vector<std::pair<Operation *, Rule>> kerf::ir::opsWithRules(ModuleOp module) {
+  std::vector<std::pair<Operation *, Rule>> ops;
+  for (auto function : module.getOps<FunctionOpInterface>())
+    for (Block &block : function.getFunctionBody())
+      for (auto op : block.getOps<ShardingRuleOpInterface>())
+        ops.emplace_back(op.getOperation(), op.getShardingRule());
+  return ops;
 }
 
 Mesh kerf::ir::meshOf(ModuleOp module) {

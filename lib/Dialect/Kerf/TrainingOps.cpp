@@ -114,33 +114,51 @@ Rule CountNonfiniteOp::getShardingRule() {
 double CountNonfiniteOp::getFlops() { return static_cast<double>(tensorType(getOperand()).getNumElements()); }
 KernelClass CountNonfiniteOp::getKernelClass() { return KernelClass::Reduction; }
 
-//===-- optimizers
+//===-- formulas on elements
 //----------------------------------------------------------------------------------------------------===//
 
-/// ([i, j], ..., []) -> ([i, j], ...): the parameter's shape for all but the scalars at the end. No update is linear:
-/// its operands are whole.
-static Rule optimizerRule(Operation *op) {
-  Value parameter = op->getOperand(0);
-  Rule rule = elementwiseRule(shapeOf(parameter), op->getNumOperands(), op->getNumResults(), {});
-  for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-    if (operand.getType() != parameter.getType())
+/// ([i, j], ..., []) -> ([i, j], ...). Nothing is known to be linear: operands are whole.
+Rule MapOp::getShardingRule() {
+  Shape shape = shapeOf(getResult(0));
+  Rule rule = elementwiseRule(shape, static_cast<int>(getNumOperands()), static_cast<int>(getNumResults()), {});
+  for (auto [i, operand] : llvm::enumerate(getOperands()))
+    if (shapeOf(operand) != shape)
       rule.operands[i].clear();
   return rule;
 }
 
-/// The optional operand that holds an update back.
-static LogicalResult checkSkip(Operation *op, Value skip) { return skip ? checkScalar(op, "skip", skip) : success(); }
+/// The scalar of a tensor's element type.
+static Type scalarOf(Type type) { return RankedTensorType::get({}, cast<RankedTensorType>(type).getElementType()); }
 
-LogicalResult SgdOp::verify() {
-  return failed(checkScalar(*this, "lr", getLr())) ? failure() : checkSkip(*this, getSkip());
+LogicalResult MapOp::verify() {
+  if (getNumResults() == 0)
+    return emitOpError() << "has no result; a map gives at least one";
+  Shape shape = shapeOf(getResult(0));
+  for (auto [i, type] : llvm::enumerate(getResultTypes()))
+    if (shapeOf(type) != shape)
+      return emitOpError() << "result " << i << " is " << type << ", result 0 is " << getResult(0).getType()
+                           << "; they have one shape";
+  for (auto [i, type] : llvm::enumerate(getOperandTypes()))
+    if (!shapeOf(type).empty() && shapeOf(type) != shape)
+      return emitOpError() << "operand " << i << " is " << type << ", the results have the shape of "
+                           << getResult(0).getType() << "; an operand has that shape or rank 0";
+  Block &block = getBody().front();
+  if (block.getNumArguments() != getNumOperands())
+    return emitOpError() << "has " << getNumOperands() << " operands, its body " << block.getNumArguments()
+                         << " arguments; there is one argument for each operand";
+  for (auto [i, argument] : llvm::enumerate(block.getArguments()))
+    if (argument.getType() != scalarOf(getOperand(i).getType()))
+      return emitOpError() << "argument " << i << " of the body is " << argument.getType() << "; for operand " << i
+                           << " it is " << scalarOf(getOperand(i).getType());
+  auto yield = dyn_cast<YieldOp>(block.back());
+  if (!yield || yield.getNumOperands() != getNumResults())
+    return emitOpError() << "has " << getNumResults() << " results; its body ends with kerf.yield of as many values";
+  for (auto [i, value] : llvm::enumerate(yield.getOperands()))
+    if (value.getType() != scalarOf(getResult(i).getType()))
+      return emitOpError() << "yields " << value.getType() << " as value " << i << "; for result " << i << " it is "
+                           << scalarOf(getResult(i).getType());
+  for (Operation &op : block.without_terminator())
+    if (!isa<ConstantOp>(op) && !op.hasTrait<OpTrait::Elementwise>())
+      return op.emitOpError() << "does not work on each element apart; a map's body has only ops that do";
+  return success();
 }
-
-Rule SgdOp::getShardingRule() { return optimizerRule(*this); }
-
-LogicalResult AdamwOp::verify() {
-  if (failed(checkScalar(*this, "lr", getLr())) || failed(checkScalar(*this, "step", getStep())))
-    return failure();
-  return checkSkip(*this, getSkip());
-}
-
-Rule AdamwOp::getShardingRule() { return optimizerRule(*this); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which initializers are parameters, by what the exporter says of them or by their names, and what people are told of
-// it.
+// This file decides which initializers are parameters, by their names or by what the exporter says of them. It also
+// writes the messages that tell the user so.
 #include "Onnx/OnnxParameters.h"
 #include "Common/Literal.h"
 #include "Common/Narrow.h"

@@ -26,37 +26,79 @@ func.func @a_whole_gradient_has_the_type_of_the_pieces(%x: tensor<8x8xf32>) {
 
 // -----
 
-func.func @the_learning_rate_is_a_scalar(%p: tensor<8xf32>, %lr: tensor<1xf32>) {
-  // expected-error @+1 {{lr has rank 1; it is a scalar, of rank 0}}
-  %p1, %v1 = kerf.sgd %p, %p, %p, %lr {momentum = 0.9 : f64, weight_decay = 0.0 : f64}
-      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<1xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+func.func @a_map_has_operands_of_one_shape(%p: tensor<8xf32>, %g: tensor<4xf32>) {
+  // expected-error @+1 {{operand 1 is 'tensor<4xf32>', the results have the shape of 'tensor<8xf32>'; an operand has that shape or rank 0}}
+  %0 = kerf.map(%p, %g) : (tensor<8xf32>, tensor<4xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    kerf.yield %a : tensor<f32>
+  }
   return
 }
 
 // -----
 
-func.func @the_step_is_a_scalar(%p: tensor<8xf32>, %lr: tensor<f32>, %step: tensor<1xi64>) {
-  // expected-error @+1 {{step has rank 1; it is a scalar, of rank 0}}
-  %p1, %m1, %v1 = kerf.adamw %p, %p, %p, %p, %lr, %step {beta1 = 0.9 : f64, beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.01 : f64}
-      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<1xi64>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+func.func @a_map_has_results_of_one_shape(%p: tensor<8xf32>) {
+  // expected-error @+1 {{result 1 is 'tensor<4xf32>', result 0 is 'tensor<8xf32>'; they have one shape}}
+  %0:2 = kerf.map(%p) : (tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>) {
+  ^bb0(%a: tensor<f32>):
+    kerf.yield %a, %a : tensor<f32>, tensor<f32>
+  }
   return
 }
 
 // -----
 
-func.func @a_gradient_has_the_parameter_s_type(%p: tensor<8xf32>, %g: tensor<4xf32>, %lr: tensor<f32>) {
-  // expected-error @+1 {{failed to verify that all of {parameter, velocity, gradient, new_parameter, new_velocity} have same type}}
-  %p1, %v1 = kerf.sgd %p, %p, %g, %lr {momentum = 0.9 : f64, weight_decay = 0.0 : f64}
-      : (tensor<8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>)
+func.func @a_body_has_an_argument_for_each_operand(%p: tensor<8xf32>) {
+  // expected-error @+1 {{has 1 operands, its body 2 arguments; there is one argument for each operand}}
+  %0 = kerf.map(%p) : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    kerf.yield %a : tensor<f32>
+  }
   return
 }
 
 // -----
 
-func.func @what_skips_is_a_scalar(%p: tensor<8xf32>, %lr: tensor<f32>, %skip: tensor<8xi1>) {
-  // expected-error @+1 {{skip has rank 1; it is a scalar, of rank 0}}
-  %p1, %v1 = kerf.sgd %p, %p, %p, %lr, %skip {momentum = 0.9 : f64, weight_decay = 0.0 : f64}
-      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<8xi1>) -> (tensor<8xf32>, tensor<8xf32>)
+func.func @a_body_works_on_scalars(%p: tensor<8xf32>) {
+  // expected-error @+1 {{argument 0 of the body is 'tensor<8xf32>'; for operand 0 it is 'tensor<f32>'}}
+  %0 = kerf.map(%p) : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<8xf32>):
+    kerf.yield %a : tensor<8xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @a_body_yields_each_result(%p: tensor<8xf32>) {
+  // expected-error @+1 {{has 1 results; its body ends with kerf.yield of as many values}}
+  %0 = kerf.map(%p) : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<f32>):
+    kerf.yield %a, %a : tensor<f32>, tensor<f32>
+  }
+  return
+}
+
+// -----
+
+func.func @a_body_yields_scalars_of_the_results(%p: tensor<8xf32>) {
+  // expected-error @+1 {{yields 'tensor<f32>' as value 0; for result 0 it is 'tensor<f64>'}}
+  %0 = kerf.map(%p) : (tensor<8xf32>) -> tensor<8xf64> {
+  ^bb0(%a: tensor<f32>):
+    kerf.yield %a : tensor<f32>
+  }
+  return
+}
+
+// -----
+
+func.func @a_body_works_on_each_element_apart(%p: tensor<8xf32>) {
+  %0 = kerf.map(%p) : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%a: tensor<f32>):
+    // expected-error @+1 {{does not work on each element apart; a map's body has only ops that do}}
+    %b = kerf.sync_gradient %a {parameter = "w"} : (tensor<f32>) -> tensor<f32>
+    kerf.yield %b : tensor<f32>
+  }
   return
 }
 

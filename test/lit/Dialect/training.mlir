@@ -1,5 +1,5 @@
 // RUN: kerf-opt %s | kerf-opt | FileCheck %s
-// Calls, dropout, synchronization and optimizer updates as their documentation shows them.
+// Calls, dropout, synchronization and formulas on elements as their documentation shows them.
 
 func.func private @layer(tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
 
@@ -10,20 +10,19 @@ func.func @step(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %p: tensor<8xf32>, %m:
   %y = kerf.call @layer(%x, %w) : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
   // CHECK: kerf.sync_gradient %{{.*}} {parameter = "w"} : (tensor<8x8xf32>) -> tensor<8x8xf32>
   %s = kerf.sync_gradient %w {parameter = "w"} : (tensor<8x8xf32>) -> tensor<8x8xf32>
-  // CHECK: kerf.sgd %{{.*}} {momentum = 9.000000e-01 : f64, weight_decay = 0.000000e+00 : f64} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>)
-  %p1, %v1 = kerf.sgd %p, %v, %g, %lr {momentum = 0.9 : f64, weight_decay = 0.0 : f64}
-      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>)
-  // CHECK: kerf.adamw %{{.*}} {beta1 = {{.*}} : f64, beta2 = {{.*}} : f64, epsilon = 1.000000e-08 : f64, weight_decay = {{.*}} : f64}
-  %p2, %m2, %v2 = kerf.adamw %p, %m, %v, %g, %lr, %step {beta1 = 0.9 : f64, beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.01 : f64}
-      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+  // CHECK: %{{.*}}:2 = kerf.map(%{{.*}}, %{{.*}}, %{{.*}}) {kerf.update = "w"} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  // CHECK-NEXT: ^bb0(%[[P:.*]]: tensor<f32>, %[[G:.*]]: tensor<f32>, %[[RATE:.*]]: tensor<f32>):
+  // CHECK-NEXT: %[[CHANGE:.*]] = kerf.multiply %[[RATE]], %[[G]] : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  // CHECK-NEXT: %[[NEW:.*]] = kerf.subtract %[[P]], %[[CHANGE]] : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  // CHECK-NEXT: kerf.yield %[[NEW]], %[[CHANGE]] : tensor<f32>, tensor<f32>
+  %p1, %v1 = kerf.map(%p, %g, %lr) {kerf.update = "w"} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  ^bb0(%one: tensor<f32>, %slope: tensor<f32>, %rate: tensor<f32>):
+    %change = kerf.multiply %rate, %slope : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %new = kerf.subtract %one, %change : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    kerf.yield %new, %change : tensor<f32>, tensor<f32>
+  }
   // CHECK: kerf.count_nonfinite %{{.*}} : (tensor<8x8xf32>) -> tensor<i64>
   %n = kerf.count_nonfinite %w : (tensor<8x8xf32>) -> tensor<i64>
-  // CHECK: kerf.sgd {{.*}} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>)
-  %p3, %v3 = kerf.sgd %p, %v, %g, %lr, %skip {momentum = 0.9 : f64, weight_decay = 0.0 : f64}
-      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>)
-  // CHECK: kerf.adamw {{.*}} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
-  %p4, %m4, %v4 = kerf.adamw %p, %m, %v, %g, %lr, %step, %skip {beta1 = 0.9 : f64, beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.01 : f64}
-      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
   // CHECK: kerf.dropout %{{.*}} {rate = 1.000000e-01 : f64} : (tensor<8x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<8x8xf32>
   %d = kerf.dropout %w, %step, %step, %step {rate = 0.1 : f64} : (tensor<8x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<8x8xf32>
   // CHECK: kerf.dropout %{{.*}} {rate = 1.000000e-01 : f64, sizes = array<i64: 16, 8>} : (tensor<8x8xf32>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<8x8xf32>

@@ -1,15 +1,21 @@
 // RUN: kerf-opt %s -split-input-file -kerf-add-optimizer -verify-diagnostics
-// RUN: not kerf-opt %s -kerf-add-optimizer="optimizer=adam" 2>&1 | FileCheck %s --check-prefix=NAME
-// RUN: not kerf-opt %s -kerf-add-optimizer="momentum=1.0" 2>&1 | FileCheck %s --check-prefix=MOMENTUM
+// RUN: not kerf-opt %s -kerf-add-optimizer="optimizer=rmsprop" 2>&1 | FileCheck %s --check-prefix=NAME
+// RUN: not kerf-opt %s -kerf-add-optimizer="settings=momentum=1.0" 2>&1 | FileCheck %s --check-prefix=MOMENTUM
 // RUN: not kerf-opt %s -kerf-add-optimizer="clip-norm=-1.0" 2>&1 | FileCheck %s --check-prefix=CLIP
-// RUN: not kerf-opt %s -kerf-add-optimizer="optimizer=adamw eps=0.0" 2>&1 | FileCheck %s --check-prefix=EPS
+// RUN: not kerf-opt %s -kerf-add-optimizer="optimizer=adamw settings=eps=0.0" 2>&1 | FileCheck %s --check-prefix=EPS
+// RUN: not kerf-opt %s -kerf-add-optimizer="optimizer=adamw settings=momentum=0.9" 2>&1 | FileCheck %s --check-prefix=FOREIGN
+// RUN: not kerf-opt %s -kerf-add-optimizer="settings=momentum" 2>&1 | FileCheck %s --check-prefix=SETTING
+// RUN: not kerf-opt %s -kerf-add-optimizer="optimizer=muon settings=ns-steps=2.5" 2>&1 | FileCheck %s --check-prefix=WHOLE
 // RUN: not kerf-opt %s -kerf-add-optimizer="reduce-type=f32" 2>&1 | FileCheck %s --check-prefix=REDUCE
 // RUN: not kerf-opt %s -kerf-add-optimizer="loss-scale-window=0" 2>&1 | FileCheck %s --check-prefix=WINDOW
 
-// NAME: unknown optimizer 'adam'; there are sgd and adamw
+// NAME: unknown optimizer 'rmsprop'; there are sgd, adam, adamw, adagrad, lion, lamb, adafactor, muon
 // MOMENTUM: optimizer option --momentum is 1; it must be 0 or more and less than 1
 // CLIP: optimizer option --clip-norm is -1; it must be 0 or more and finite
 // EPS: optimizer option --eps is 0; it must be more than 0 and finite
+// FOREIGN: optimizer adamw has no setting 'momentum'; it has beta1, beta2, eps, weight-decay
+// SETTING: 'momentum' is no setting of an optimizer: NAME=NUMBER, such as momentum=0.9
+// WHOLE: optimizer option --ns-steps is 2.5; it must be a whole number, 1 or more and less than 100
 // REDUCE: optimizer option --reduce-type is 'f32'; it must be bf16 or f16
 // WINDOW: optimizer option --loss-scale-window is 0; it must be 1 or more
 

@@ -19,7 +19,11 @@ func.func @main(%w: tensor<4xf64> {kerf.kind = "parameter", kerf.name = "w", ker
 // CHECK: kerf.multiply %[[WIDE]], %[[WIDE]]
 // CHECK: kerf.minimum {{.*}} -> tensor<f32>
 // CHECK: kerf.convert {{.*}} (tensor<f32>) -> tensor<bf16>
-// CHECK: kerf.sgd {{.*}} : (tensor<4xbf16>, tensor<4xbf16>, tensor<4xbf16>, tensor<f32>)
+// CHECK: kerf.map({{.*}}) {kerf.update = "w"} : (tensor<4xbf16>, tensor<4xbf16>, tensor<f32>) -> tensor<4xbf16> {
+// CHECK: kerf.convert {{.*}} : (tensor<bf16>) -> tensor<f32>
+// CHECK: kerf.subtract {{.*}} -> tensor<f32>
+// CHECK: kerf.convert {{.*}} : (tensor<f32>) -> tensor<bf16>
+// CHECK: kerf.yield {{.*}} : tensor<bf16>
 func.func @main(%w: tensor<4xbf16> {kerf.kind = "parameter", kerf.name = "w", kerf.trainable}, %l: tensor<f32> {kerf.kind = "input", kerf.name = "l"})
     -> (tensor<f32>, tensor<4xbf16> {kerf.name = "gradient/w"}) {
   return %l, %w : tensor<f32>, tensor<4xbf16>

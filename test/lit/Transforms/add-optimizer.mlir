@@ -1,6 +1,6 @@
-// RUN: kerf-opt %s -kerf-add-optimizer="optimizer=sgd momentum=0.9 weight-decay=0.1 no-decay=*.bias" | FileCheck %s --check-prefix=SGD
+// RUN: kerf-opt %s -kerf-add-optimizer="optimizer=sgd settings=momentum=0.9,weight-decay=0.1 no-decay=*.bias" | FileCheck %s --check-prefix=SGD
 // RUN: kerf-opt %s -kerf-add-optimizer | FileCheck %s --check-prefix=PLAIN
-// RUN: kerf-opt %s -kerf-add-optimizer="optimizer=adamw weight-decay=0.01" | FileCheck %s --check-prefix=ADAMW
+// RUN: kerf-opt %s -kerf-add-optimizer="optimizer=adamw" | FileCheck %s --check-prefix=ADAMW
 // RUN: kerf-opt %s -kerf-add-optimizer="clip-norm=1.0 gradient-norms" | FileCheck %s --check-prefix=CLIP
 
 // SGD-LABEL: func.func @main(
@@ -17,16 +17,29 @@
 // SGD-NEXT: %[[GW:.*]] = kerf.sync_gradient %{{.*}} {parameter = "a.weight"}
 // SGD: %[[GB:.*]] = kerf.sync_gradient %{{.*}} {parameter = "a.bias"}
 // SGD-NEXT: %[[L:.*]] = kerf.exponential
-// SGD-NEXT: %[[W1:.*]], %[[VW1:.*]] = kerf.sgd %[[W]], %[[VW]], %[[GW]], %[[LR]] {momentum = 9.000000e-01 : f64, weight_decay = 1.000000e-01 : f64}
-// SGD: %[[B1:.*]], %[[VB1:.*]] = kerf.sgd %[[B]], %[[VB]], %[[GB]], %[[LR]] {momentum = 9.000000e-01 : f64, weight_decay = 0.000000e+00 : f64}
-// SGD: return %[[L]], %[[W1]], %[[B1]], %[[VW1]], %[[VB1]]
+// The learning rate comes as a scalar; the rule stands in the body. Biases do not decay.
+// SGD: %[[RATE:.*]] = kerf.convert %{{.*}} : (tensor<f64>) -> tensor<f32>
+// SGD-NEXT: %[[NW:.*]]:2 = kerf.map(%[[W]], %[[GW]], %[[VW]], %[[RATE]]) {kerf.update = "a.weight"} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
+// SGD-NEXT: ^bb0(%[[P:.*]]: tensor<f32>, %[[G:.*]]: tensor<f32>, %[[V:.*]]: tensor<f32>, %[[R:.*]]: tensor<f32>):
+// SGD-NEXT: %[[DECAY:.*]] = kerf.constant dense<1.000000e-01>
+// SGD-NEXT: %[[DECAYED:.*]] = kerf.multiply %[[DECAY]], %[[P]]
+// SGD-NEXT: %[[SLOPE:.*]] = kerf.add %[[G]], %[[DECAYED]]
+// SGD-NEXT: %[[SHARE:.*]] = kerf.constant dense<{{0.899999976|9.000000e-01}}>
+// SGD-NEXT: %[[KEPT:.*]] = kerf.multiply %[[SHARE]], %[[V]]
+// SGD-NEXT: %[[V1:.*]] = kerf.add %[[KEPT]], %[[SLOPE]]
+// SGD-NEXT: %[[STEP:.*]] = kerf.multiply %[[R]], %[[V1]]
+// SGD-NEXT: %[[P1:.*]] = kerf.subtract %[[P]], %[[STEP]]
+// SGD-NEXT: kerf.yield %[[V1]], %[[P1]]
+// SGD: %[[NB:.*]]:2 = kerf.map({{.*}}%[[GB]]{{.*}}) {kerf.update = "a.bias"}
+// SGD-NOT: dense<1.000000e-01>
+// SGD: return %[[L]], %[[NW]]#1, %[[NB]]#1, %[[NW]]#0, %[[NB]]#0
 
 // Without momentum: no state.
 // PLAIN-LABEL: func.func @main(
 // PLAIN-NOT: kerf.kind = "state"
 // PLAIN: -> (tensor<f32> {kerf.name = "loss"}, tensor<4xf32> {kerf.name = "a.weight"}, tensor<f32> {kerf.name = "a.bias"})
 // PLAIN: %[[GW:.*]] = kerf.sync_gradient
-// PLAIN: %[[W1:.*]], %{{.*}} = kerf.sgd %{{.*}}, %[[GW]], %[[GW]], %{{.*}} {momentum = 0.000000e+00 : f64
+// PLAIN: kerf.map({{.*}}%[[GW]]{{.*}}) {kerf.update = "a.weight"} : {{.*}} -> tensor<4xf32> {
 
 // ADAMW-LABEL: func.func @main(
 // ADAMW-SAME: %[[M:[a-z0-9]+]]: tensor<4xf32> {kerf.exported_shape = array<i64: 2, 2>, kerf.kind = "state", kerf.name = "exp_avg/a.weight", kerf.updated_by = 3 : i64}
@@ -34,7 +47,12 @@
 // ADAMW-SAME: kerf.name = "exp_avg/a.bias", kerf.updated_by = 5 : i64
 // ADAMW-SAME: %[[LR:[a-z0-9]+]]: tensor<f32> {kerf.kind = "learning_rate"
 // ADAMW-SAME: %[[STEP:[a-z0-9]+]]: tensor<i64> {kerf.kind = "step"
-// ADAMW: kerf.adamw %{{.*}}, %[[M]], %[[V]], %{{.*}}, %[[LR]], %[[STEP]] {beta1 = 9.000000e-01 : f64, beta2 = {{.*}} : f64, epsilon = 1.000000e-08 : f64, weight_decay = 1.000000e-02 : f64}
+// The number of the step is turned into corrections once for all elements, in f64.
+// ADAMW: kerf.convert %[[STEP]] : (tensor<i64>) -> tensor<f64>
+// ADAMW: kerf.power {{.*}} : (tensor<f64>, tensor<f64>) -> tensor<f64>
+// ADAMW: kerf.map({{.*}}%[[M]], %[[V]]{{.*}}) {kerf.update = "a.weight"} : {{.*}} -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+// ADAMW: kerf.sqrt {{.*}} -> tensor<f32>
+// ADAMW: kerf.divide {{.*}} -> tensor<f32>
 
 // Norms are those before clipping.
 // CLIP-LABEL: func.func @main(
@@ -55,7 +73,7 @@
 // CLIP: %[[WIDE:.*]] = kerf.broadcast_in_dim %[[FACTOR]]
 // CLIP: %[[CW:.*]] = kerf.multiply %[[GW]], %[[WIDE]]
 // CLIP: %[[CB:.*]] = kerf.multiply %[[GB]], %[[FACTOR]]
-// CLIP: kerf.sgd %{{.*}}, %[[CW]], %[[CW]]
+// CLIP: kerf.map({{.*}}%[[CW]]{{.*}}) {kerf.update = "a.weight"}
 // CLIP: return %{{.*}}, %{{.*}}, %{{.*}}, %[[NW]], %[[NB]]
 func.func @main(%i: tensor<4xf32> {kerf.kind = "input", kerf.name = "i"},
                 %w: tensor<4xf32> {kerf.kind = "parameter", kerf.name = "a.weight", kerf.trainable, kerf.exported_shape = array<i64: 2, 2>},

@@ -4,7 +4,7 @@
 // needs it.
 // CHECK: %[[G:.*]] = kerf.call @layer_backward(%arg0) {kerf.backward, kerf.task = {chunk = 0 : i64, phase = "backward", stage = 0 : i64}}
 // CHECK-NEXT: %[[S:.*]] = kerf.accumulate %[[G]] {kerf.task = {chunk = 0 : i64, phase = "backward", stage = 0 : i64}}
-// CHECK-NEXT: kerf.sgd %arg1, {{.*}}%[[S]]{{.*}}phase = "update", stage = 0
+// CHECK-NEXT: kerf.map(%arg1, %[[S]], {{.*}}phase = "update", stage = 0
 kerf.mesh @mesh #kerf.mesh<"stage"=2>
 
 func.func private @layer(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
@@ -23,6 +23,11 @@ func.func @main(%x: tensor<4xf32> {kerf.kind = "input", kerf.name = "x"},
   %l = kerf.reduce %y {kind = #kerf<reduce_kind sum>, dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
   %g = kerf.call @layer_backward(%x) {kerf.backward, kerf.part = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
   %s = kerf.accumulate %g : (tensor<4xf32>) -> tensor<4xf32>
-  %new, %v = kerf.sgd %w, %s, %s, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %new = kerf.map(%w, %s, %lr) {kerf.update = "w"} : (tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32> {
+  ^bb0(%p: tensor<f32>, %slope: tensor<f32>, %rate: tensor<f32>):
+    %step = kerf.multiply %rate, %slope : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %q = kerf.subtract %p, %step : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    kerf.yield %q : tensor<f32>
+  }
   return %l, %new : tensor<f32>, tensor<4xf32>
 }

@@ -38,7 +38,17 @@ func.func @main(%tokens: tensor<8x4xf32> {kerf.kind = "input", kerf.name = "toke
   %dh, %dw0 = kerf.call @layer_backward(%h, %w0, %ds) {kerf.backward, kerf.part = 0 : i64} : (tensor<8x4xf32>, tensor<4x4xf32>, tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<4x4xf32>) loc("layer.0")
   %g0 = kerf.sync_gradient %dw0 {parameter = "w0", kerf.strategy = {}} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %g1 = kerf.sync_gradient %dw1 {parameter = "w1", kerf.strategy = {}} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  %n0, %v0 = kerf.sgd %w0, %g0, %g0, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, kerf.strategy = {}} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
-  %n1, %v1 = kerf.sgd %w1, %g1, %g1, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, kerf.strategy = {}} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
+  %n0 = kerf.map(%w0, %g0, %lr) {kerf.update = "w0", kerf.strategy = {}} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> {
+  ^bb0(%p: tensor<f32>, %slope: tensor<f32>, %rate: tensor<f32>):
+    %step = kerf.multiply %rate, %slope : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %q = kerf.subtract %p, %step : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    kerf.yield %q : tensor<f32>
+  }
+  %n1 = kerf.map(%w1, %g1, %lr) {kerf.update = "w1", kerf.strategy = {}} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> {
+  ^bb0(%p: tensor<f32>, %slope: tensor<f32>, %rate: tensor<f32>):
+    %step = kerf.multiply %rate, %slope : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %q = kerf.subtract %p, %step : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    kerf.yield %q : tensor<f32>
+  }
   return %loss, %n0, %n1 : tensor<f32>, tensor<4x4xf32>, tensor<4x4xf32>
 }

@@ -21,7 +21,7 @@
 // CHECK-NEXT: %[[M1:.*]] = kerf.transfer %[[S1]] {from = 1 : i64, kerf.task = {chunk = 0 : i64, phase = "update", stage = 1 : i64}, to = 0 : i64}
 // CHECK-NEXT: %[[S0:.*]] = kerf.accumulate {{.*}} {kerf.task = {chunk = 0 : i64, phase = "backward", stage = 0 : i64}}
 // CHECK-NEXT: kerf.add %[[M1]], %[[S0]] {kerf.backward, kerf.task = {chunk = 0 : i64, phase = "update", stage = 0 : i64}}
-// CHECK: kerf.sgd %arg3, {{.*}}kerf.task = {chunk = 0 : i64, phase = "update", stage = 1 : i64}
+// CHECK: kerf.map(%arg3, {{.*}}kerf.task = {chunk = 0 : i64, phase = "update", stage = 1 : i64}
 
 // Weights' gradients of both layers, of the head and of the embedding wait until there is time.
 // SPLIT: kerf.dot_general {{.*}} phase = "weight_gradient", stage = 1
@@ -75,8 +75,23 @@ func.func @main(%tokens: tensor<8x4xf32> {kerf.kind = "input", kerf.name = "toke
   %ge = kerf.sync_gradient %de {parameter = "e", kerf.strategy = {}} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %g0 = kerf.sync_gradient %dw0 {parameter = "w0", kerf.strategy = {}} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %g1 = kerf.sync_gradient %dw1 {parameter = "w1", kerf.strategy = {}} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  %ne, %ve = kerf.sgd %e, %ge, %ge, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, kerf.strategy = {}} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
-  %n0, %v0 = kerf.sgd %w0, %g0, %g0, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, kerf.strategy = {}} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
-  %n1, %v1 = kerf.sgd %w1, %g1, %g1, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, kerf.strategy = {}} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
+  %ne = kerf.map(%e, %ge, %lr) {kerf.update = "e", kerf.strategy = {}} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> {
+  ^bb0(%p: tensor<f32>, %slope: tensor<f32>, %rate: tensor<f32>):
+    %step = kerf.multiply %rate, %slope : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %q = kerf.subtract %p, %step : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    kerf.yield %q : tensor<f32>
+  }
+  %n0 = kerf.map(%w0, %g0, %lr) {kerf.update = "w0", kerf.strategy = {}} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> {
+  ^bb0(%p: tensor<f32>, %slope: tensor<f32>, %rate: tensor<f32>):
+    %step = kerf.multiply %rate, %slope : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %q = kerf.subtract %p, %step : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    kerf.yield %q : tensor<f32>
+  }
+  %n1 = kerf.map(%w1, %g1, %lr) {kerf.update = "w1", kerf.strategy = {}} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> {
+  ^bb0(%p: tensor<f32>, %slope: tensor<f32>, %rate: tensor<f32>):
+    %step = kerf.multiply %rate, %slope : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %q = kerf.subtract %p, %step : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    kerf.yield %q : tensor<f32>
+  }
   return %loss, %ne, %n0, %n1 : tensor<f32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }

@@ -28,7 +28,8 @@
 // CHECK: %[[SCALE1:.*]] = kerf.select %[[SKIP]], %[[HALVED]], %[[GROWN]]
 // CHECK: %[[TRACKER1:.*]] = kerf.select %[[SKIP]]
 // CHECK: %[[UPDATES1:.*]] = kerf.select %[[SKIP]], %[[UPDATES]]
-// CHECK: kerf.adamw %{{.*}}, %{{.*}}, %{{.*}}, %[[UW]], %{{.*}}, %[[UPDATES]], %[[SKIP]]
+// CHECK: kerf.convert %[[UPDATES]] : (tensor<i64>) -> tensor<f64>
+// CHECK: kerf.map({{.*}}%[[UW]]{{.*}}%[[SKIP]]{{.*}}kerf.update = "w"
 // CHECK: return {{.*}}, %[[SCALE1]], %[[TRACKER1]], %[[UPDATES1]]
 
 // A constant scale has nothing to adapt, and SGD counts nothing.
@@ -38,7 +39,8 @@
 // STATIC-NOT: grad_scaler
 // STATIC: kerf.convert %[[SCALE]] {kerf.backward}
 // STATIC: %[[SKIP:.*]] = kerf.compare {{.*}} {direction = #kerf<comparison NE>}
-// STATIC: kerf.sgd %{{.*}}, %[[SKIP]]
+// STATIC: kerf.map({{.*}}%[[SKIP]]
+// STATIC: kerf.select
 
 // Without a scale nothing is checked. Products and sums give the f32 of the parameters' gradients.
 

@@ -17,6 +17,7 @@
 // PASSES-NEXT: kerf-partition,
 // PASSES-NEXT: cse,
 // PASSES-NEXT: kerf-schedule-collectives{all=false},
+// PASSES-NEXT: kerf-expand-maps,
 // PASSES-NEXT: kerf-fuse-pointwise
 // PASSES-NEXT: {{^}})
 
@@ -36,7 +37,7 @@
 // CHECK: func.func @main(
 // CHECK: kerf.call @fused_tanh_multiply(
 // CHECK: kerf.reduce_scatter {{.*}}cause = "gradient of w"
-// CHECK: kerf.sgd
+// CHECK: kerf.call @fused_{{.*}}kerf.update = "w"
 // CHECK: kerf.all_gather
 module {
   kerf.mesh @mesh #kerf.mesh<"data"=2>

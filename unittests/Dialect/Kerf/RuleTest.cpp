@@ -180,20 +180,12 @@ constexpr RuleRow kRows[] = {
 
     {"sync_gradient", "%x: tensor<8x8xf32>",
      "%y = kerf.sync_gradient %x {parameter = \"w\"} : (tensor<8x8xf32>) -> tensor<8x8xf32>", "([i, j]) -> ([i, j])"},
-    {"sgd", "%p: tensor<8x4xf32>, %lr: tensor<f32>",
-     "%y:2 = kerf.sgd %p, %p, %p, %lr {momentum = 0.9 : f64, weight_decay = 0.0 : f64}"
-     " : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> (tensor<8x4xf32>, tensor<8x4xf32>)",
-     "([i, j], [i, j], [i, j], []) -> ([i, j], [i, j])"},
-    {"adamw", "%p: tensor<8xf32>, %lr: tensor<f32>, %step: tensor<i64>",
-     "%y:3 = kerf.adamw %p, %p, %p, %p, %lr, %step {beta1 = 0.9 : f64, beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, "
-     "weight_decay = 0.01 : f64}"
-     " : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>) -> (tensor<8xf32>, "
-     "tensor<8xf32>, tensor<8xf32>)",
-     "([i], [i], [i], [i], [], []) -> ([i], [i], [i])"},
-    {"sgd that may be skipped", "%p: tensor<8xf32>, %lr: tensor<f32>, %s: tensor<i1>",
-     "%y:2 = kerf.sgd %p, %p, %p, %lr, %s {momentum = 0.9 : f64, weight_decay = 0.0 : f64}"
-     " : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>)",
-     "([i], [i], [i], [], []) -> ([i], [i])"},
+    {"map", "%p: tensor<8x4xf32>, %lr: tensor<f32>",
+     "%y:2 = kerf.map(%p, %lr) : (tensor<8x4xf32>, tensor<f32>) -> (tensor<8x4xf32>, tensor<8x4xf32>) {\n"
+     "^bb0(%one: tensor<f32>, %rate: tensor<f32>):\n"
+     "%next = kerf.multiply %one, %rate : (tensor<f32>, tensor<f32>) -> tensor<f32>\n"
+     "kerf.yield %next, %one : tensor<f32>, tensor<f32>\n}",
+     "([i, j], []) -> ([i, j], [i, j])"},
     {"count_nonfinite", "%x: tensor<8x4xf32>", "%y = kerf.count_nonfinite %x : (tensor<8x4xf32>) -> tensor<i64>",
      "([i, j]) -> ([])  i: reduction(sum), j: reduction(sum)"},
     {"convert of integers", "%x: tensor<8xi64>", "%y = kerf.convert %x : (tensor<8xi64>) -> tensor<8xf32>",

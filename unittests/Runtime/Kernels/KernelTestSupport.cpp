@@ -2,7 +2,7 @@
 // Guarded memory around kernels, and conversion between doubles and stored elements.
 #include "KernelTestSupport.h"
 
-#include "kerf/Runtime/Team.h"
+#include "kerf/Runtime/Cpu/Team.h"
 
 #include "kerf/Package/Half.h"
 #include <algorithm>

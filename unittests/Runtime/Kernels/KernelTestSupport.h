@@ -4,7 +4,7 @@
 // write over an operand.
 #pragma once
 
-#include "kerf/Runtime/Kernels.h"
+#include "kerf/Runtime/Cpu/Kernels.h"
 #include <gtest/gtest.h>
 #include <random>
 

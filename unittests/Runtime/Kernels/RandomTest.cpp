@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Philox against its authors' known answers; dropout against a loop over elements, whole and in pieces, and what it
 // drops against chance.
-#include "../../../lib/Runtime/Kernels/Philox.h"
+#include "../../../lib/Runtime/Philox.h"
 #include "KernelTestSupport.h"
 
 #include <cmath>

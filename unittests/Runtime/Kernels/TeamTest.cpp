@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work that threads share: each task is done once, and kernels cut into tasks compute what they compute on a few rows.
 // That three threads give one thread's bits is checked by every run of runKernel.
-#include "kerf/Runtime/Team.h"
+#include "kerf/Runtime/Cpu/Team.h"
 #include "KernelTestSupport.h"
 
 #include <atomic>
@@ -110,10 +110,6 @@ TEST(Team, KernelsOnManyRowsGiveWhatTheyGiveOnFew) {
                   {{kF, {kRows, 47, 13}}}, 1);
   expectRowsAlone("broadcast_in_dim", {{"broadcast_dimensions", {0}}}, {perRow}, {like}, 1);
   expectRowsAlone("reduce", {{"kind", "sum"}, {"dimensions", {1}}}, {x}, {row}, 1);
-  HostTensor lr = scalar(kF, 0.1), step = scalar(DType::I64, 4);
-  expectRowsAlone("sgd", {{"momentum", 0.9}, {"weight_decay", 0.1}}, {x, y, positive, lr}, {like, like}, 2);
-  expectRowsAlone("adamw", {{"beta1", 0.9}, {"beta2", 0.99}, {"epsilon", 1e-8}, {"weight_decay", 0.1}},
-                  {x, y, positive, y, lr, step}, {like, like, like}, 3);
   HostTensor q = random.normals(kF, {kRows, 6, 4, 5}), k = random.normals(kF, {kRows, 6, 2, 5});
   ResultType sums{kF, {kRows, 4, 6}};
   Json causal = {{"scale", 0.4}, {"causal", true}};

@@ -91,20 +91,6 @@ def attention(causal, mask):
     case("attention_backward", attrs, [q, k, v, *masks, y, lse, dy], torch.autograd.grad(y, (q, k, v), dy))
 
 
-def optimizer(op, make, state_names, attrs):
-    """Two steps, so that states matter; the case is the second one."""
-    p = torch.nn.Parameter(rand(6))
-    opt = make([p])
-    p.grad = rand(6)
-    opt.step()
-    states = [opt.state[p][name].clone() for name in state_names]
-    before, gradient = p.detach().clone(), rand(6)
-    p.grad = gradient
-    opt.step()
-    step = [torch.tensor(1)] if op == "adamw" else []
-    case(op, attrs, [before, *states, gradient, torch.tensor(0.125), *step], [p, *[opt.state[p][name] for name in state_names]])
-
-
 softmax()
 gelu(False)
 gelu(True)
@@ -115,8 +101,4 @@ attention(False, None)
 attention(True, None)
 attention(False, rand(1, 1, 4, 4))
 attention(False, torch.rand(1, 4, 4, 4) < 0.7)
-optimizer("sgd", lambda p: torch.optim.SGD(p, lr=0.125, momentum=0.75, weight_decay=0.0625), ["momentum_buffer"],
-          {"momentum": 0.75, "weight_decay": 0.0625})
-optimizer("adamw", lambda p: torch.optim.AdamW(p, lr=0.125, betas=(0.75, 0.9375), eps=1e-8, weight_decay=0.0625),
-          ["exp_avg", "exp_avg_sq"], {"beta1": 0.75, "beta2": 0.9375, "epsilon": 1e-8, "weight_decay": 0.0625})
 print("[" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "]")

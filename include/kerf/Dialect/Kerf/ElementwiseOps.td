@@ -7,7 +7,7 @@ include "kerf/Dialect/Kerf/KerfBase.td"
 /// `linear`: the op is linear in its operand, so that a partial sum may pass through it. `element`: of the example.
 class Kerf_UnaryOp<string opMnemonic, Type type, string does, string formula, bit linear = 0, bit differentiable = 1,
                    string element = "f32">
-    : Kerf_GlobalOp<opMnemonic, !listconcat([SameOperandsAndResultType],
+    : Kerf_GlobalOp<opMnemonic, !listconcat([SameOperandsAndResultType, Elementwise],
         !if(differentiable, [DeclareOpInterfaceMethods<GradientOpInterface>], []<Trait>))> {
   let summary = does;
   let description = "y[i] = " # formula # ".\n\nExample:\n```mlir\n%y = kerf." # opMnemonic # " %x : (tensor<4x8x" #
@@ -45,7 +45,7 @@ def Kerf_RoundNearestEvenOp : Kerf_StepOp<"round_nearest_even", Kerf_FloatTensor
 def Kerf_StopGradientOp : Kerf_StepOp<"stop_gradient", Kerf_FloatTensor, "The value as a constant of differentiation", "x[i]">;
 def Kerf_NotOp : Kerf_UnaryOp<"not", Kerf_IntTensor, "Logical (i1) or bitwise complement", "~x[i]", 0, 0, "i1">;
 
-def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, Elementwise, DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Conversion between element types";
   let description = [{
     Float to integer truncates toward zero; anything to i1 is `x != 0`; float to float rounds to nearest even, and what is too large becomes
@@ -62,7 +62,7 @@ def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, Decla
   let hasCanonicalizeMethod = 1;
 }
 
-def Kerf_ReducePrecisionOp : Kerf_GlobalOp<"reduce_precision", [SameOperandsAndResultType, DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_ReducePrecisionOp : Kerf_GlobalOp<"reduce_precision", [SameOperandsAndResultType, Elementwise, DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Nearest number of a narrower floating format";
   let description = [{
     y[i] = x[i], rounded to nearest even at 2^(max(floor(log2 |x[i]|), min_exponent) - mantissa_bits): a format with so many bits behind the
@@ -83,7 +83,7 @@ def Kerf_ReducePrecisionOp : Kerf_GlobalOp<"reduce_precision", [SameOperandsAndR
   let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), {}); }";
 }
 
-def Kerf_IsNanOp : Kerf_GlobalOp<"is_nan", [SameOperandsAndResultShape]> {
+def Kerf_IsNanOp : Kerf_GlobalOp<"is_nan", [SameOperandsAndResultShape, Elementwise]> {
   let summary = "Whether an element is not a number";
   let description = [{
     Example:
@@ -99,7 +99,7 @@ def Kerf_IsNanOp : Kerf_GlobalOp<"is_nan", [SameOperandsAndResultShape]> {
 /// `linearSets`: C++ initializer of the operand sets in which the op is jointly linear. `element`: of the example.
 class Kerf_BinaryOp<string opMnemonic, Type type, string does, string formula, string linearSets = "{}", bit differentiable = 1,
                     list<Trait> traits = [], string element = "f32">
-    : Kerf_GlobalOp<opMnemonic, !listconcat([SameOperandsAndResultType], traits,
+    : Kerf_GlobalOp<opMnemonic, !listconcat([SameOperandsAndResultType, Elementwise], traits,
         !if(differentiable, [DeclareOpInterfaceMethods<GradientOpInterface>], []<Trait>))> {
   let summary = does;
   let description = "z[i] = " # formula # ". Shapes are equal: a broadcast is an op of its own.\n\nExample:\n```mlir\n%z = kerf." #
@@ -120,7 +120,7 @@ def Kerf_PowerOp : Kerf_BinaryOp<"power", Kerf_FloatTensor, "Power", "x[i] ^ y[i
 def Kerf_AndOp : Kerf_BinaryOp<"and", Kerf_IntTensor, "Logical (i1) or bitwise and", "x[i] & y[i]", "{}", 0, [Commutative], "i1">;
 def Kerf_OrOp : Kerf_BinaryOp<"or", Kerf_IntTensor, "Logical (i1) or bitwise or", "x[i] | y[i]", "{}", 0, [Commutative], "i1">;
 
-def Kerf_CompareOp : Kerf_GlobalOp<"compare", [SameTypeOperands, SameOperandsAndResultShape]> {
+def Kerf_CompareOp : Kerf_GlobalOp<"compare", [SameTypeOperands, SameOperandsAndResultShape, Elementwise]> {
   let summary = "Comparison of two tensors";
   let description = [{
     Example:
@@ -133,7 +133,7 @@ def Kerf_CompareOp : Kerf_GlobalOp<"compare", [SameTypeOperands, SameOperandsAnd
   let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), {}); }";
 }
 
-def Kerf_SelectOp : Kerf_GlobalOp<"select", [AllTypesMatch<["onTrue", "onFalse", "result"]>, SameOperandsAndResultShape,
+def Kerf_SelectOp : Kerf_GlobalOp<"select", [AllTypesMatch<["onTrue", "onFalse", "result"]>, SameOperandsAndResultShape, Elementwise,
                                              DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "One of two elements by a predicate";
   let description = [{

@@ -51,6 +51,9 @@ std::string nodeName(mlir::Location location);
 /// Attention's rule where keys and values are cut as queries are and pass round a ring of ranks. A mask's columns stay
 /// whole.
 Rule ringRule(Rule rule);
+/// The ops of the module's functions that have a sharding rule, with it. Ops in bodies of other ops are not among them:
+/// those are sharded with the op that they belong to.
+std::vector<std::pair<mlir::Operation *, Rule>> opsWithRules(mlir::ModuleOp module);
 /// The module's mesh, or an empty one.
 Mesh meshOf(mlir::ModuleOp module);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of repeated layers, dropout, gradient synchronization and checks, optimizer updates.
+// Calls of repeated layers, dropout, gradient synchronization and checks, formulas on elements.
 #ifndef KERF_TRAINING_TD
 #define KERF_TRAINING_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
@@ -77,46 +77,41 @@ def Kerf_CountNonfiniteOp : Kerf_GlobalOp<"count_nonfinite", [DeclareOpInterface
   let hasVerifier = 1;
 }
 
-def Kerf_SgdOp : Kerf_GlobalOp<"sgd", [AllTypesMatch<["parameter", "velocity", "gradient", "new_parameter", "new_velocity"]>]> {
-  let summary = "Stochastic gradient descent with momentum";
+def Kerf_YieldOp : Kerf_Op<"yield", [Pure, Terminator, HasParent<"MapOp">]> {
+  let summary = "The numbers that a map's body computes";
   let description = [{
-    g' = g + weight_decay * p; v' = momentum * v + g'; p' = p - lr * v' (PyTorch's SGD; v starts as 0, so that the first v' is g').
-    Where `skip` is there and true, the new values are the old ones, whatever the gradient holds (an overflow of f16; kerf-add-optimizer).
-    May work in place. Rule: every dimension passes through.
-    * `lr` and `skip` are scalars.
+    Ends the body of `kerf.map`: operand i becomes the element of the map's result i.
 
-    Example:
-    ```mlir
-    %p1, %v1 = kerf.sgd %p, %v, %g, %lr {momentum = 0.9 : f64, weight_decay = 0.0 : f64}
-        : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>)
-    ```
+    Example: at `kerf.map`.
   }];
-  let arguments = (ins Kerf_FloatTensor:$parameter, Kerf_FloatTensor:$velocity, Kerf_FloatTensor:$gradient, Kerf_FloatTensor:$lr,
-                       Optional<Kerf_BoolTensor>:$skip, F64Attr:$momentum, F64Attr:$weight_decay);
-  let results = (outs Kerf_FloatTensor:$new_parameter, Kerf_FloatTensor:$new_velocity);
-  let hasVerifier = 1;
+  let arguments = (ins Variadic<Kerf_Tensor>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 
-def Kerf_AdamwOp : Kerf_GlobalOp<"adamw", [AllTypesMatch<["parameter", "exp_avg", "exp_avg_sq", "gradient", "new_parameter",
-                                                           "new_exp_avg", "new_exp_avg_sq"]>]> {
-  let summary = "AdamW update of one parameter";
+def Kerf_MapOp : Kerf_GlobalOp<"map", [IsolatedFromAbove, SingleBlock]> {
+  let summary = "A formula on scalars, applied to each element of its operands";
   let description = [{
-    t = step + 1; p = p * (1 - lr * weight_decay); m' = beta1 * m + (1 - beta1) * g; v' = beta2 * v + (1 - beta2) * g^2;
-    p' = p - lr * (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + epsilon). `step` counts from 0. `skip` as in `sgd`. May work in place.
-    (Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019, with the learning rate multiplied into the decay as PyTorch does.)
-    Rule: every dimension passes through.
-    * `lr`, `step` and `skip` are scalars.
+    The body is a program on scalars (tensors of rank 0). It runs once for each element place: its arguments are the operands' elements there, and its
+    `kerf.yield` gives the results' elements there. An operand of rank 0 is the same number for every element. An optimizer's update of one parameter is
+    such a formula (kerf-add-optimizer). One op stands for the whole formula until packaging, where kerf-expand-maps puts the body's ops in its place and
+    kerf-fuse-pointwise makes one kernel of them. Rule: every dimension passes through; operands of rank 0 are whole.
+    * Operands are of the results' shape, or of rank 0; there is at least one result.
+    * The body's arguments and results are the scalars of the operands' and results' element types; its ops work on each element apart.
 
     Example:
     ```mlir
-    %p1, %m1, %v1 = kerf.adamw %p, %m, %v, %g, %lr, %step {beta1 = 0.9 : f64, beta2 = 0.999 : f64, epsilon = 1.0e-8 : f64, weight_decay = 0.01 : f64}
-        : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i64>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+    %p1 = kerf.map(%p, %g, %lr) : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32> {
+    ^bb0(%one: tensor<f32>, %slope: tensor<f32>, %rate: tensor<f32>):
+      %change = kerf.multiply %rate, %slope : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      %new = kerf.subtract %one, %change : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      kerf.yield %new : tensor<f32>
+    }
     ```
   }];
-  let arguments = (ins Kerf_FloatTensor:$parameter, Kerf_FloatTensor:$exp_avg, Kerf_FloatTensor:$exp_avg_sq, Kerf_FloatTensor:$gradient,
-                       Kerf_FloatTensor:$lr, Kerf_IndexTensor:$step, Optional<Kerf_BoolTensor>:$skip, F64Attr:$beta1, F64Attr:$beta2,
-                       F64Attr:$epsilon, F64Attr:$weight_decay);
-  let results = (outs Kerf_FloatTensor:$new_parameter, Kerf_FloatTensor:$new_exp_avg, Kerf_FloatTensor:$new_exp_avg_sq);
+  let arguments = (ins Variadic<Kerf_Tensor>:$inputs);
+  let results = (outs Variadic<Kerf_Tensor>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs) $body";
   let hasVerifier = 1;
 }
 

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records of the trainers. Each number has its source; what is an estimate says so. docs/adding-a-trainer.md adds
+// one.
+#include "kerf/CostModel/Trainer.h"
+#include <algorithm>
+
+using namespace kerf;
+
+namespace {
+
+using enum ScheduleKind;
+
+// Eager PyTorch, Python included: vTrain's rows of hidden 1,024 and microbatch 1 take 3.4 to 3.6 ms a layer whatever
+// their size, that is 62 kernels forward, recomputed and backward (docs/cost-model.md, "Who runs it").
+constexpr double kEagerIssue = 56e-6;
+constexpr std::string_view kEagerSource =
+    "fitted: vTrain's rows of hidden 1,024 and microbatch 1, Megatron-DeepSpeed in eager PyTorch";
+constexpr std::string_view kEagerLikewise = "eager PyTorch, as Megatron-LM's; not measured apart from it";
+
+/// Pipelines, experts and FSDP as pretrain_gpt.py takes them in its arguments.
+TrainerSpace megatronSpace() {
+  TrainerSpace space;
+  space.schedules = {OneFOneB, Interleaved};
+  space.orders = {{"stage", "data", "expert", "context", "model"}, {"data", "stage", "context", "model"}};
+  space.shardingInPipelines = {0, 1};
+  space.solvedLayout = false;
+  space.contextBesideExperts = false;
+  space.recomputeForm = RecomputeForm::FirstOfParts;
+  space.partNodes = false;
+  space.mixedClusters = false;
+  space.dtypes = {"f32", "bf16", "f16", "f8"};
+  space.optimizers = {"adamw", "sgd"};
+  return space;
+}
+
+TrainerSpace torchTitanSpace() {
+  TrainerSpace space;
+  space.schedules = {OneFOneB, Interleaved, GPipe};
+  space.orders = {{"stage", "data", "expert", "context", "model"}};
+  space.sharding = {0, 3};
+  space.shardingInPipelines = {3};
+  space.shardsPartsOfContext = false;
+  space.copiesBesideOtherAxes = false;
+  space.solvedLayout = false;
+  space.wholeSequences = false;
+  space.contextStyles = {"ring"};
+  space.contextBesideExperts = false;
+  space.recompute = {Recompute::None, Recompute::Full};
+  space.recomputeForm = RecomputeForm::AllAlike;
+  space.partNodes = false;
+  space.mixedClusters = false;
+  space.dtypes = {"f32", "bf16", "f8"};
+  space.optimizers = {"adamw"};
+  return space;
+}
+
+TrainerSpace deepSpeedSpace() {
+  TrainerSpace space;
+  space.schedules = {OneFOneB, ZeroBubbleH1};
+  space.orders = {{"stage", "data", "expert", "context", "model"}};
+  space.shardingInPipelines = {0, 1};
+  space.shardsGroups = false;
+  space.solvedLayout = false;
+  space.sequenceBesideContext = false;
+  space.splitBackwardBesideSequence = false;
+  space.contextStyles = {"ulysses"};
+  space.contextInPipelines = false;
+  space.expertsInPipelines = false;
+  space.unevenStages = false;
+  space.recomputeForm = RecomputeForm::AllAlike;
+  space.partNodes = false;
+  space.mixedClusters = false;
+  space.dtypes = {"f32", "bf16", "f16", "f8"};
+  space.optimizers = {"adamw", "sgd"};
+  return space;
+}
+
+TrainerSpace nemoSpace() {
+  TrainerSpace space = megatronSpace();
+  space.orders = {{"stage", "data", "expert", "context", "model"}};
+  space.shardsGroups = false;
+  space.contextStyles = {"ring"};
+  space.unevenStages = false;
+  space.dtypes = {"f32", "bf16", "f8"};
+  space.optimizers = {"adamw"};
+  return space;
+}
+
+Overlap nothing(const StepShape &) { return {false, false, false, false, false}; }
+
+constexpr std::string_view kMegatronUpdate = "megatron/core/optimizer: gradients are copied to f32, unscaled and "
+                                             "checked, their norm is taken, they are clipped, "
+                                             "then updated with, pass by pass";
+constexpr UpdateKernel kMegatronPasses = {.gradientAccesses = 4, .scaleAccesses = 2, .widensGradients = true};
+
+const std::vector<Trainer> &records() {
+  static const std::vector<Trainer> table = {
+      {.name = "kerf",
+       .title = "Kerf",
+       .summary = "Kerf's own runtime",
+       .ownPrograms = true,
+       .prices = {.issueSeconds = 4e-6,
+                  .update = {.gradientAccesses = 1},
+                  .accumulatesInProducts = false,
+                  .sends = StageSends::Whole,
+                  .bucketBytes = 1 << 20},
+       .overlap = [](const StepShape &) { return Overlap(); },
+       .space = {},
+       .sources = {{"issue", "estimate: kernels launched from C++, overlapped with running ones, 3.8 us each on a V100 "
+                             "(NVIDIA, Getting Started with CUDA Graphs, 2019)"},
+                   {"update", "lib/Runtime/Kernels: one kernel reads the gradient once"},
+                   {"gathers", "docs/runtime.md, Buckets: a layer's parameters all at once, a layer ahead"},
+                   {"accumulation", "docs/runtime.md, Microbatches and stages: an addition in place"},
+                   {"sends", "docs/pipelines.md: a rank sends to the rank in its own position"},
+                   {"buckets", "include/kerf/Runtime/Executor.h, kBucketBytes"},
+                   {"overlap", "docs/plan.md, What is compiled"},
+                   {"space", "docs/search.md, The space"}}},
+      {.name = "megatron",
+       .title = "Megatron-LM",
+       .summary = "Megatron-LM of 2025, pretrain_gpt.py",
+       .prices =
+           {.issueSeconds = kEagerIssue, .update = kMegatronPasses, .sends = StageSends::Whole, .bucketBytes = 160e6},
+       .overlap =
+           [](const StepShape &shape) { return Overlap{.tensor = true, .stage = shape.schedule == Interleaved}; },
+       .space = megatronSpace(),
+       .sources = {{"issue", kEagerSource},
+                   {"update", kMegatronUpdate},
+                   {"gathers", "Megatron FSDP's units are transformer layers"},
+                   {"accumulation", "--no-gradient-accumulation-fusion is off unless given"},
+                   {"sends", "megatron/core/pipeline_parallel: whole activations, or with sequence parallelism the "
+                             "rank's share"},
+                   {"buckets", "DistributedDataParallelConfig: max(40,000,000, 1,000,000 x data ranks) elements, taken "
+                               "as 40,000,000 of 4 bytes"},
+                   {"overlap", "--overlap-grad-reduce and --overlap-param-gather, which kerf export writes; sums of "
+                               "input gradients always; sends under the interleaved schedule alone"},
+                   {"space", "megatron/training/arguments.py of 2025 (commit 000c4ac24f61)"}}},
+      {.name = "torchtitan",
+       .title = "TorchTitan",
+       .summary = "TorchTitan 0.2: FSDP2, tensor parallelism and PyTorch's pipelines",
+       .prices = {.issueSeconds = kEagerIssue,
+                  .update = {.gradientAccesses = 4},
+                  .accumulatesInProducts = false,
+                  .sends = StageSends::Scattered,
+                  .bucketBytes = 0},
+       .overlap = [](const StepShape &shape) { return Overlap{.stage = shape.schedule != OneFOneB}; },
+       .space = torchTitanSpace(),
+       .sources = {{"issue", kEagerLikewise},
+                   {"update", "clip_grad_norm_ reads, then reads and writes; AdamW's fused kernel reads"},
+                   {"gathers", "FSDP2 wraps transformer layers"},
+                   {"accumulation", "autograd adds with a kernel"},
+                   {"sends", "tensor parallelism always comes with sequence parallelism: a rank sends its share"},
+                   {"buckets", "FSDP2 reduces a layer's gradients at once"},
+                   {"overlap",
+                    "FSDP2's own; torch.distributed.pipelining: Schedule1F1B waits for its batched sends and "
+                    "receives, the others do not"},
+                   {"space", "torchtitan/config/job_config.py of the 0.2 releases"}}},
+      {.name = "deepspeed",
+       .title = "DeepSpeed",
+       .summary = "DeepSpeed with Megatron-DeepSpeed's models",
+       .prices = {.issueSeconds = kEagerIssue,
+                  .update = {.gradientAccesses = 4, .scaleAccesses = 1, .widensGradients = true},
+                  .gathers = {.wholeLayers = false, .wholeBelowElements = 1e5},
+                  .accumulatesInProducts = false,
+                  .sends = StageSends::Scattered,
+                  .bucketBytes = 1e9},
+       .overlap =
+           [](const StepShape &shape) {
+             return Overlap{.gradients = shape.stages == 1 && shape.optimizerSharding >= 1,
+                            .parameters = shape.optimizerSharding == 3,
+                            .tensor = shape.sequenceParallel,
+                            .stage = false};
+           },
+       .space = deepSpeedSpace(),
+       .sources = {{"issue", kEagerLikewise},
+                   {"update", "deepspeed/runtime/zero/stage_1_and_2.py, step: overflow check, copy to f32, norm, "
+                              "unscale_and_clip, update"},
+                   {"gathers", "configuration JSON: stage3_param_persistence_threshold 1e5; stage3_max_reuse_distance "
+                               "1e9 keeps what was recomputed for its backward"},
+                   {"accumulation", "gradients lie in DeepSpeed's buffers and are added by a kernel"},
+                   {"sends", "pipeline.pipe_partitioned, which kerf export writes"},
+                   {"buckets", "configuration JSON: reduce_bucket_size 5e8 elements, of 2 bytes"},
+                   {"overlap", "overlap_comm with ZeRO 1 to 3, not in pipelines; stage3_prefetch_bucket_size"},
+                   {"space", "DeepSpeed's configuration JSON; megatron/arguments.py of Megatron-DeepSpeed (commit "
+                             "207b2d5aad1e)"}}},
+      {.name = "nemo",
+       .title = "NeMo",
+       .summary = "NeMo 1 (framework 24.07), megatron_gpt_pretraining.py",
+       .prices = {.issueSeconds = kEagerIssue,
+                  .update = {.gradientAccesses = 2},
+                  .sends = StageSends::Whole,
+                  .bucketBytes = 100.0 * (1 << 20)},
+       .overlap =
+           [](const StepShape &shape) {
+             bool shards = shape.optimizerSharding >= 1;
+             return Overlap{
+                 .gradients = shards, .parameters = shards, .tensor = true, .stage = shape.schedule == Interleaved};
+           },
+       .space = nemoSpace(),
+       .sources = {{"issue", kEagerLikewise},
+                   {"update", "Apex distributed_fused_adam: a norm, then one kernel that scales, clips and updates"},
+                   {"gathers", "FSDP wraps transformer layers"},
+                   {"accumulation", "model.gradient_accumulation_fusion, which kerf export writes"},
+                   {"sends", "Megatron Core's"},
+                   {"buckets", "Apex distributed_fused_adam: bucket_cap_mb 100"},
+                   {"overlap", "model.optim.overlap_grad_sync and overlap_param_sync; without a distributed optimizer "
+                               "gradients are reduced after the backward"},
+                   {"space",
+                    "examples/nlp/language_modeling/megatron_gpt_pretraining.py of NeMo 1 (framework 24.07)"}}},
+      {.name = "megatron-2020",
+       .title = "Megatron-LM of 2020",
+       .summary = "Megatron-LM before interleaving and scattered sends",
+       .dated = true,
+       .prices = {.issueSeconds = kEagerIssue,
+                  .update = kMegatronPasses,
+                  .accumulatesInProducts = false,
+                  .sends = StageSends::Whole},
+       .overlap = nothing,
+       .space = megatronSpace(),
+       .sources = {{"issue", kEagerSource},
+                   {"update", kMegatronUpdate},
+                   {"gathers", "it cuts no parameters"},
+                   {"accumulation", "megatron/model/distributed.py: main gradients are added to by a kernel"},
+                   {"sends", "Narayanan et al. 2021 (SC21), section 4.1: before the scatter/gather optimization"},
+                   {"buckets", "one parameter after the other"},
+                   {"overlap", "DDP-impl=local: everything waits"},
+                   {"space", "as Megatron-LM's of today, which has more"}}},
+      {.name = "megatron-2021",
+       .title = "Megatron-LM of 2021",
+       .summary = "Megatron-LM of SC21, and what was forked from it (Megatron-DeepSpeed)",
+       .dated = true,
+       .prices = {.issueSeconds = kEagerIssue,
+                  .update = kMegatronPasses,
+                  .accumulatesInProducts = false,
+                  .sends = StageSends::Scattered},
+       .overlap = nothing,
+       .space = megatronSpace(),
+       .sources = {{"issue", kEagerSource},
+                   {"update", kMegatronUpdate},
+                   {"gathers", "it cuts no parameters"},
+                   {"accumulation", "megatron/model/distributed.py: main gradients are added to by a kernel"},
+                   {"sends", "Narayanan et al. 2021 (SC21), section 4.1: scatter/gather optimization"},
+                   {"buckets", "one parameter after the other"},
+                   {"overlap", "DDP-impl=local: everything waits"},
+                   {"space", "as Megatron-LM's of today, which has more"}}},
+      {.name = "megatron-2022",
+       .title = "Megatron-LM of 2022",
+       .summary = "Megatron-LM of Korthikanti et al.",
+       .dated = true,
+       .prices = {.issueSeconds = kEagerIssue, .update = kMegatronPasses, .sends = StageSends::Scattered},
+       .overlap = [](const StepShape &) { return Overlap{false, false, true, false, false}; },
+       .space = megatronSpace(),
+       .sources = {{"issue", kEagerSource},
+                   {"update", kMegatronUpdate},
+                   {"gathers", "it cuts no parameters"},
+                   {"accumulation", "fused_weight_gradient_mlp_cuda adds in the product"},
+                   {"sends", "Narayanan et al. 2021 (SC21), section 4.1: scatter/gather optimization"},
+                   {"buckets", "one parameter after the other"},
+                   {"overlap", "Korthikanti et al. 2022: sums of input gradients beside the weights' gradients"},
+                   {"space", "as Megatron-LM's of today, which has more"}}},
+      {.name = "deepspeed-2021",
+       .title = "DeepSpeed of 2021",
+       .summary = "DeepSpeed ZeRO-3 as SC21 compares with it",
+       .dated = true,
+       .prices = {.issueSeconds = kEagerIssue,
+                  .update = kMegatronPasses,
+                  .gathers = {.wholeLayers = false,
+                              .againAfterRecompute = true,
+                              .wholeBelowElements = 1e5,
+                              .copySeconds = 10e-6},
+                  .accumulatesInProducts = false,
+                  .sends = StageSends::Scattered},
+       .overlap = nothing,
+       .space = deepSpeedSpace(),
+       .sources = {{"issue", kEagerLikewise},
+                   {"update", "as Megatron-LM's; not read apart"},
+                   {"gathers", "stage3_param_persistence_threshold 1e5; torch.distributed.all_gather into a list, of "
+                               "which each piece is copied out by a kernel of its own, 10 us of the host each "
+                               "(estimate)"},
+                   {"accumulation", "gradients of every microbatch are reduced"},
+                   {"sends", "no pipelines"},
+                   {"buckets", "one parameter after the other"},
+                   {"overlap", "the rows of SC21's table 2 were run without overlap_comm (estimate)"},
+                   {"space", "as DeepSpeed's of today"}}},
+  };
+  return table;
+}
+
+} // namespace
+
+double kerf::inBucketSeconds(const CollectiveModel &collectives, Collective kind, const std::vector<AxisRef> &axes,
+                             double bytes, double bucketBytes) {
+  double together = std::max(bytes, bucketBytes);
+  return together > 0 ? collectives.seconds(kind, axes, together) * (bytes / together) : 0;
+}
+
+std::span<const Trainer> kerf::trainers() { return records(); }
+
+const Trainer *kerf::findTrainer(std::string_view name) {
+  auto found = std::find_if(records().begin(), records().end(), [&](const Trainer &one) { return one.name == name; });
+  return found == records().end() ? nullptr : &*found;
+}
+
+std::vector<std::string> kerf::trainerNames() {
+  std::vector<std::string> names;
+  for (const Trainer &one : records())
+    names.emplace_back(one.name);
+  return names;
+}

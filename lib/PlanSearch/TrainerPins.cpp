@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/PlanSearch/TrainerPins.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace kerf {
+
+namespace {
+
+template <typename Values, typename Value> bool has(const Values &values, const Value &value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+std::vector<std::string> scheduleWords(const TrainerSpace &can) {
+  std::vector<std::string> words;
+  for (ScheduleKind kind : can.schedules) {
+    const ScheduleRecord &record = recordOf(kind);
+    words.push_back(scheduleText(record.name, record.variant, 1));
+  }
+  return words;
+}
+
+bool runsSchedule(const TrainerSpace &can, const SchedulePlan &pinned) {
+  return pinned.name.empty() || can.schedules.empty() ||
+         std::any_of(can.schedules.begin(), can.schedules.end(), [&](ScheduleKind kind) {
+           const ScheduleRecord &record = recordOf(kind);
+           return record.name == pinned.name && (pinned.variant.empty() || pinned.variant == record.variant);
+         });
+}
+
+const char *wordOf(Recompute mode) {
+  switch (mode) {
+  case Recompute::None:
+    return "none";
+  case Recompute::Selective:
+    return "selective";
+  case Recompute::Full:
+    return "full";
+  case Recompute::Offload:
+    return "offload";
+  }
+  return "";
+}
+
+/// The first mode of the pins that the trainer does not have.
+std::optional<std::string> foreignRecompute(const TrainerSpace &can, const Plan &pins) {
+  std::vector<std::string> asked = pins.recompute, known;
+  for (const LayerRecompute &layers : pins.recomputeLayers)
+    asked.push_back(layers.mode);
+  for (Recompute mode : can.recompute)
+    known.emplace_back(wordOf(mode));
+  auto foreign = std::find_if(asked.begin(), asked.end(), [&](const std::string &mode) { return !has(known, mode); });
+  return foreign == asked.end() ? std::nullopt : std::optional(*foreign);
+}
+
+} // namespace
+
+Status checkMachines(const Trainer &trainer, const Cluster &cluster) {
+  if (trainer.ownPrograms)
+    return ok();
+  if (cluster.mixed() && !trainer.space.mixedClusters)
+    return Error{fmt::format("{} gives all ranks the same arguments, and cluster '{}' has {} groups of devices; plan "
+                             "for one of them, or with --for {}",
+                             trainer.title, cluster.name, cluster.groups.size(), ownTrainer().name)};
+  if (!cluster.mixed() && cluster.device.kind == "cpu")
+    return Error{fmt::format("{} does not train on CPUs, which '{}' has; give --cluster with accelerators, or --for {}",
+                             trainer.title, cluster.name, ownTrainer().name)};
+  return ok();
+}
+
+Status checkTrainer(const Trainer &trainer, const Cluster &cluster, const std::string &dtype,
+                    const std::string &optimizer) {
+  if (Status machines = checkMachines(trainer, cluster); !machines)
+    return machines;
+  const TrainerSpace &can = trainer.space;
+  if (!can.dtypes.empty() && !has(can.dtypes, dtype))
+    return Error{
+        fmt::format("{} does not train in {}; give --dtype {}", trainer.title, dtype, fmt::join(can.dtypes, ", "))};
+  if (!can.optimizers.empty() && !has(can.optimizers, optimizer))
+    return Error{fmt::format("plans for {} are made for {}, not for {}; give --optimizer {}", trainer.title,
+                             fmt::join(can.optimizers, ", "), optimizer, can.optimizers.front())};
+  return ok();
+}
+
+Status checkPins(const Trainer &trainer, const Plan &pins, const std::string &where) {
+  if (trainer.ownPrograms) // runs what it does not search, too
+    return ok();
+  const TrainerSpace &can = trainer.space;
+  auto wrong = [&](const std::string &what, const std::string &way) {
+    return Error{fmt::format("{}: {}, which {} does not run; {}, or give --for {}", where, what, trainer.title, way,
+                             ownTrainer().name)};
+  };
+  if (!can.solvedLayout && pins.layout == "solved")
+    return wrong("layout is solved", "leave it out");
+  if (!pins.ops.empty() || !pins.arguments.empty() || !pins.recomputeOps.empty())
+    return wrong("ops and arguments pin single operators", "leave them out");
+  if (!runsSchedule(can, pins.schedule))
+    return wrong(fmt::format("schedule is {}", scheduleText(pins.schedule.name, pins.schedule.variant, 1)),
+                 fmt::format("it runs {}", fmt::join(scheduleWords(can), ", ")));
+  if (!pins.contextStyle.empty() && !has(can.contextStyles, pins.contextStyle))
+    return wrong(fmt::format("context_style is {}", pins.contextStyle),
+                 fmt::format("it runs {}", fmt::join(can.contextStyles, ", ")));
+  for (int64_t level : pins.optimizerSharding)
+    if (!has(can.sharding, static_cast<int>(level)))
+      return wrong(fmt::format("optimizer_sharding is {}", level),
+                   fmt::format("it has {}", fmt::join(can.sharding, ", ")));
+  if (auto mode = foreignRecompute(can, pins))
+    return wrong(fmt::format("recompute is {}", *mode), "leave it out");
+  if (can.recomputeForm == RecomputeForm::AllAlike && (pins.recompute.size() > 1 || !pins.recomputeLayers.empty()))
+    return wrong("recompute differs from layer to layer", "give one value");
+  if (!can.wholeSequences && !pins.sequenceParallel.empty() && !pins.sequenceParallel.front())
+    return wrong("sequence_parallel is false", "leave it out");
+  return ok();
+}
+
+} // namespace kerf

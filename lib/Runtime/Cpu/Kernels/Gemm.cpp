@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocking: a block of b (kDepth x kColumns) is packed into panels that stream from the outer caches, a block of a
+// (kRows x kDepth) into panels that stay in the second-level cache; the inner kernel keeps a tile of c in registers.
+#include "Gemm.h"
+#include "Simd.h"
+#include "kerf/Runtime/Cpu/Team.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+namespace kerf::runtime::kernels {
+
+namespace {
+constexpr int64_t kDepth = 256, kRows = 96, kColumns = 768; // multiples of every tile below
+constexpr int64_t kAlignment = 64;
+
+/// Tile of c in registers: rows x (vectors * lanes), so that 32 (16) vector registers hold it, a row of b and one value
+/// of a.
+template <Isa isa> struct TileShape {
+  static constexpr int64_t vectorBytes = 16, rows = 4, vectors = 2;
+};
+template <> struct TileShape<Isa::Avx2> {
+  static constexpr int64_t vectorBytes = 32, rows = 6, vectors = 2;
+};
+template <> struct TileShape<Isa::Avx512> {
+  static constexpr int64_t vectorBytes = 64, rows = 8, vectors = 3;
+};
+
+template <typename T, Isa isa> struct Tile {
+  static constexpr int64_t rows = TileShape<isa>::rows, vectors = TileShape<isa>::vectors;
+  static constexpr int64_t lanes = TileShape<isa>::vectorBytes / int64_t(sizeof(T)), columns = vectors * lanes;
+  typedef T Vector __attribute__((vector_size(TileShape<isa>::vectorBytes), aligned(alignof(T)), may_alias));
+};
+
+int64_t roundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+template <typename V, size_t... i> V lowHalves(V a, V b, std::index_sequence<i...>) {
+  return __builtin_shufflevector(a, b, (i % 2 ? sizeof...(i) + i / 2 : i / 2)...);
+}
+template <typename V, size_t... i> V highHalves(V a, V b, std::index_sequence<i...>) {
+  constexpr size_t kLanes = sizeof...(i);
+  return __builtin_shufflevector(a, b, (kLanes / 2 + (i % 2 ? kLanes + i / 2 : i / 2))...);
+}
+
+/// A square of `lanes` rows of `from` becomes `lanes` columns of `to`: each round interleaves two halves of the rows.
+template <typename T, int64_t lanes>
+[[gnu::always_inline]] inline void transposeSquare(const T *from, int64_t fromRow, T *to, int64_t toRow) {
+  typedef T Vector __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
+  using Lanes = std::make_index_sequence<size_t(lanes)>;
+  Vector rows[lanes], next[lanes];
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < lanes; ++i)
+    rows[i] = *reinterpret_cast<const Vector *>(from + i * fromRow);
+#pragma GCC unroll 4
+  for (int64_t round = 1; round < lanes; round *= 2) {
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < lanes / 2; ++i) {
+      next[2 * i] = lowHalves(rows[i], rows[i + lanes / 2], Lanes{});
+      next[2 * i + 1] = highHalves(rows[i], rows[i + lanes / 2], Lanes{});
+    }
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < lanes; ++i)
+      rows[i] = next[i];
+  }
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < lanes; ++i)
+    *reinterpret_cast<Vector *>(to + i * toRow) = rows[i];
+}
+
+/// Panels of `width` rows (or columns): for each p of the depth, `width` neighbouring values; zeros past the edge.
+template <typename T, int64_t width, int64_t vectorBytes>
+[[gnu::always_inline]] inline void pack(const T *from, int64_t stride, int64_t depthStride, int64_t size, int64_t depth,
+                                        T *to) {
+  for (int64_t i0 = 0; i0 < size; i0 += width, to += width * depth) {
+    int64_t valid = std::min(width, size - i0);
+    const T *panel = from + i0 * stride;
+    if (valid == width && stride == 1) {
+      for (int64_t p = 0; p < depth; ++p)
+        for (int64_t i = 0; i < width; ++i)
+          to[p * width + i] = panel[p * depthStride + i];
+      continue;
+    }
+    constexpr int64_t kSquare = std::gcd(width, vectorBytes / int64_t(sizeof(T)));
+    if constexpr (kSquare >= 4)
+      if (valid == width && depthStride == 1) {
+        int64_t whole = depth / kSquare * kSquare;
+        for (int64_t p = 0; p < whole; p += kSquare)
+          for (int64_t i = 0; i < width; i += kSquare)
+            transposeSquare<T, kSquare>(panel + i * stride + p, stride, to + p * width + i, width);
+        for (int64_t p = whole; p < depth; ++p)
+          for (int64_t i = 0; i < width; ++i)
+            to[p * width + i] = panel[i * stride + p];
+        continue;
+      }
+    for (int64_t i = 0; i < valid; ++i)
+      for (int64_t p = 0; p < depth; ++p)
+        to[p * width + i] = panel[i * stride + p * depthStride];
+    for (int64_t i = valid; i < width; ++i)
+      for (int64_t p = 0; p < depth; ++p)
+        to[p * width + i] = T(0);
+  }
+}
+
+template <typename T, Isa isa>
+[[gnu::always_inline]] inline void multiplyTile(int64_t depth, T alpha, const T *a, const T *b, T *c, int64_t ldc,
+                                                int64_t rows, int64_t columns, Into into) {
+  using Shape = Tile<T, isa>;
+  using Vector = typename Shape::Vector;
+  Vector sum[Shape::rows][Shape::vectors];
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < Shape::rows; ++i)
+#pragma GCC unroll 4
+    for (int64_t j = 0; j < Shape::vectors; ++j)
+      sum[i][j] = Vector{};
+  for (int64_t p = 0; p < depth; ++p, a += Shape::rows, b += Shape::columns) {
+    Vector row[Shape::vectors];
+#pragma GCC unroll 4
+    for (int64_t j = 0; j < Shape::vectors; ++j)
+      row[j] = *reinterpret_cast<const Vector *>(b + j * Shape::lanes);
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < Shape::rows; ++i)
+#pragma GCC unroll 4
+      for (int64_t j = 0; j < Shape::vectors; ++j)
+        sum[i][j] += a[i] * row[j];
+  }
+  if (rows == Shape::rows && columns == Shape::columns) {
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < Shape::rows; ++i)
+#pragma GCC unroll 4
+      for (int64_t j = 0; j < Shape::vectors; ++j) {
+        Vector *at = reinterpret_cast<Vector *>(c + i * ldc + j * Shape::lanes);
+        *at = into == Into::Add ? *at + alpha * sum[i][j] : alpha * sum[i][j];
+      }
+    return;
+  }
+  T edge[Shape::rows * Shape::columns];
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < Shape::rows; ++i)
+#pragma GCC unroll 4
+    for (int64_t j = 0; j < Shape::vectors; ++j)
+      *reinterpret_cast<Vector *>(edge + i * Shape::columns + j * Shape::lanes) = sum[i][j];
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) {
+      T value = edge[i * Shape::columns + j], &at = c[i * ldc + j];
+      at = into == Into::Add ? at + alpha * value : alpha * value;
+    }
+}
+
+/// Rows or columns in whole tiles, of whichever instruction set needs most: 8 rows are one tile of AVX-512 and two of
+/// AVX2, which has 6.
+template <typename T> int64_t wholeRows(int64_t m) {
+  return std::max({roundUp(m, Tile<T, Isa::Baseline>::rows), roundUp(m, Tile<T, Isa::Avx2>::rows),
+                   roundUp(m, Tile<T, Isa::Avx512>::rows)});
+}
+template <typename T> int64_t wholeColumns(int64_t n) {
+  return std::max({roundUp(n, Tile<T, Isa::Baseline>::columns), roundUp(n, Tile<T, Isa::Avx2>::columns),
+                   roundUp(n, Tile<T, Isa::Avx512>::columns)});
+}
+
+template <typename T> int64_t packedBBytes(int64_t n, int64_t k) {
+  return roundUp(std::min(k, kDepth) * std::min(wholeColumns<T>(n), kColumns) * int64_t(sizeof(T)), kAlignment);
+}
+
+template <typename T, Isa isa>
+[[gnu::always_inline]] inline void multiply(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b,
+                                            T *c, int64_t ldc, Into into, T *packedA, T *packedB) {
+  using Shape = Tile<T, isa>;
+  for (int64_t j0 = 0; j0 < n; j0 += kColumns) {
+    int64_t columns = std::min(kColumns, n - j0);
+    for (int64_t p0 = 0; p0 < k; p0 += kDepth) {
+      int64_t depth = std::min(kDepth, k - p0);
+      Into store = p0 == 0 ? into : Into::Add;
+      pack<T, Shape::columns, TileShape<isa>::vectorBytes>(b.data + p0 * b.row + j0 * b.column, b.column, b.row,
+                                                           columns, depth, packedB);
+      for (int64_t i0 = 0; i0 < m; i0 += kRows) {
+        int64_t rows = std::min(kRows, m - i0);
+        pack<T, Shape::rows, TileShape<isa>::vectorBytes>(a.data + i0 * a.row + p0 * a.column, a.row, a.column, rows,
+                                                          depth, packedA);
+        for (int64_t j = 0; j < columns; j += Shape::columns)
+          for (int64_t i = 0; i < rows; i += Shape::rows)
+            multiplyTile<T, isa>(depth, alpha, packedA + i * depth, packedB + j * depth, c + (i0 + i) * ldc + j0 + j,
+                                 ldc, std::min(Shape::rows, rows - i), std::min(Shape::columns, columns - j), store);
+      }
+    }
+  }
+}
+} // namespace
+
+template <typename T> int64_t gemmScratchBytes(int64_t m, int64_t n, int64_t k) {
+  return packedBBytes<T>(n, k) + std::min(k, kDepth) * std::min(wholeRows<T>(m), kRows) * int64_t(sizeof(T)) +
+         kAlignment;
+}
+
+template <typename T>
+void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b, T *c, int64_t ldc, Into into,
+          void *scratch) {
+  if (k == 0 && into == Into::Overwrite)
+    for (int64_t i = 0; i < m; ++i)
+      std::fill_n(c + i * ldc, n, T(0));
+  if (m == 0 || n == 0 || k == 0)
+    return;
+  T *packedB = static_cast<T *>(scratch);
+  T *packedA = reinterpret_cast<T *>(static_cast<std::byte *>(scratch) + packedBBytes<T>(n, k));
+  dispatch([](auto isa, int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b, T *c, int64_t ldc,
+              Into into, T *packedA,
+              T *packedB) { multiply<T, decltype(isa)::value>(m, n, k, alpha, a, b, c, ldc, into, packedA, packedB); },
+           m, n, k, alpha, a, b, c, ldc, into, packedA, packedB);
+}
+
+GemmBlocks gemmBlocks(Team *team, int64_t products, int64_t m, int64_t n) {
+  // Each block packs its rows of a and columns of b: one of 512 x 384 costs 2 % more than the whole, one of 288 x 192
+  // 6 %. So there are two for each thread and, where they are large anyway, some more, so that one thread that is held
+  // up holds up little.
+  constexpr int64_t kFewestOfThread = 2, kMostOfThread = 8, kLarge = 512 * 768;
+  constexpr int64_t kSmallestRows = kRows, kSmallestColumns = 192;
+  GemmBlocks blocks{std::max<int64_t>(m, 1), std::max<int64_t>(n, 1), 1, 1};
+  int64_t threads = team ? team->threads() : 1;
+  auto isLarge = [&] { return blocks.rows * blocks.columns > kLarge; };
+  while (threads > 1 && products * blocks.count() < threads * (isLarge() ? kMostOfThread : kFewestOfThread)) {
+    if (blocks.columns > kSmallestColumns && (blocks.columns >= blocks.rows || blocks.rows <= kSmallestRows))
+      blocks.columns = roundUp((blocks.columns + 1) / 2, kSmallestColumns);
+    else if (blocks.rows > kSmallestRows)
+      blocks.rows = roundUp((blocks.rows + 1) / 2, kSmallestRows);
+    else
+      break;
+    blocks.rowCount = (m + blocks.rows - 1) / blocks.rows;
+    blocks.columnCount = (n + blocks.columns - 1) / blocks.columns;
+  }
+  return blocks;
+}
+
+template int64_t gemmScratchBytes<float>(int64_t, int64_t, int64_t);
+template int64_t gemmScratchBytes<double>(int64_t, int64_t, int64_t);
+template void gemm<float>(int64_t, int64_t, int64_t, float, MatrixView<float>, MatrixView<float>, float *, int64_t,
+                          Into, void *);
+template void gemm<double>(int64_t, int64_t, int64_t, double, MatrixView<double>, MatrixView<double>, double *, int64_t,
+                           Into, void *);
+
+} // namespace kerf::runtime::kernels

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// One table: op name -> kernel. Ops without arithmetic of their own on 16-bit floats run through float32 copies in
+// scratch.
+#include "Families.h"
+#include "TakeAlong.h"
+
+#include "kerf/Package/Half.h"
+#include <algorithm>
+#include <iterator>
+
+namespace kerf::runtime {
+
+using namespace kernels;
+
+namespace {
+bool overwritesNothing(int, int) { return false; }
+bool overwritesAny(int, int) { return true; }
+bool overwritesFirst(int operand, int) { return operand == 0; }
+bool overwritesFirstByFirst(int operand, int result) { return operand == 0 && result == 0; }
+/// The new parameter over the parameter, each new state over its state; sums over those so far.
+bool overwritesItself(int operand, int result) { return operand == result; }
+
+/// How an op takes bf16 and f16: as they are, because it moves or converts elements, or as float32.
+enum class Half { AsIs, AsFloat };
+
+struct Row {
+  std::string_view op;
+  PlanFunction plan;
+  bool (*overwrites)(int operand, int result);
+  Half half;
+};
+
+constexpr Row kRows[] = {
+    {"convert", planConvert, overwritesAny, Half::AsIs},
+    {"accumulate", planAccumulate, overwritesAny, Half::AsIs},
+    {"reduce_precision", planReducePrecision, overwritesAny, Half::AsFloat},
+    {"is_nan", planIsNan, overwritesAny, Half::AsFloat},
+    {"gelu", planGelu, overwritesAny, Half::AsFloat},
+    {"gelu_backward", planGeluBackward, overwritesAny, Half::AsFloat},
+    {"add", planBinary, overwritesAny, Half::AsFloat},
+    {"subtract", planBinary, overwritesAny, Half::AsFloat},
+    {"multiply", planBinary, overwritesAny, Half::AsFloat},
+    {"divide", planBinary, overwritesAny, Half::AsFloat},
+    {"maximum", planBinary, overwritesAny, Half::AsFloat},
+    {"minimum", planBinary, overwritesAny, Half::AsFloat},
+    {"power", planBinary, overwritesAny, Half::AsFloat},
+    {"and", planBinary, overwritesAny, Half::AsFloat},
+    {"or", planBinary, overwritesAny, Half::AsFloat},
+    {"compare", planCompare, overwritesAny, Half::AsFloat},
+    {"select", planSelect, overwritesAny, Half::AsFloat},
+    {"constant", planConstant, overwritesNothing, Half::AsFloat},
+    {"iota", planIota, overwritesNothing, Half::AsFloat},
+    {"broadcast_in_dim", planBroadcastInDim, overwritesNothing, Half::AsIs},
+    {"transpose", planTranspose, overwritesNothing, Half::AsIs},
+    {"slice", planSlice, overwritesNothing, Half::AsIs},
+    {"pad", planPad, overwritesNothing, Half::AsIs},
+    {"concatenate", planConcatenate, overwritesNothing, Half::AsIs},
+    {"reduce", planReduce, overwritesNothing, Half::AsFloat},
+    {"dot_general", planDotGeneral, overwritesNothing, Half::AsFloat},
+    {"convolution", planConvolution, overwritesNothing, Half::AsFloat},
+    {"convolution_transpose", planConvolutionTranspose, overwritesNothing, Half::AsFloat},
+    {"convolution_kernel", planConvolutionKernel, overwritesNothing, Half::AsFloat},
+    {"reduce_window", planReduceWindow, overwritesNothing, Half::AsFloat},
+    {"select_and_scatter", planSelectAndScatter, overwritesNothing, Half::AsFloat},
+    {"gather", planGather, overwritesNothing, Half::AsIs},
+    {"scatter_add", planScatterAdd, overwritesNothing, Half::AsFloat},
+    {"embedding", planEmbedding, overwritesNothing, Half::AsFloat},
+    {"embedding_backward", planEmbeddingBackward, overwritesNothing, Half::AsFloat},
+    {"take_along", planTakeAlong, overwritesNothing, Half::AsIs},
+    {"take_along_backward", planTakeAlongBackward, overwritesNothing, Half::AsFloat},
+    {"top_k", planTopK, overwritesNothing, Half::AsFloat},
+    {"top_k_backward", planTopKBackward, overwritesNothing, Half::AsFloat},
+    {"dispatch", planDispatch, overwritesNothing, Half::AsFloat},
+    {"combine", planCombine, overwritesNothing, Half::AsFloat},
+    {"combine_backward", planCombineBackward, overwritesNothing, Half::AsFloat},
+    {"softmax", planSoftmax, overwritesNothing, Half::AsFloat},
+    {"softmax_backward", planSoftmaxBackward, overwritesNothing, Half::AsFloat},
+    {"layer_norm", planLayerNorm, overwritesNothing, Half::AsFloat},
+    {"layer_norm_backward", planLayerNormBackward, overwritesNothing, Half::AsFloat},
+    {"rms_norm", planRmsNorm, overwritesNothing, Half::AsFloat},
+    {"rms_norm_backward", planRmsNormBackward, overwritesNothing, Half::AsFloat},
+    {"attention", planAttention, overwritesNothing, Half::AsFloat},
+    {"attention_backward", planAttentionBackward, overwritesNothing, Half::AsFloat},
+    {"attention_block", planAttentionBlock, overwritesItself, Half::AsFloat},
+    {"attention_block_backward", planAttentionBlockBackward, overwritesFirstByFirst, Half::AsFloat},
+    {"cross_entropy", planCrossEntropy, overwritesNothing, Half::AsFloat},
+    {"cross_entropy_backward", planCrossEntropyBackward, overwritesFirst, Half::AsFloat},
+    {"dropout", planDropout, overwritesFirst, Half::AsFloat},
+    {"sync_gradient", planSyncGradient, overwritesFirst, Half::AsIs},
+    {"count_nonfinite", planCountNonfinite, overwritesNothing, Half::AsFloat},
+    {"shard_offset", planShardOffset, overwritesNothing, Half::AsIs},
+    {"mask_padding", planMaskPadding, overwritesFirst, Half::AsFloat},
+    {"local_slice", planLocalSlice, overwritesNothing, Half::AsIs},
+};
+
+/// Unary.cpp has a list of its own.
+constexpr Row kUnaryRow{"", planUnary, overwritesAny, Half::AsFloat};
+
+const Row *findRow(std::string_view op) {
+  if (isUnary(op))
+    return &kUnaryRow;
+  const Row *row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &r) { return r.op == op; });
+  return row == std::end(kRows) ? nullptr : row;
+}
+
+bool isHalf(DType dtype) { return dtype == DType::BF16 || dtype == DType::F16; }
+
+/// A 16-bit tensor and its float32 copy in scratch.
+struct HalfCopy {
+  uint16_t *half;
+  float *wide;
+  int64_t elements;
+  DType dtype;
+
+  void widen(Team *team) const {
+    forElements(team, elements, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        wide[i] = dtype == DType::BF16 ? floatFromBf16(half[i]) : floatFromF16(half[i]);
+    });
+  }
+  void narrow(Team *team) const {
+    forElements(team, elements, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        half[i] = dtype == DType::BF16 ? bf16FromFloat(wide[i]) : f16FromFloat(wide[i]);
+    });
+  }
+};
+
+Result<Planned> planThroughFloat(const BindRequest &request, PlanFunction plan) {
+  ScratchLayout layout;
+  auto widened = [&](const std::vector<TensorView> &views, std::vector<HalfCopy> &copies) {
+    std::vector<TensorView> wide = views;
+    for (TensorView &view : wide) {
+      if (!isHalf(view.dtype))
+        continue;
+      int64_t n = view.elements();
+      float *copy = scratchAt<float>(request.scratch, layout.take(n * int64_t(sizeof(float))));
+      copies.push_back({static_cast<uint16_t *>(view.data), copy, n, view.dtype});
+      view.data = copy;
+      view.dtype = DType::F32;
+    }
+    return wide;
+  };
+  std::vector<HalfCopy> operandCopies, resultCopies;
+  std::vector<TensorView> operands = widened(request.operands, operandCopies),
+                          results = widened(request.results, resultCopies);
+  void *rest = scratchAt<void>(request.scratch, layout.bytes());
+  Result<Planned> inner = plan(
+      {request.instruction, std::move(operands), std::move(results), request.mesh, request.rank, rest, request.team});
+  if (!inner)
+    return inner;
+  return Planned{[operandCopies, resultCopies, kernel = std::move(inner->kernel), team = request.team] {
+                   for (const HalfCopy &copy : operandCopies)
+                     copy.widen(team);
+                   Status status = kernel();
+                   for (const HalfCopy &copy : resultCopies)
+                     copy.narrow(team);
+                   return status;
+                 },
+                 layout.bytes() + inner->scratchBytes};
+}
+
+Result<Planned> planOf(const BindRequest &request) {
+  if (request.native)
+    return planNative(request);
+  const Row *row = findRow(request.instruction.op);
+  if (!row)
+    return Error{fmt::format("there is no kernel for the op '{}'; was the package made by a newer Kerf?",
+                             request.instruction.op)};
+  auto anyHalf = [](const std::vector<TensorView> &views) {
+    return std::any_of(views.begin(), views.end(), [](const TensorView &v) { return isHalf(v.dtype); });
+  };
+  try {
+    if (row->half == Half::AsFloat && (anyHalf(request.operands) || anyHalf(request.results)))
+      return planThroughFloat(request, row->plan);
+    return row->plan(request);
+  } catch (const nlohmann::json::exception &e) { // a number too large for its C++ type
+    return Error{fmt::format("{}: malformed attributes: {}", request.instruction.op, e.what())};
+  }
+}
+} // namespace
+
+Result<Kernel> bindKernel(const BindRequest &request) {
+  Result<Planned> planned = planOf(request);
+  if (!planned)
+    return planned.error();
+  return std::move(planned->kernel);
+}
+
+Result<int64_t> scratchBytes(const BindRequest &request) {
+  Result<Planned> planned = planOf(request);
+  if (!planned)
+    return planned.error();
+  return planned->scratchBytes;
+}
+
+const void *routine(std::string_view name) {
+  size_t dot = name.rfind('.');
+  auto dtype = dot == std::string_view::npos ? std::nullopt : parseDType(name.substr(dot + 1));
+  if (dtype != DType::F32 && dtype != DType::F64)
+    return nullptr;
+  std::string_view op = name.substr(0, dot);
+  void *unary = unaryRoutine(op, *dtype);
+  return unary ? unary : binaryRoutine(op, *dtype);
+}
+
+bool mayOverwrite(const package::Instruction &instruction, int operand, int result) {
+  const Row *row = findRow(instruction.op);
+  return row && row->overwrites(operand, result);
+}
+
+} // namespace kerf::runtime

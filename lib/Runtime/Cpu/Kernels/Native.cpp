@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel of the package's own code as an instruction. What it reduces it combines with running results, as many rows
+// at a time as have theirs at regular places; which these are, and what becomes of them, is as in `reduce`.
+#include "kerf/Runtime/Cpu/Native.h"
+#include "Families.h"
+#include "Reduction.h"
+
+namespace kerf::runtime::kernels {
+
+namespace {
+using package::NativeBuffer;
+
+struct NativeCall {
+  package::NativeEntry entry;
+  const void *const *routines;
+  std::vector<NativeBuffer> buffers;
+  int64_t rows, columns;
+
+  /// All of it, without reductions.
+  void run(Team *team) const {
+    if (rows == 1)
+      return forElements(team, columns,
+                         [&](int64_t begin, int64_t end) { entry(buffers.data(), routines, 0, 1, begin, end); });
+    forPieces(team, rows, rowsOfTask(columns),
+              [&](int64_t begin, int64_t end) { entry(buffers.data(), routines, begin, end, 0, columns); });
+  }
+};
+
+ReduceKind kindOf(const package::Instruction &reduce) {
+  const auto &kind = reduce.attrs["kind"];
+  return kind == "sum" ? ReduceKind::Sum : kind == "max" ? ReduceKind::Max : ReduceKind::Min;
+}
+
+constexpr int64_t kLanes = package::kReductionLanes;
+constexpr int64_t kRowsWithLanes = 64; // at a time: they stay in the first cache
+
+struct NativeReduction {
+  Fold fold;
+  void *result;
+  size_t buffer;                      // of the kernel's
+  int64_t runningOffset, lanesOffset; // in a thread's scratch
+};
+
+/// Calls of a kernel that reduces.
+struct ReducingCall {
+  NativeCall call;
+  ReductionPlan plan;
+  std::vector<NativeReduction> reductions;
+  int64_t tableOffset, bytesOfThread;
+  std::byte *scratch;
+
+  void run(Team *team) const {
+    forReducedTasks(
+        plan, team,
+        [&](int64_t thread, int64_t, int64_t results) {
+          std::copy(call.buffers.begin(), call.buffers.end(), tableOf(thread));
+          for (const NativeReduction &reduction : reductions)
+            reduction.fold.begin(at(thread, reduction.runningOffset), results);
+        },
+        [&](int64_t thread, const ReducedRegion &region) {
+          // Rows of one run, or neighbours in the dimension outside of the columns.
+          int64_t together =
+              plan.rowsOfRun > 1 || plan.sizes.size() == 1 ? plan.rowsOfRun : plan.sizes[plan.sizes.size() - 2];
+          int64_t most = !plan.keepsColumns() && plan.rowsOfRun == 1 ? std::min(together, kRowsWithLanes) : together;
+          ReducedRegion part = region;
+          for (int64_t end = region.row + region.rows; part.row < end; part.row += part.rows) {
+            part.rows = std::min({end - part.row, together - part.row % together, most});
+            plan.keepsColumns() ? reduceColumns(thread, part) : reduceRows(thread, part);
+          }
+        },
+        [&](int64_t thread, int64_t first, int64_t results) {
+          for (const NativeReduction &reduction : reductions)
+            reduction.fold.end(at(thread, reduction.runningOffset), results, reduction.result, first);
+        });
+  }
+
+private:
+  std::byte *at(int64_t thread, int64_t offset) const { return scratch + thread * bytesOfThread + offset; }
+  NativeBuffer *tableOf(int64_t thread) const { return reinterpret_cast<NativeBuffer *>(at(thread, tableOffset)); }
+
+  /// The kernel finds the running results of row `part.row` at `data`.
+  void give(int64_t thread, const NativeReduction &reduction, const ReducedRegion &part, std::byte *data, int64_t shift,
+            int64_t rowStride) const {
+    auto elements = part.row * rowStride + shift;
+    auto address = reinterpret_cast<uintptr_t>(data) - uintptr_t(elements * reduction.fold.runningBytes);
+    tableOf(thread)[reduction.buffer] = {reinterpret_cast<void *>(address), rowStride};
+  }
+  void compute(int64_t thread, const ReducedRegion &part) const {
+    call.entry(tableOf(thread), call.routines, part.row, part.row + part.rows, part.column, part.column + part.columns);
+  }
+
+  void reduceColumns(int64_t thread, const ReducedRegion &part) const {
+    int64_t rowStride = plan.sizes.size() > 1 ? plan.strides[plan.sizes.size() - 2] : 0;
+    for (const NativeReduction &reduction : reductions)
+      give(thread, reduction, part, at(thread, reduction.runningOffset), part.first - plan.placeOf(part.row),
+           rowStride);
+    compute(thread, part);
+  }
+
+  void reduceRows(int64_t thread, const ReducedRegion &part) const {
+    int64_t rowStride = plan.rowsOfRun > 1 ? 0 : kLanes;
+    for (const NativeReduction &reduction : reductions) {
+      std::byte *lanes = at(thread, reduction.lanesOffset);
+      reduction.fold.begin(lanes, part.rows / plan.rowsOfRun * kLanes);
+      give(thread, reduction, part, lanes, 0, rowStride);
+    }
+    compute(thread, part);
+    for (const NativeReduction &reduction : reductions)
+      reduction.fold.addLanes(plan, at(thread, reduction.runningOffset), at(thread, reduction.lanesOffset), part);
+  }
+};
+
+Planned plannedReduction(const BindRequest &request, NativeCall call) {
+  const package::KernelSpace &space = request.native->space;
+  const package::Function &function = *request.native->function;
+  int64_t threads = threadsOf(request.team);
+  ReductionPlan plan(space.sizes, space.reduced, threads);
+  std::vector<NativeReduction> reductions;
+  ScratchLayout ofThread;
+  int64_t tableOffset = ofThread.take(int64_t(call.buffers.size() * sizeof(NativeBuffer)));
+  for (size_t r = 0; r < function.results.size(); ++r) {
+    const package::Instruction *reduce = package::reductionOf(function, function.results[r]);
+    if (!reduce)
+      continue;
+    DType from = function.values[size_t(reduce->operands[0])].dtype == DType::F64 ? DType::F64 : DType::F32;
+    Fold fold = foldOf(kindOf(*reduce), from, request.results[r].dtype);
+    int64_t running = ofThread.take(plan.resultsOfTask() * fold.runningBytes);
+    int64_t lanes = ofThread.take(plan.keepsColumns() ? 0 : kRowsWithLanes * kLanes * fold.runningBytes);
+    if (request.results[r].elements() == 0) // so have all
+      return {[] { return ok(); }};
+    reductions.push_back({fold, request.results[r].data, function.args.size() + r, running, lanes});
+  }
+  ScratchLayout layout;
+  auto *scratch = scratchAt<std::byte>(request.scratch, layout.take(threads * ofThread.bytes()));
+  ReducingCall reducing{std::move(call), std::move(plan),  std::move(reductions),
+                        tableOffset,     ofThread.bytes(), scratch};
+  return {[reducing = std::move(reducing), team = request.team] {
+            reducing.run(team);
+            return ok();
+          },
+          layout.bytes()};
+}
+} // namespace
+
+Result<Planned> planNative(const BindRequest &request) {
+  const NativeKernel &kernel = *request.native;
+  const package::KernelSpace &space = kernel.space;
+  NativeCall call{kernel.entry, kernel.routines, {}, space.rows(), space.columns()};
+  for (const std::vector<TensorView> *views : {&request.operands, &request.results})
+    for (const TensorView &view : *views)
+      call.buffers.push_back({view.data, space.columns()});
+  if (!space.reduced.empty())
+    return plannedReduction(request, std::move(call));
+  return Planned{[call = std::move(call), team = request.team] {
+    call.run(team);
+    return ok();
+  }};
+}
+
+} // namespace kerf::runtime::kernels

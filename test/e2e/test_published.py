@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A quick look at the predictions of published runs: one row of each line of benchmarks/published/conventions.csv. Skips without the data in ../shared."""
+import csv
+import os
+import statistics
+import subprocess
+import sys
+import unittest
+
+from support import KERF, ROOT, KerfTest, main
+
+DATA = os.path.join(os.path.dirname(ROOT), "shared", "data", "published")
+# Of each file: rows that are predicted, and what the median and the largest error may be. Values are a little above today's.
+LIMITS = {"calibration": (9, 0.06, 0.25), "development": (7, 0.08, 0.15)}
+sys.path.insert(0, os.path.join(ROOT, "benchmarks", "published"))
+import predict  # noqa: E402
+
+
+class Published(KerfTest):
+    def predicted(self, file, *more):
+        if not os.path.isdir(DATA):
+            self.skipTest(f"{DATA} is not there: the published runs are not part of the repository")
+        rows = self.path("rows.csv")
+        done = subprocess.run([sys.executable, os.path.join(ROOT, "benchmarks", "published", "predict.py"), os.path.join(DATA, file + ".csv"), "--kerf", KERF,
+                               "--quick", "--rows", rows, *more], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(rows, newline="") as written:
+            return list(csv.DictReader(written)), done.stdout
+
+    def test_quick(self):
+        for file, (count, median, most) in LIMITS.items():
+            with self.subTest(file=file):
+                rows, printed = self.predicted(file)
+                errors = [abs(float(row["error"])) for row in rows]
+                self.assertEqual(len(rows), count, printed)
+                self.assertLessEqual(statistics.median(errors), median, printed)
+                self.assertLessEqual(max(errors), most, printed)
+                decided = {bool(row["influenced"]) for row in rows}
+                self.assertIn("rows that decided one" if decided == {True} else "rows that decided no constant", printed)
+
+    def test_every_row_has_one_line_and_every_line_its_source(self):
+        """Conventions are data: words that the script knows, trainers that kerf knows, cluster files that are there."""
+        trainers = self.succeed("simulate", "--help").stdout
+        for line in {line["rows"]: line for line in predict.CONVENTIONS.values()}.values():
+            self.assertIn(line["trainer"], trainers)
+            self.assertTrue(line["source"], line["rows"])
+            self.assertIn(line["attention"], ("fused", "unfused"))
+            self.assertIn(line["gradient_dtype"], ("f32", "f16"))
+            self.assertIn(line["dropout"], ("yes", "no"))
+            self.assertLessEqual(set(line["overlap"].split()), {"none", "gradients", "parameters", "tensor", "stage", "products"})
+            if line["cluster"]:
+                self.assertTrue(os.path.exists(os.path.join(ROOT, "clusters", line["cluster"] + ".json")), line["cluster"])
+        if os.path.isdir(DATA):
+            for file in ("calibration", "development", "development2"):
+                with open(os.path.join(DATA, file + ".csv"), newline="") as rows:
+                    missing = [row["id"] for row in csv.DictReader(rows) if row["id"] not in predict.CONVENTIONS]
+                self.assertEqual(missing, [], file)
+
+
+if __name__ == "__main__":
+    main()

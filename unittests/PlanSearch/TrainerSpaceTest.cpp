@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Searches for every trainer: what is found is a plan that the trainer can run, at the trainer's prices.
+#include "RandomJobs.h"
+#include "kerf/PlanSearch/TrainerPins.h"
+#include <algorithm>
+#include <gtest/gtest.h>
+
+using namespace kerf;
+using namespace kerf::test;
+
+namespace {
+
+template <typename Values, typename Value> bool has(const Values &values, const Value &value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+int64_t size(const Plan &plan, const char *axis) { return plan.meshSizes.at(axis); }
+
+/// The axes that are larger than 1 stand in one of the trainer's orders.
+bool inOrder(const TrainerSpace &can, const Plan &plan) {
+  return can.orders.empty() || std::any_of(can.orders.begin(), can.orders.end(), [&](const auto &order) {
+           size_t next = 0;
+           for (const MeshAxis &axis : plan.mesh().axes) {
+             while (next < order.size() && order[next] != axis.name)
+               ++next;
+             if (next == order.size())
+               return false;
+           }
+           return true;
+         });
+}
+
+/// The layers of a part, of the plan's `stages`; all of `layers` without any.
+std::vector<std::pair<int64_t, int64_t>> partsOf(const Plan &plan, int64_t layers) {
+  std::vector<std::pair<int64_t, int64_t>> parts;
+  for (const StageLayers &run : plan.stages)
+    parts.emplace_back(run.layers->first, run.layers->second);
+  if (parts.empty())
+    parts.emplace_back(0, layers - 1);
+  return parts;
+}
+
+/// Every part recomputes as many of its first layers in full.
+bool inBlocks(const Plan &plan, int64_t layers) {
+  std::vector<int64_t> counts;
+  for (auto [first, last] : partsOf(plan, layers)) {
+    int64_t count = 0;
+    while (first + count <= last && recomputeOf(plan, 0, first + count, "") == "full")
+      ++count;
+    for (int64_t layer = first + count; layer <= last; ++layer)
+      if (recomputeOf(plan, 0, layer, "") != "none")
+        return false;
+    counts.push_back(count);
+  }
+  return std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts.front(); });
+}
+
+void expectRuns(const Trainer &trainer, const Plan &plan, int64_t layers) {
+  const TrainerSpace &can = trainer.space;
+  bool pipeline = size(plan, "stage") > 1;
+  EXPECT_TRUE(inOrder(can, plan));
+  const ScheduleRecord *schedule = findSchedule(plan.schedule.name, plan.schedule.variant);
+  ASSERT_NE(schedule, nullptr);
+  EXPECT_TRUE(!pipeline || can.schedules.empty() || has(can.schedules, schedule->kind)) << schedule->name;
+  EXPECT_TRUE(has(pipeline ? can.shardingInPipelines : can.sharding, int(plan.optimizerSharding.front())))
+      << plan.optimizerSharding.front();
+  EXPECT_TRUE(can.solvedLayout || plan.layout == "megatron");
+  EXPECT_TRUE(can.wholeSequences || size(plan, "model") == 1 || plan.sequenceParallel.front());
+  EXPECT_TRUE(size(plan, "context") == 1 || has(can.contextStyles, plan.contextStyle));
+  EXPECT_TRUE(can.contextBesideExperts || size(plan, "context") == 1 || size(plan, "expert") == 1);
+  std::vector<int64_t> counts;
+  for (auto [first, last] : partsOf(plan, layers))
+    counts.push_back(last - first);
+  EXPECT_TRUE(can.unevenStages || std::count(counts.begin(), counts.end(), counts.front()) == std::ssize(counts));
+  bool alike = plan.recompute.size() == 1 && plan.recomputeLayers.empty();
+  if (can.recomputeForm != RecomputeForm::ByStage)
+    EXPECT_TRUE(alike || (can.recomputeForm == RecomputeForm::FirstOfParts && inBlocks(plan, layers))) << toJson(plan);
+  if (alike && !has(can.recompute, Recompute::Selective))
+    EXPECT_NE(plan.recompute.front(), "selective");
+  int sharding = static_cast<int>(plan.optimizerSharding.front());
+  EXPECT_EQ(*plan.overlap, overlapWords(trainer.overlap(
+                               {size(plan, "stage"), schedule->kind, sharding, plan.sequenceParallel.front()})));
+}
+
+} // namespace
+
+TEST(TrainerSpace, WhatIsFoundCanBeRun) {
+  auto [first, last] = seedsOr(1, 40);
+  for (const Trainer &trainer : trainers()) {
+    int found = 0;
+    for (uint64_t seed = first; seed <= last; ++seed) {
+      SCOPED_TRACE(testing::Message() << trainer.name << " seed " << seed);
+      RandomJob job = randomJob(seed);
+      if (job.cluster.mixed() && !trainer.space.mixedClusters)
+        continue;
+      job.options.constraints = Plan();
+      job.job.trainer = &trainer;
+      auto plans = searchPlans(job.cluster, job.job, job.source(), job.options);
+      if (!plans) // nothing fits into the memory
+        continue;
+      ++found;
+      const FoundPlan &best = plans->plans.front();
+      expectRuns(trainer, best.plan, job.layers);
+      // With everything open and the same prices a plan is at least as good.
+      Trainer free = trainer;
+      free.space = TrainerSpace();
+      job.job.trainer = &free;
+      auto more = searchPlans(job.cluster, job.job, job.source(), job.options);
+      ASSERT_TRUE(more) << more.error().message;
+      EXPECT_LE(more->plans.front().simulation.stepSeconds, best.simulation.stepSeconds * kRounding);
+      EXPECT_LE(more->lowerBoundSeconds, best.simulation.stepSeconds * kRounding);
+      EXPECT_LE(plans->lowerBoundSeconds, best.simulation.stepSeconds * kRounding);
+    }
+    EXPECT_GT(found, 0) << trainer.name;
+  }
+}
+
+TEST(TrainerSpace, PinsThatATrainerCannotRunAreRefused) {
+  const Trainer &megatron = *findTrainer("megatron"), &titan = *findTrainer("torchtitan");
+  auto refused = [](const Trainer &trainer, const char *pins) {
+    Plan plan = *parsePlan(pins, "pins.json");
+    EXPECT_TRUE(checkPins(ownTrainer(), plan, "pins.json"));
+    Status status = checkPins(trainer, plan, "pins.json");
+    return status ? std::string() : status.error().message;
+  };
+  EXPECT_EQ(refused(megatron, R"({"kerf": 1, "schedule": {"name": "zero-bubble", "variant": "2p"}})"),
+            "pins.json: schedule is zero-bubble 2p, which Megatron-LM does not run; it runs 1f1b, interleaved, or give "
+            "--for kerf");
+  EXPECT_NE(refused(megatron, R"({"kerf": 1, "layout": "solved"})").find("layout is solved"), std::string::npos);
+  EXPECT_NE(refused(megatron, R"({"kerf": 1, "ops": {"*": {"recompute": true}}})").find("single operators"),
+            std::string::npos);
+  EXPECT_NE(refused(megatron, R"({"kerf": 1, "recompute": "offload"})").find("recompute is offload"),
+            std::string::npos);
+  EXPECT_NE(refused(titan, R"({"kerf": 1, "optimizer_sharding": 1})").find("it has 0, 3"), std::string::npos);
+  EXPECT_NE(refused(titan, R"({"kerf": 1, "context_style": "ulysses"})").find("it runs ring"), std::string::npos);
+  EXPECT_NE(refused(titan, R"({"kerf": 1, "recompute": {"0-3": "full"}})").find("differs from layer to layer"),
+            std::string::npos);
+  EXPECT_EQ(refused(megatron, R"({"kerf": 1, "schedule": {"name": "1f1b"}, "overlap": [], "attention": "unfused"})"),
+            "");
+}
+
+TEST(TrainerSpace, MachinesTypesAndOptimizers) {
+  Cluster cpu, gpu;
+  cpu.name = "laptop";
+  cpu.device.kind = "cpu";
+  gpu.device.kind = "cuda";
+  const Trainer &titan = *findTrainer("torchtitan");
+  EXPECT_TRUE(checkTrainer(ownTrainer(), cpu, "f64", "sgd"));
+  EXPECT_TRUE(checkTrainer(titan, gpu, "bf16", "adamw"));
+  EXPECT_EQ(checkTrainer(titan, cpu, "bf16", "adamw").error().message,
+            "TorchTitan does not train on CPUs, which 'laptop' has; give --cluster with accelerators, or --for kerf");
+  EXPECT_EQ(checkTrainer(titan, gpu, "f16", "adamw").error().message,
+            "TorchTitan does not train in f16; give --dtype f32, bf16, f8");
+  EXPECT_EQ(checkTrainer(titan, gpu, "bf16", "sgd").error().message,
+            "plans for TorchTitan are made for adamw, not for sgd; give --optimizer adamw");
+}
