@@ -52,6 +52,12 @@ function(kerf_share_headers name)
   endif()
 endfunction()
 
+# kerf_one_by_one(SearchTests): the target's files repeat names, so that they cannot be compiled together, as the release
+# preset has it (CMAKE_UNITY_BUILD).
+function(kerf_one_by_one name)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
+endfunction()
+
 # kerf_unittest(SearchTests SOURCES a.cpp LINK KerfSearch): a GoogleTest program, run by ctest.
 function(kerf_unittest name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})

@@ -2,14 +2,13 @@
 // What known devices reach of their peaks. Fitted to micro-benchmarks, one device at a time (docs/cost-model.md,
 // section Curves, says which rows). A device that is not in the table is described by its cluster file.
 #include "kerf/CostModel/Cluster.h"
+#include "kerf/Support/Units.h"
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 using namespace kerf;
 
 namespace {
-
-constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 struct Row {
   std::string_view kind, prefix; // of device.name; "": any name

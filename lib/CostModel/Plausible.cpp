@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Plausible.h"
+#include "kerf/Support/Units.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -9,7 +10,7 @@ namespace kerf {
 
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024 * 1024, kMiB = 1024.0 * 1024;
+constexpr double kMiB = 1024.0 * 1024;
 
 /// Values up to `below` are taken for numbers of `unit`, which is `factor` of the file's unit.
 struct Guess {

@@ -12,7 +12,6 @@ Result<TensorMap> readNpyFolder(const std::string &path);
 
 /// The product; nothing when a size is negative or the bytes would not fit in 63 bits.
 std::optional<int64_t> checkedElements(const Shape &shape);
-std::string shapeText(const Shape &shape);
 
 /// A message when objects or arrays are nested deeper than anything this program writes (recursion in the JSON library
 /// is bounded).

@@ -14,11 +14,8 @@ using namespace kerf::profile;
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 constexpr int kRounds = 10;
-constexpr double kLeastSeconds = 1e-6; // where noise hides the collective
+constexpr double kLeastCollectiveSeconds = 1e-6; // where noise hides the collective
 
 struct Shapes {
   Shape from, to;
@@ -162,6 +159,6 @@ Result<CollectiveSample> kerf::profile::measureCollective(Collective collective,
   }
   if (failure)
     return Error{"profile: " + failure->message, ExitStatus::InternalCheck};
-  double seconds = std::max(quickThird(with) - quickThird(without), kLeastSeconds);
+  double seconds = std::max(quickThird(with) - quickThird(without), kLeastCollectiveSeconds);
   return CollectiveSample{collective, ranks, static_cast<double>(bytes), seconds};
 }

@@ -13,9 +13,6 @@ using namespace kerf::profile;
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 // A step comes back to a place in memory after having used the rest of what it needs: copies of the tensors that a
 // kernel goes round are as large together as the needs of a small step.
 constexpr int64_t kFootprintBytes = int64_t(12) << 20;

@@ -4,9 +4,15 @@
 
 #include "kerf/Profile/Profile.h"
 #include "kerf/Runtime/Cpu/Kernels.h"
+#include <chrono>
 #include <memory>
 
 namespace kerf::profile {
+
+using Clock = std::chrono::steady_clock;
+inline double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 struct TensorSpec {
   DType dtype = DType::F32;

@@ -15,7 +15,6 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr double kSecondsOfHour = 3600;
 constexpr double kTold = 1e-4;     // of the step: less is not told
 constexpr double kLess = 1 - 1e-9; // of a step: rounding is no difference

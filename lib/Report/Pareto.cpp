@@ -3,6 +3,7 @@
 #include "Html.h"
 #include "kerf/Report/Report.h"
 #include "kerf/Report/StepText.h"
+#include "kerf/Support/Units.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +16,6 @@ using namespace html;
 
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr double kSecondsPerHour = 3600;
 constexpr double kLeft = 90, kWidth = 1000, kTop = 10, kHeight = 300;
 

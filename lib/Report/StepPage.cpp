@@ -8,6 +8,7 @@
 #include "kerf/Report/Report.h"
 #include "kerf/Report/StepReport.h"
 #include "kerf/Report/StepText.h"
+#include "kerf/Support/Units.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -19,7 +20,6 @@ using namespace html;
 
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr const char *kTimes = "\xC3\x97"; // U+00D7
 
 std::string gib(double bytes) { return fmt::format("{:.2f}", bytes / kGiB); }

@@ -15,8 +15,6 @@ namespace kerf {
 
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-
 std::string memoryText(const Simulation &simulation) {
   std::string text =
       fmt::format("\nMemory by stage, GiB\n  {:>5} {:>8} {:>9} {:>8} {:>11} {:>9} {:>9} {:>9}  {}\n", "stage",

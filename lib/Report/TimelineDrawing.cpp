@@ -2,6 +2,7 @@
 #include "Html.h"
 #include "Timeline.h"
 #include "kerf/Report/Report.h"
+#include "kerf/Support/Units.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -15,7 +16,6 @@ namespace {
 constexpr double kLeft = 64, kWidth = 1120, kGap = 26; // pixels: names of stages, the plot, what is left out of it
 constexpr double kLetter = 6.2;
 constexpr size_t kFewStages = 4; // that have room for higher charts of memory
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 /// Seconds of the step -> pixels.
 class Scale {

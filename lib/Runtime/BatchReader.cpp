@@ -14,8 +14,6 @@ constexpr int64_t kSlots = 4;          // batches in memory: the one in use and 
 constexpr size_t kUnpackedFiles = 2;   // a batch of samples may begin in one shard and end in the next
 constexpr size_t kMostListedNames = 8; // in a message
 
-std::string text(const Shape &shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
 std::string listed(const std::vector<std::string> &names) {
   std::string out;
   for (size_t i = 0; i < std::min(names.size(), kMostListedNames); ++i)
@@ -39,19 +37,19 @@ Status checkInput(const BatchInput &input, const DataArray &array, const std::ve
   bool isSample = !shape.empty() && Shape(shape.begin() + 1, shape.end()) == array.row;
   if (!order.samples && array.row != shape)
     return Error{fmt::format("data: '{}' has shape {}, the model takes {} for each step: [steps{}{}]{}", input.name,
-                             text(whole), text(shape), shape.empty() ? "" : ", ", fmt::join(shape, ", "),
+                             shapeText(whole), shapeText(shape), shape.empty() ? "" : ", ", fmt::join(shape, ", "),
                              isSample ? "; --samples makes batches of an array of samples" : "")};
   if (order.samples && (shape.empty() || inputs.front().shape.empty() || shape[0] != inputs.front().shape[0]))
     return Error{fmt::format("data: --samples makes batches of samples, so every input must begin with the batch; "
                              "'{}' takes {}, '{}' takes {}: give arrays by step, without --samples",
-                             inputs.front().name, text(inputs.front().shape), input.name, text(shape))};
+                             inputs.front().name, shapeText(inputs.front().shape), input.name, shapeText(shape))};
   if (order.samples && !isSample)
     return Error{fmt::format("data: '{}' has shape {}, the model takes {} for each batch; with --samples that is "
                              "[samples{}{}]",
-                             input.name, text(whole), text(shape), shape.size() > 1 ? ", " : "",
+                             input.name, shapeText(whole), shapeText(shape), shape.size() > 1 ? ", " : "",
                              fmt::join(shape.begin() + 1, shape.end(), ", "))};
   if (whole[0] < 1)
-    return Error{fmt::format("data: '{}' has no steps: its shape is {}", input.name, text(whole))};
+    return Error{fmt::format("data: '{}' has no steps: its shape is {}", input.name, shapeText(whole))};
   if (array.dtype != input.dtype && isFloating(array.dtype) != isFloating(input.dtype))
     return Error{fmt::format("data: '{}' is {}, the model takes {}: {} cannot be converted to {}: only floating types "
                              "into floating types, integers into integers",

@@ -18,8 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 using package::Arg;
 
-std::string text(const Shape &shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
 /// A few of many names.
 std::string listed(const std::vector<std::string> &names) {
   constexpr size_t kMost = 4;
@@ -61,8 +59,8 @@ Result<Tensor> tensorOf(const Checkpoint &checkpoint, const TensorMap &tensors, 
   const Tensor &tensor = found->second;
   if (tensor.dtype != saved.dtype || tensor.shape != box.count)
     return Error{fmt::format("checkpoint: '{}' of '{}' is {} {}, the index says {} {}: it is of another checkpoint",
-                             name, pathOf(checkpoint, box.file), toString(tensor.dtype), text(tensor.shape),
-                             toString(saved.dtype), text(box.count))};
+                             name, pathOf(checkpoint, box.file), toString(tensor.dtype), shapeText(tensor.shape),
+                             toString(saved.dtype), shapeText(box.count))};
   return tensor;
 }
 
@@ -212,8 +210,8 @@ Status checkCheckpoint(const Checkpoint &checkpoint, const package::Program &pro
   for (const auto &[name, saved] : checkpoint.index.tensors) {
     const Arg *arg = known.find(name)->second;
     if (saved.exportedShape != arg->exportedShape)
-      return failed(fmt::format("'{}' has shape {} there, {} in the model", name, text(saved.exportedShape),
-                                text(arg->exportedShape)));
+      return failed(fmt::format("'{}' has shape {} there, {} in the model", name, shapeText(saved.exportedShape),
+                                shapeText(arg->exportedShape)));
     if (isFloating(saved.dtype) != isFloating(arg->dtype))
       return failed(
           fmt::format("'{}' is {} there, {} in the model", name, toString(saved.dtype), toString(arg->dtype)));

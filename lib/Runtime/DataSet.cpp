@@ -13,8 +13,6 @@ namespace kerf::runtime {
 namespace {
 namespace fs = std::filesystem;
 
-std::string text(const Shape &shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
 /// "tokens-00003" is shard 3 of "tokens"; "tokens-00003-of-00010" too. Numbers have at least five digits.
 struct ShardName {
   std::string base;
@@ -78,8 +76,8 @@ void append(DataSet &data, const std::string &name, DataPiece piece, DType dtype
     array.problem =
         fmt::format("'{}': array '{}' is {} {}, in '{}' it is {} {}: all shards must have the same type and "
                     "the same axes behind the first",
-                    piece.file, name, toString(dtype), text(shape), array.pieces.front().file, toString(array.dtype),
-                    text(array.pieces.front().stored.shape));
+                    piece.file, name, toString(dtype), shapeText(shape), array.pieces.front().file,
+                    toString(array.dtype), shapeText(array.pieces.front().stored.shape));
   }
   piece.firstRow = array.pieces.empty() ? 0 : array.pieces.back().firstRow + array.pieces.back().rows;
   piece.rows = shape[0];

@@ -14,8 +14,6 @@ namespace {
 using package::Arg;
 using package::ArgKind;
 
-std::string text(const Shape &shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
 bool isFloating(DType dtype) {
   return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16;
 }
@@ -38,8 +36,8 @@ template <typename Map> std::vector<std::string> namesOf(const Map &map) {
 
 Status checkWeight(const Arg &arg, const Tensor &tensor) {
   if (tensor.shape != arg.exportedShape)
-    return Error{fmt::format("weights: '{}' has shape {}, the model's has {}", arg.name, text(tensor.shape),
-                             text(arg.exportedShape))};
+    return Error{fmt::format("weights: '{}' has shape {}, the model's has {}", arg.name, shapeText(tensor.shape),
+                             shapeText(arg.exportedShape))};
   if (isFloating(tensor.dtype) != isFloating(arg.dtype))
     return Error{
         fmt::format("weights: '{}' is {}, the model's is {}", arg.name, toString(tensor.dtype), toString(arg.dtype))};
@@ -72,7 +70,7 @@ Status findWeights(const package::Program &program, const TensorMap &weights, co
       missing.push_back(arg.name);
     } else if (arg.kind != ArgKind::State) { // states start as zeros
       return Error{fmt::format("weights: the {} '{}' of shape {} is missing; there are {}", toString(arg.kind),
-                               arg.name, text(arg.exportedShape), listed(namesOf(weights)))};
+                               arg.name, shapeText(arg.exportedShape), listed(namesOf(weights)))};
     }
   }
   if (anyParameter && !missing.empty())

@@ -8,11 +8,6 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-static bool isFloat(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type && isa<FloatType>(type.getElementType());
-}
-
 static func::FuncOp calleeOf(CallOp call, SymbolTable &symbols) {
   return symbols.lookup<func::FuncOp>(call.getCallee());
 }

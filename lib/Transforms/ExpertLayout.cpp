@@ -16,7 +16,7 @@ namespace {
 
 /// A dimension that counts experts' slots, or the experts among which a router chooses; `kExpert`: one that tells the
 /// experts apart, so that it can be cut.
-enum Tag : unsigned { kWhole = 1, kExpert = 2 };
+enum ExpertTag : unsigned { kSlots = 1, kExpert = 2 };
 
 bool isRouting(Operation *op) { return isa<DispatchOp, CombineOp, CombineBackwardOp>(op); }
 
@@ -31,10 +31,10 @@ public:
     for (auto &[op, rule] : ops) {
       if (isRouting(op)) {
         add(slotsOf(op), 0, kExpert);
-        add(slotsOf(op), 2, kWhole);
+        add(slotsOf(op), 2, kSlots);
       }
       if (auto pick = dyn_cast<TopKOp>(op))
-        add(pick.getScores(), tensorType(pick.getScores()).getRank() - 1, kWhole);
+        add(pick.getScores(), tensorType(pick.getScores()).getRank() - 1, kSlots);
     }
     for (bool changed = !tagged.empty(); changed;) {
       changed = false;

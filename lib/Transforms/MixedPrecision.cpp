@@ -22,11 +22,6 @@ namespace {
 /// takes the type of what it meets: parameters, constants, and what is computed from these alone.
 enum class Width { Half, Single, Adapting };
 
-bool isFloat(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type && isa<FloatType>(type.getElementType());
-}
-
 RankedTensorType withElements(Value value, Type elementType) {
   return RankedTensorType::get(tensorType(value).getShape(), elementType);
 }

@@ -5,8 +5,6 @@
 namespace kerf {
 namespace {
 
-std::string errorOf(const Imported &result) { return result.model ? "" : result.model.error().message; }
-
 void setGraph(onnx::NodeProto *node, const std::string &name, const Graph &subgraph) {
   onnx::AttributeProto *attribute = node->add_attribute();
   attribute->set_name(name);

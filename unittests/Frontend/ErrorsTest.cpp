@@ -7,14 +7,6 @@ namespace kerf {
 namespace {
 
 /// The import fails and its message holds every one of `parts`.
-void expectError(const Imported &result, const std::vector<std::string> &parts) {
-  ASSERT_FALSE(bool(result.model));
-  EXPECT_EQ(result.model.error().status, ExitStatus::BadInput);
-  for (const std::string &part : parts)
-    EXPECT_NE(result.model.error().message.find(part), std::string::npos)
-        << "no '" << part << "' in: " << result.model.error().message;
-}
-
 /// x [2, 3] times w [3, 4], summed.
 Graph product() {
   Graph g;

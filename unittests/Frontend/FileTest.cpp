@@ -34,8 +34,6 @@ void writeFloats(const std::filesystem::path &path, int count) {
   }
 }
 
-std::string errorOf(const Imported &result) { return result.model ? std::string() : result.model.error().message; }
-
 TEST(File, ExternalDataIsMapped) {
   TemporaryFolder folder;
   writeFloats(folder.path / "w.bin", 20);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What operators become, which initializers are trained, and how the loss is found.
-#include "Graphs.h"
 #include "Common/LossRequest.h"
+#include "Graphs.h"
 
 namespace kerf {
 namespace {
-
-std::string errorOf(const Imported &result) { return result.model ? std::string() : result.model.error().message; }
 
 void setKind(Graph &g, const std::string &name, const std::string &kind) {
   onnx::ValueInfoProto *info = g.graph->add_value_info();

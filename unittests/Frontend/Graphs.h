@@ -242,4 +242,16 @@ void expectFolded(const Graph &given, const std::string &name, const Shape &shap
   EXPECT_EQ(got, expected);
 }
 
+inline std::string errorOf(const Imported &result) {
+  return result.model ? std::string() : result.model.error().message;
+}
+
+inline void expectError(const Imported &imported, const std::vector<std::string> &parts) {
+  ASSERT_FALSE(bool(imported.model));
+  EXPECT_EQ(imported.model.error().status, ExitStatus::BadInput);
+  for (const std::string &part : parts)
+    EXPECT_NE(imported.model.error().message.find(part), std::string::npos)
+        << "no '" << part << "' in: " << imported.model.error().message;
+}
+
 } // namespace kerf

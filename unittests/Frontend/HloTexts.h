@@ -32,14 +32,6 @@ inline void expectOps(const Imported &imported, const std::vector<std::string> &
     EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in\n" << text;
 }
 
-inline void expectError(const Imported &imported, const std::vector<std::string> &parts) {
-  ASSERT_FALSE(bool(imported.model));
-  EXPECT_EQ(imported.model.error().status, ExitStatus::BadInput);
-  for (const std::string &part : parts)
-    EXPECT_NE(imported.model.error().message.find(part), std::string::npos)
-        << "no '" << part << "' in: " << imported.model.error().message;
-}
-
 /// A convolution whose kernel is turned, then a pool, a maximum's gradient.
 inline std::string windows() {
   return summed("tensor<2x6x3xf32>", R"(

@@ -10,7 +10,6 @@ namespace kerf {
 namespace {
 
 using namespace frontend;
-constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 
 TEST(InverseFunctions, ArcSinesAndCosinesOverTheWholeRange) {
   for (DType dtype : {DType::F64, DType::F32}) {

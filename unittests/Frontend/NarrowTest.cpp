@@ -13,7 +13,6 @@ namespace {
 
 using namespace frontend;
 using llvm::APFloat;
-constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 
 enum Number { E4M3FN = 17, E4M3FNUZ, E5M2, E5M2FNUZ, UInt4, Int4, E2M1, UInt2 = 25, Int2 };
 
@@ -159,13 +158,6 @@ void expectValues(Imported result, const std::vector<float> &expected) {
   ASSERT_TRUE(constant) << result.text();
   auto values = mlir::cast<mlir::DenseElementsAttr>(constant.getValue()).getValues<float>();
   EXPECT_EQ(std::vector<float>(values.begin(), values.end()), expected);
-}
-
-void expectError(const Imported &result, const std::vector<std::string> &parts) {
-  ASSERT_FALSE(bool(result.model));
-  for (const std::string &part : parts)
-    EXPECT_NE(result.model.error().message.find(part), std::string::npos)
-        << "no '" << part << "' in: " << result.model.error().message;
 }
 
 TEST(Narrow, FilesHoldElementsPacked) {

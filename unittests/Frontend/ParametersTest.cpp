@@ -5,8 +5,6 @@
 namespace kerf {
 namespace {
 
-std::string errorOf(const Imported &result) { return result.model ? std::string() : result.model.error().message; }
-
 std::string warningsOf(const Imported &result) {
   std::string all;
   for (const std::string &warning : result.model->warnings)

@@ -7,8 +7,6 @@ namespace {
 
 constexpr int64_t kSteps = 3, kBatch = 4, kSize = 5, kHidden = 2;
 
-std::string errorOf(const Imported &result) { return result.model ? "" : result.model.error().message; }
-
 struct Recurrent {
   Graph g;
   onnx::NodeProto *node;

@@ -3,8 +3,11 @@
 #pragma once
 
 #include "Graphs.h"
+#include <limits>
 
 namespace kerf {
+
+inline constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 
 /// A builder whose terms are all constants.
 struct Constants {

@@ -10,7 +10,7 @@ using namespace kerf::test;
 
 namespace {
 
-constexpr uint64_t kSeeds = 25;
+constexpr uint64_t kChangedJobs = 25;
 
 double bestOf(RandomJob &job) {
   auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
@@ -20,7 +20,7 @@ double bestOf(RandomJob &job) {
 } // namespace
 
 TEST(Metamorphic, MoreMemoryOrFasterLinksAreNeverSlower) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= kChangedJobs; ++seed) {
     SCOPED_TRACE(seed);
     RandomJob job = randomJob(seed);
     double best = bestOf(job);
@@ -41,7 +41,7 @@ TEST(Metamorphic, MoreMemoryOrFasterLinksAreNeverSlower) {
 }
 
 TEST(Metamorphic, APinnedPlanIsNeverFasterThanTheFreeOne) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= kChangedJobs; ++seed) {
     SCOPED_TRACE(seed);
     RandomJob job = randomJob(seed), pinned = randomJob(seed);
     if (pinned.options.constraints.optimizerSharding.empty()) // else it would be another pin, not one more
@@ -52,7 +52,7 @@ TEST(Metamorphic, APinnedPlanIsNeverFasterThanTheFreeOne) {
 }
 
 TEST(Metamorphic, ThePlansNumbersAreTheSimulators) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= kChangedJobs; ++seed) {
     SCOPED_TRACE(seed);
     RandomJob job = randomJob(seed);
     auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
@@ -102,7 +102,7 @@ TEST(Metamorphic, SeveralPlansAreProvenTheBest) {
 }
 
 TEST(Metamorphic, TwiceTheTimesChangeNoDecision) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= kChangedJobs; ++seed) {
     SCOPED_TRACE(seed);
     RandomJob job = randomJob(seed), slow = randomJob(seed);
     Trainer trainer = *slow.job.trainer;
@@ -140,7 +140,7 @@ TEST(Metamorphic, TwiceTheTimesChangeNoDecision) {
 }
 
 TEST(Metamorphic, WhereTheSearchBeginsChangesNoValue) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= kChangedJobs; ++seed) {
     SCOPED_TRACE(seed);
     RandomJob job = randomJob(seed), other = randomJob(seed + 1);
     auto found = searchPlans(job.cluster, job.job, job.source(), job.options);
@@ -159,7 +159,7 @@ TEST(Metamorphic, WhereTheSearchBeginsChangesNoValue) {
 
 TEST(Metamorphic, PlansThatDecideOtherwiseAreTheBestWithTheirPins) {
   int compared = 0;
-  auto [from, to] = seedsOr(1, kSeeds);
+  auto [from, to] = seedsOr(1, kChangedJobs);
   for (uint64_t seed = from; seed <= to; ++seed) {
     SCOPED_TRACE(seed);
     RandomJob job = randomJob(seed);

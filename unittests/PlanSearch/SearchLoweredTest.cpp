@@ -10,7 +10,7 @@ using namespace kerf::test;
 
 namespace {
 
-constexpr uint64_t kSeeds = 12;
+constexpr uint64_t kLoweredSteps = 12;
 
 /// Programs that take twice the seconds and `more` times the memory of the estimate.
 void lowerTo(RandomJob &job, double more, int *lowered) {
@@ -29,7 +29,7 @@ void lowerTo(RandomJob &job, double more, int *lowered) {
 
 TEST(SearchLowered, ThePlanFoundHasTheFiguresOfItsProgramAndFits) {
   int fitting = 0;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= kLoweredSteps; ++seed) {
     SCOPED_TRACE(seed);
     RandomJob job = randomJob(seed);
     if (job.cluster.mixed())
@@ -57,7 +57,7 @@ TEST(SearchLowered, ThePlanFoundHasTheFiguresOfItsProgramAndFits) {
 }
 
 TEST(SearchLowered, AnEstimateThatIsTooLargeRefusesNoPlan) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= kLoweredSteps; ++seed) {
     SCOPED_TRACE(seed);
     RandomJob job = randomJob(seed);
     if (job.cluster.mixed())
@@ -87,7 +87,7 @@ TEST(SearchLowered, APlanThatCannotBeLoweredIsNotFound) {
 }
 
 TEST(SearchLowered, AllRanksAreUsedWhereTheyAreAskedFor) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= kLoweredSteps; ++seed) {
     SCOPED_TRACE(seed);
     RandomJob job = randomJob(seed);
     job.options.allRanks = true;

@@ -15,6 +15,7 @@ std::string_view toString(DType dtype); // "f64", "bf16", "i64", "u8", "bool", .
 std::optional<DType> parseDType(std::string_view text);
 int64_t bytesOf(DType dtype);
 int64_t elementsOf(const Shape &shape);
+std::string shapeText(const Shape &shape); // "[2, 3]"
 
 } // namespace kerf
 

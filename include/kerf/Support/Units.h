@@ -8,6 +8,8 @@
 
 namespace kerf {
 
+inline constexpr double kGiB = 1024.0 * 1024.0 * 1024.0; // bytes
+
 /// "3.121 s", "12.500 ms", "7.3 us".
 std::string secondsText(double seconds);
 /// "80.00 GiB", "512 B": in the largest binary unit of which there is at least one.

@@ -9,6 +9,9 @@
 
 namespace kerf::ir {
 
+/// Returns the number of elements of a tensor, as a term of an amount of work.
+inline double elements(mlir::Value value) { return static_cast<double>(tensorType(value).getNumElements()); }
+
 /// Collects factors; a dimension's map is then written {{b}, {s}, {g, r}, {d}}.
 struct RuleWriter {
   Rule rule;

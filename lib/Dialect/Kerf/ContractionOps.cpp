@@ -6,8 +6,6 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-static double elements(Value value) { return static_cast<double>(tensorType(value).getNumElements()); }
-
 //===-- dot_general
 //---------------------------------------------------------------------------------------------------===//
 

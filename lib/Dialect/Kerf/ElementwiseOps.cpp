@@ -14,8 +14,6 @@ using namespace kerf::ir;
 
 namespace {
 
-bool isFloat(Value value) { return isa<FloatType>(tensorType(value).getElementType()); }
-
 /// The gradient of an op of one operand: what `build` makes, where it is wanted.
 LogicalResult unaryGradient(Operation *op, ArrayRef<bool> wanted, SmallVectorImpl<Value> &gradients,
                             function_ref<Value()> build) {

@@ -78,6 +78,11 @@ Shape kerf::ir::shapeOf(Type type) {
 
 Shape kerf::ir::shapeOf(Value value) { return shapeOf(value.getType()); }
 
+bool kerf::ir::isFloat(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && isa<FloatType>(type.getElementType());
+}
+
 bool kerf::ir::isHalf(Type elementType) { return elementType.isBF16() || elementType.isF16(); }
 
 bool kerf::ir::mayAccumulateIn(Type from, Type to) { return from == to || (isHalf(from) && to.isF32()); }

@@ -8,8 +8,6 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-static double elements(Value value) { return static_cast<double>(tensorType(value).getNumElements()); }
-
 static LogicalResult checkSameElements(Operation *op, StringRef left, Value a, StringRef right, Value b) {
   Type first = tensorType(a).getElementType(), second = tensorType(b).getElementType();
   if (first == second)

@@ -7,8 +7,6 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::ir;
 
-static double elements(Value value) { return static_cast<double>(tensorType(value).getNumElements()); }
-
 static double windowElements(ArrayRef<int64_t> window) {
   double count = 1;
   for (int64_t size : window)

@@ -16,8 +16,6 @@ constexpr int64_t kMostBytes = int64_t(8)
 constexpr __int128 kMostElements = __int128(1) << 56;
 } // namespace
 
-std::string shapeText(const Shape &shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
 bool isFloat(DType dtype) {
   return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16;
 }

@@ -53,7 +53,6 @@ bool sameValue(const Literal &a, const Literal &b);
 Status checkShape(const Shape &shape);
 /// NumPy's rule: aligned at the last dimension, equal or 1.
 Result<Shape> broadcastShapes(const Shape &a, const Shape &b);
-std::string shapeText(const Shape &shape);
 bool isFloat(DType dtype);
 /// `axis` counted from the end where negative; an error outside of [0, rank).
 Result<int64_t> normalizeAxis(int64_t axis, int64_t rank);

@@ -79,6 +79,12 @@ Term TermBuilder::fromLiteral(Literal literal, std::string name) {
   return term;
 }
 
+Result<Term> TermBuilder::fromResult(Result<Literal> literal) {
+  if (!literal)
+    return literal.error();
+  return fromLiteral(std::move(*literal));
+}
+
 Term TermBuilder::fromValue(Value value) {
   Term term;
   term.value = value;
@@ -88,12 +94,6 @@ Term TermBuilder::fromValue(Value value) {
 }
 
 /// `folded` as a term.
-static Result<Term> folded(TermBuilder &builder, Result<Literal> literal) {
-  if (!literal)
-    return literal.error();
-  return builder.fromLiteral(std::move(*literal));
-}
-
 template <typename Op> static Value unaryOp(TermBuilder &b, Value x) {
   return Op::create(b.builder, b.loc, x.getType(), x);
 }
@@ -104,7 +104,7 @@ template <typename Op> static Value binaryOp(TermBuilder &b, Value x, Value y) {
 
 Result<Term> TermBuilder::unary(Unary op, const Term &x) {
   if (x.isConstant())
-    return folded(*this, foldUnary(op, *x.literal));
+    return fromResult(foldUnary(op, *x.literal));
   bool any = op == Unary::Negate || op == Unary::Abs || op == Unary::Sign;
   if (!any && isFloat(x.dtype) == (op == Unary::Not))
     return Error{fmt::format("the operator is not defined on {}", toString(x.dtype))};
@@ -155,7 +155,7 @@ Result<Term> TermBuilder::binary(Binary op, const Term &x, const Term &y) {
     return Error{fmt::format("operands of {} and {}", toString(x.dtype), toString(y.dtype))};
   KERF_TRY(shape, broadcastShapes(x.shape, y.shape));
   if (x.isConstant() && y.isConstant())
-    return folded(*this, foldBinary(op, *x.literal, *y.literal));
+    return fromResult(foldBinary(op, *x.literal, *y.literal));
   if (op == Binary::Remainder)
     return Error{"the remainder of computed values is not supported, only of constants"};
   bool logical = op == Binary::And || op == Binary::Or;
@@ -204,7 +204,7 @@ Result<Term> TermBuilder::compare(Order order, const Term &x, const Term &y) {
     return Error{fmt::format("operands of {} and {}", toString(x.dtype), toString(y.dtype))};
   KERF_TRY(shape, broadcastShapes(x.shape, y.shape));
   if (x.isConstant() && y.isConstant())
-    return folded(*this, foldCompare(order, *x.literal, *y.literal));
+    return fromResult(foldCompare(order, *x.literal, *y.literal));
   constexpr ir::Comparison directions[] = {ir::Comparison::EQ, ir::Comparison::NE, ir::Comparison::LT,
                                            ir::Comparison::LE, ir::Comparison::GT, ir::Comparison::GE};
   Value a = emitAs(x, shape), b = emitAs(y, shape);
@@ -219,7 +219,7 @@ Result<Term> TermBuilder::select(const Term &predicate, const Term &x, const Ter
   KERF_TRY(shape, broadcastShapes(predicate.shape, values));
   if (predicate.isConstant()) {
     if (x.isConstant() && y.isConstant())
-      return folded(*this, foldSelect(*predicate.literal, *x.literal, *y.literal));
+      return fromResult(foldSelect(*predicate.literal, *x.literal, *y.literal));
     if (isAll(*predicate.literal, 1))
       return broadcast(x, shape);
     if (isAll(*predicate.literal, 0))
@@ -233,7 +233,7 @@ Result<Term> TermBuilder::convert(const Term &x, DType dtype) {
   if (x.dtype == dtype)
     return x;
   if (x.isConstant())
-    return folded(*this, foldConvert(*x.literal, dtype));
+    return fromResult(foldConvert(*x.literal, dtype));
   return fromValue(ir::ConvertOp::create(builder, loc, type(dtype, x.shape), x.value));
 }
 
@@ -241,7 +241,7 @@ Result<Term> TermBuilder::reducePrecision(const Term &x, int64_t mantissaBits, i
   if (!isFloat(x.dtype))
     return Error{fmt::format("the operator is not defined on {}", toString(x.dtype))};
   if (x.isConstant())
-    return folded(*this, foldReducePrecision(*x.literal, mantissaBits, minExponent));
+    return fromResult(foldReducePrecision(*x.literal, mantissaBits, minExponent));
   return fromValue(ir::ReducePrecisionOp::create(builder, loc, x.value.getType(), x.value,
                                                  builder.getI64IntegerAttr(mantissaBits),
                                                  builder.getI64IntegerAttr(minExponent)));
@@ -251,7 +251,7 @@ Result<Term> TermBuilder::isNan(const Term &x) {
   if (!isFloat(x.dtype))
     return Error{fmt::format("the operator is not defined on {}", toString(x.dtype))};
   if (x.isConstant())
-    return folded(*this, foldIsNan(*x.literal));
+    return fromResult(foldIsNan(*x.literal));
   return fromValue(ir::IsNanOp::create(builder, loc, type(DType::Bool, x.shape), x.value));
 }
 
@@ -259,7 +259,7 @@ Result<Term> TermBuilder::gather(const Term &x, const Term &indices, int64_t axi
   if (indices.dtype != DType::I64 && indices.dtype != DType::I32)
     return Error{fmt::format("indices of {}", toString(indices.dtype))};
   if (x.isConstant() && indices.isConstant())
-    return folded(*this, foldGather(*x.literal, *indices.literal, axis));
+    return fromResult(foldGather(*x.literal, *indices.literal, axis));
   Shape shape(x.shape.begin(), x.shape.begin() + axis);
   shape.insert(shape.end(), indices.shape.begin(), indices.shape.end());
   shape.insert(shape.end(), x.shape.begin() + axis + 1, x.shape.end());

@@ -44,6 +44,7 @@ public:
   llvm::ArrayRef<mlir::BlockArgument> randomArguments() const { return random; }
 
   Term fromLiteral(Literal literal, std::string name = "");
+  Result<Term> fromResult(Result<Literal> literal);
   Term fromValue(mlir::Value value);
   Term scalar(DType dtype, double value) { return fromLiteral(scalarLiteral(dtype, value)); }
   Term integer(DType dtype, int64_t value) { return fromLiteral(scalarLiteral(dtype, value)); }

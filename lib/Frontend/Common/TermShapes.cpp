@@ -6,17 +6,11 @@
 
 namespace kerf::frontend {
 
-static Result<Term> folded(TermBuilder &builder, Result<Literal> literal) {
-  if (!literal)
-    return literal.error();
-  return builder.fromLiteral(std::move(*literal));
-}
-
 Result<Term> TermBuilder::broadcast(const Term &x, const Shape &shape) {
   if (x.shape == shape)
     return x;
   if (x.isConstant())
-    return folded(*this, broadcastLiteral(*x.literal, shape));
+    return fromResult(broadcastLiteral(*x.literal, shape));
   KERF_TRY(common, broadcastShapes(x.shape, shape));
   if (common != shape)
     return Error{fmt::format("shape {} does not broadcast to {}", shapeText(x.shape), shapeText(shape))};
@@ -30,7 +24,7 @@ Result<Term> TermBuilder::reshape(const Term &x, const Shape &shape) {
     return Error{fmt::format("shape {} of {} elements cannot become {} of {}", shapeText(x.shape), elementsOf(x.shape),
                              shapeText(shape), elementsOf(shape))};
   if (x.isConstant())
-    return folded(*this, foldReshape(*x.literal, shape));
+    return fromResult(foldReshape(*x.literal, shape));
   return fromValue(ir::ReshapeOp::create(builder, loc, type(x.dtype, shape), x.value));
 }
 
@@ -44,7 +38,7 @@ Result<Term> TermBuilder::transpose(const Term &x, const std::vector<int64_t> &p
   if (identity)
     return x;
   if (x.isConstant())
-    return folded(*this, foldTranspose(*x.literal, permutation));
+    return fromResult(foldTranspose(*x.literal, permutation));
   Shape shape;
   for (int64_t d : permutation)
     shape.push_back(x.shape[d]);
@@ -59,7 +53,7 @@ Result<Term> TermBuilder::slice(const Term &x, const Shape &start, const Shape &
   if (shape == x.shape)
     return x;
   if (x.isConstant())
-    return folded(*this, foldSlice(*x.literal, start, shape, strides));
+    return fromResult(foldSlice(*x.literal, start, shape, strides));
   return fromValue(ir::SliceOp::create(builder, loc, type(x.dtype, shape), x.value, builder.getDenseI64ArrayAttr(start),
                                        builder.getDenseI64ArrayAttr(limit), builder.getDenseI64ArrayAttr(strides)));
 }
@@ -95,7 +89,7 @@ Result<Term> TermBuilder::concatenate(const std::vector<Term> &inputs, int64_t d
     std::vector<Literal> literals;
     for (const Term &part : parts)
       literals.push_back(*part.literal);
-    return folded(*this, foldConcatenate(literals, dim));
+    return fromResult(foldConcatenate(literals, dim));
   }
   llvm::SmallVector<mlir::Value> values;
   for (const Term &part : parts)
@@ -115,7 +109,7 @@ Result<Term> TermBuilder::pad(const Term &x, const Term &value, const Shape &low
     return x;
   KERF_TRY(one, reshape(value, {}));
   if (x.isConstant() && one.isConstant())
-    return folded(*this, foldPad(*x.literal, *one.literal, low, high));
+    return fromResult(foldPad(*x.literal, *one.literal, low, high));
   mlir::Value operand = emit(x), border = emit(one);
   return fromValue(ir::PadOp::create(builder, loc, type(x.dtype, shape), operand, border,
                                      builder.getDenseI64ArrayAttr(low), builder.getDenseI64ArrayAttr(high),
@@ -126,7 +120,7 @@ Result<Term> TermBuilder::reduce(Reduction op, const Term &x, const std::vector<
   if (dims.empty())
     return x;
   if (x.isConstant())
-    return folded(*this, foldReduce(op, *x.literal, dims));
+    return fromResult(foldReduce(op, *x.literal, dims));
   Shape shape;
   for (int64_t d = 0; d < x.rank(); ++d)
     if (std::find(dims.begin(), dims.end(), d) == dims.end())

@@ -14,8 +14,8 @@ using nlohmann::json;
 
 namespace {
 
-constexpr uintmax_t kMostBytes = 16 << 20; // a configuration has kilobytes; lists of labels make the largest
-constexpr size_t kMostShown = 60;          // of a value in a message
+constexpr uintmax_t kMostFileBytes = 16 << 20; // a configuration has kilobytes; lists of labels make the largest
+constexpr size_t kMostShown = 60;              // of a value in a message
 
 const json kNull;
 
@@ -29,8 +29,8 @@ std::string shown(const json &value) {
 Result<ConfigReader> ConfigReader::open(const std::string &path) {
   std::error_code code;
   uintmax_t size = std::filesystem::file_size(path, code);
-  if (!code && size > kMostBytes)
-    return Error{fmt::format("'{}' has {} bytes: no configuration is larger than {}", path, size, kMostBytes)};
+  if (!code && size > kMostFileBytes)
+    return Error{fmt::format("'{}' has {} bytes: no configuration is larger than {}", path, size, kMostFileBytes)};
   auto text = readFile(path);
   if (!text)
     return text.error();

@@ -290,8 +290,6 @@ Error bad(const package::Instruction &instruction, const std::string &what) {
   return {fmt::format("{}: {}", instruction.op, what)};
 }
 
-std::string text(const Shape &shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
 /// A dimension from the attribute `key`; the shapes must agree elsewhere (but for `except`).
 Result<size_t> dimension(const KernelRequest &bind, const char *key, std::optional<size_t> except = std::nullopt) {
   auto dim = integerAttribute(bind.instruction, key);
@@ -299,11 +297,12 @@ Result<size_t> dimension(const KernelRequest &bind, const char *key, std::option
     return dim.error();
   const Shape &from = bind.operands[0].shape, &to = bind.results[0].shape;
   if (*dim < 0 || size_t(*dim) >= from.size() || from.size() != to.size())
-    return bad(bind.instruction, fmt::format("{} is {}, but it makes {} of {}", key, *dim, text(to), text(from)));
+    return bad(bind.instruction,
+               fmt::format("{} is {}, but it makes {} of {}", key, *dim, shapeText(to), shapeText(from)));
   for (size_t d = 0; d < from.size(); ++d)
     if (from[d] != to[d] && d != size_t(*dim) && d != except)
       return bad(bind.instruction,
-                 fmt::format("it makes {} of {}: dimension {} must stay as it is", text(to), text(from), d));
+                 fmt::format("it makes {} of {}: dimension {} must stay as it is", shapeText(to), shapeText(from), d));
   return size_t(*dim);
 }
 
@@ -359,7 +358,7 @@ Status buildOp(const KernelRequest &bind, const std::vector<int64_t> &members, B
   bool ring = instruction.op == "ring_shift" || instruction.op == "ring_balance",
        sameShape = ring || instruction.op == "all_reduce" || instruction.op == "collective_permute";
   if (sameShape && from != to)
-    return bad(instruction, fmt::format("it makes {} of {}: the shape must stay", text(to), text(from)));
+    return bad(instruction, fmt::format("it makes {} of {}: the shape must stay", shapeText(to), shapeText(from)));
   if (instruction.op == "all_reduce") {
     auto kind = reduceKind(instruction);
     if (!kind)
@@ -392,11 +391,11 @@ Status buildOp(const KernelRequest &bind, const std::vector<int64_t> &members, B
     if (pieces * builder.ways() >= whole)
       return ok();
     return bad(instruction, fmt::format("{} pieces of {} do not make {} (it makes {} of {})", builder.ways(), pieces,
-                                        whole, text(to), text(from)));
+                                        whole, shapeText(to), shapeText(from)));
   };
   if (instruction.op == "ring_balance") {
     if (from[*dim] % 2 != 0)
-      return bad(instruction, fmt::format("it halves dimension {} of {}", *dim, text(from)));
+      return bad(instruction, fmt::format("it halves dimension {} of {}", *dim, shapeText(from)));
     auto inverse = instruction.attrs.find("inverse");
     builder.balance(*dim, inverse != instruction.attrs.end() && *inverse == true);
     return ok();

@@ -16,7 +16,7 @@ struct WorkRow {
   KernelClass kernelClass;
 };
 
-constexpr WorkRow kRows[] = {
+constexpr WorkRow kWorkRows[] = {
     {"%x: tensor<4x8xf32>", "%y = kerf.tanh %x : (tensor<4x8xf32>) -> tensor<4x8xf32>", 32, KernelClass::Pointwise},
     // 2 * b * m * n * k = 2 * 2 * 4 * 16 * 8
     {"%x: tensor<2x4x8xf32>, %y: tensor<16x2x8xf32>",
@@ -73,7 +73,7 @@ constexpr WorkRow kRows[] = {
 
 TEST(WorkTest, FlopsAndKernelClasses) {
   Context context;
-  for (const WorkRow &row : kRows) {
+  for (const WorkRow &row : kWorkRows) {
     SCOPED_TRACE(row.op);
     Sample sample = parseSample(context, row.arguments, row.op);
     ASSERT_TRUE(sample.op);

@@ -41,6 +41,8 @@ inline mlir::RankedTensorType tensorType(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType());
 }
 
+/// Whether `value` is a tensor of floating-point numbers.
+bool isFloat(mlir::Value value);
 /// bf16 or f16.
 bool isHalf(mlir::Type elementType);
 /// Whether an op that sums elements of `from` may give its sums as `to`: in the same type, or of 16-bit ones in f32.
