@@ -69,9 +69,10 @@ class Model(KerfTest):
         self.refuse(1, ["nothing"], "plan", MLP, "--loss", "nothing")
 
     def test_unknown_option_value(self):
-        done = kerf("plan", MLP, "--optimizer", "adam")
+        done = kerf("plan", MLP, "--optimizer", "adamm")
         self.assertEqual(done.returncode, 1)
         self.assertIn("--optimizer", done.stderr)
+        self.assertIn("adam", done.stderr)
 
     def test_numbers_that_cannot_be(self):
         for option, values in {"--lr": ["nan", "inf", "-1", "1e400"], "--seed": ["-1", "99999999999999999999"]}.items():

