@@ -58,6 +58,13 @@ function(kerf_one_by_one name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
 endfunction()
 
+# kerf_device_sources(CpuDevice.cpp): the files of a device's folder. They are compiled one by one: devices repeat names.
+function(kerf_device_sources)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE files)
+  target_sources(KerfRuntime PRIVATE ${files})
+  set_source_files_properties(${files} TARGET_DIRECTORY KerfRuntime PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # kerf_unittest(SearchTests SOURCES a.cpp LINK KerfSearch): a GoogleTest program, run by ctest.
 function(kerf_unittest name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})

@@ -184,57 +184,76 @@ Value ElementOps::reduced(const Instruction &reduce, Value x) const {
   return getElementTypeOrSelf(x.getType()).isF64() ? reducedTo<double>(reduce, x) : reducedTo<float>(reduce, x);
 }
 
-Value ElementOps::compute(const Instruction &instruction, ValueRange x, Type to) const {
-  std::string_view op = instruction.op;
-  Type type = x[0].getType();
-  if (op == "select")
-    return arith::SelectOp::create(builder, loc, x[0], x[1], x[2]);
-  if (op == "and")
-    return arith::AndIOp::create(builder, loc, x[0], x[1]);
-  if (op == "or")
-    return arith::OrIOp::create(builder, loc, x[0], x[1]);
-  if (op == "not")
-    return arith::XOrIOp::create(builder, loc, x[0], bits(type, 1));
-  if (op == "convert")
-    return converted(x[0], to);
-  if (op == "add")
-    return arith::AddFOp::create(builder, loc, x[0], x[1]);
-  if (op == "subtract")
-    return arith::SubFOp::create(builder, loc, x[0], x[1]);
-  if (op == "multiply")
-    return arith::MulFOp::create(builder, loc, x[0], x[1]);
-  if (op == "divide")
-    return arith::DivFOp::create(builder, loc, x[0], x[1]);
-  if (op == "maximum" || op == "minimum")
-    return extreme(op == "maximum", x[0], x[1]);
-  if (op == "negate")
-    return arith::NegFOp::create(builder, loc, x[0]);
-  if (op == "abs")
-    return math::AbsFOp::create(builder, loc, x[0]);
-  if (op == "sign") {
-    Value zero = number(type, 0);
-    Value isBelow = arith::CmpFOp::create(builder, loc, FloatOrder::OLT, x[0], zero);
-    Value below = arith::SelectOp::create(builder, loc, isBelow, number(type, -1), x[0]);
-    Value isAbove = arith::CmpFOp::create(builder, loc, FloatOrder::OGT, x[0], zero);
-    return arith::SelectOp::create(builder, loc, isAbove, number(type, 1), below);
+Value ElementOps::signOf(Value x) const {
+  Value zero = number(x.getType(), 0);
+  Value isBelow = arith::CmpFOp::create(builder, loc, FloatOrder::OLT, x, zero);
+  Value below = arith::SelectOp::create(builder, loc, isBelow, number(x.getType(), -1), x);
+  Value isAbove = arith::CmpFOp::create(builder, loc, FloatOrder::OGT, x, zero);
+  return arith::SelectOp::create(builder, loc, isAbove, number(x.getType(), 1), below);
+}
+
+/// The scalar code of ops. An op that has none here is called as a routine of the runtime.
+struct ElementOps::Inline {
+  std::string_view op;
+  Value (*code)(const ElementOps &ops, const Instruction &instruction, ValueRange x, Type to);
+
+  template <typename Op> static Value made(const ElementOps &ops, const Instruction &, ValueRange x, Type) {
+    Value first = x[0];
+    if constexpr (Op::template hasTrait<OpTrait::OneOperand>())
+      return Op::create(ops.builder, ops.loc, first);
+    else if constexpr (Op::template hasTrait<OpTrait::NOperands<3>::Impl>())
+      return Op::create(ops.builder, ops.loc, first, x[1], x[2]);
+    else
+      return Op::create(ops.builder, ops.loc, first, x[1]);
   }
-  if (op == "sqrt")
-    return math::SqrtOp::create(builder, loc, x[0]);
-  if (op == "rsqrt")
-    return arith::DivFOp::create(builder, loc, number(type, 1), math::SqrtOp::create(builder, loc, x[0]));
-  if (op == "stop_gradient")
-    return x[0];
-  if (op == "floor")
-    return math::FloorOp::create(builder, loc, x[0]);
-  if (op == "ceil")
-    return math::CeilOp::create(builder, loc, x[0]);
-  if (op == "round_nearest_even")
-    return math::RoundEvenOp::create(builder, loc, x[0]);
-  if (op == "reduce_precision")
-    return reduced(instruction, x[0]);
-  if (op == "is_nan")
-    return arith::CmpFOp::create(builder, loc, FloatOrder::UNO, x[0], x[0]);
-  return compared(instruction, x[0], x[1]);
+  static const Inline *find(std::string_view op);
+};
+
+const ElementOps::Inline *ElementOps::Inline::find(std::string_view op) {
+  using In = const Instruction &;
+  static constexpr Inline kInlines[] = {
+      {"add", made<arith::AddFOp>},
+      {"subtract", made<arith::SubFOp>},
+      {"multiply", made<arith::MulFOp>},
+      {"divide", made<arith::DivFOp>},
+      {"maximum", [](const ElementOps &ops, In, ValueRange x, Type) { return ops.extreme(true, x[0], x[1]); }},
+      {"minimum", [](const ElementOps &ops, In, ValueRange x, Type) { return ops.extreme(false, x[0], x[1]); }},
+      {"negate", made<arith::NegFOp>},
+      {"abs", made<math::AbsFOp>},
+      {"sign", [](const ElementOps &ops, In, ValueRange x, Type) { return ops.signOf(x[0]); }},
+      {"sqrt", made<math::SqrtOp>},
+      {"rsqrt",
+       [](const ElementOps &ops, In, ValueRange x, Type) -> Value {
+         Value root = math::SqrtOp::create(ops.builder, ops.loc, x[0]);
+         return arith::DivFOp::create(ops.builder, ops.loc, ops.number(root.getType(), 1), root);
+       }},
+      {"floor", made<math::FloorOp>},
+      {"ceil", made<math::CeilOp>},
+      {"round_nearest_even", made<math::RoundEvenOp>},
+      {"reduce_precision", [](const ElementOps &ops, In op, ValueRange x, Type) { return ops.reduced(op, x[0]); }},
+      {"compare", [](const ElementOps &ops, In op, ValueRange x, Type) { return ops.compared(op, x[0], x[1]); }},
+      {"select", made<arith::SelectOp>},
+      {"and", made<arith::AndIOp>},
+      {"or", made<arith::OrIOp>},
+      {"not",
+       [](const ElementOps &ops, In, ValueRange x, Type) -> Value {
+         return arith::XOrIOp::create(ops.builder, ops.loc, x[0], ops.bits(x[0].getType(), 1));
+       }},
+      {"convert", [](const ElementOps &ops, In, ValueRange x, Type to) { return ops.converted(x[0], to); }},
+      {"is_nan",
+       [](const ElementOps &ops, In, ValueRange x, Type) -> Value {
+         return arith::CmpFOp::create(ops.builder, ops.loc, FloatOrder::UNO, x[0], x[0]);
+       }},
+      {"stop_gradient", [](const ElementOps &, In, ValueRange x, Type) { return x[0]; }},
+  };
+  auto found = std::find_if(std::begin(kInlines), std::end(kInlines), [&](const Inline &one) { return one.op == op; });
+  return found == std::end(kInlines) ? nullptr : found;
+}
+
+bool ElementOps::isInline(std::string_view op) { return Inline::find(op) != nullptr; }
+
+Value ElementOps::compute(const Instruction &instruction, ValueRange x, Type to) const {
+  return Inline::find(instruction.op)->code(*this, instruction, x, to);
 }
 
 Value ElementOps::combined(const Instruction &reduce, Value sofar, Value value) const {

@@ -26,12 +26,16 @@ public:
   /// In each element of `type`.
   mlir::Value constant(mlir::Type type, DType dtype, double value) const;
 
-  /// What an inline op (package::KernelOp) makes of `x`, not rounded yet; `to`: the type of the result.
+  /// Whether a kernel does the op by instructions of its own. Another op is called as a routine of the runtime.
+  static bool isInline(std::string_view op);
+  /// What an inline op makes of `x`, not rounded yet; `to`: the type of the result.
   mlir::Value compute(const package::Instruction &op, mlir::ValueRange x, mlir::Type to) const;
   /// A running result of `reduce` and one more element, as the runtime combines them.
   mlir::Value combined(const package::Instruction &reduce, mlir::Value sofar, mlir::Value value) const;
 
 private:
+  struct Inline;
+  mlir::Value signOf(mlir::Value x) const;
   mlir::Value number(mlir::Type type, double value) const;
   mlir::Value bits(mlir::Type type, uint64_t value) const;
   mlir::Value splat(mlir::Type type, mlir::TypedAttr element) const;

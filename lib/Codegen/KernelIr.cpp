@@ -22,7 +22,6 @@ namespace kerf::codegen {
 
 namespace {
 using package::Instruction;
-using package::KernelOp;
 
 constexpr int64_t kLanes = 16;          // of a vector: one register of AVX-512 in f32, two of AVX2
 constexpr int64_t kBlock = 1024;        // elements between the stages: a few blocks stay in the first cache
@@ -57,7 +56,8 @@ private:
   //-----------------------------------------------------------------------------------------------===//
 
   bool isRoutine(const Instruction *instruction) const {
-    return instruction && package::kernelOp(instruction->op) == KernelOp::Routine;
+    return instruction && instruction->op != "constant" && instruction->op != "broadcast_in_dim" &&
+           !isReduction(*instruction) && !ElementOps::isInline(instruction->op);
   }
   /// Read or made anew wherever it is needed: arguments, constants, broadcasts.
   bool isFree(int value) const {

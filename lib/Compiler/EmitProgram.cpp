@@ -60,7 +60,7 @@ void reportCollectives(ModuleOp module, const CollectiveModel &collectives, Repo
   for (auto function : module.getOps<func::FuncOp>()) {
     int64_t count = calls[function.getName().str()];
     for (Operation &op : function.getOps()) {
-      if (isa<OffloadOp, PrefetchOp>(op))
+      if (op.hasTrait<CopiesByHost>())
         continue;
       if (op.getNumResults() != 1 || !isa<PendingType>(op.getResult(0).getType()))
         continue;

@@ -119,7 +119,7 @@ double Pricing::kernelSeconds(func::FuncOp kernel) const {
 }
 
 void Pricing::addOp(Operation *op, Pass pass, Seconds &seconds) {
-  if (isa<OffloadOp, PrefetchOp>(op))
+  if (op->hasTrait<CopiesByHost>())
     return;
   if (auto transfer = dyn_cast<TransferOp>(op))
     return addTransfer(transfer, seconds);

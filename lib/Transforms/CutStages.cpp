@@ -287,7 +287,7 @@ Value Cutter::materialize(Value value, func::FuncOp function, OpBuilder &builder
     return mapping.lookup(value);
   Operation *definer = value.getDefiningOp();
   bool constant = flows.lookup(value) == 0,
-       view = isa_and_nonnull<TransposeOp, ReshapeOp, ConvertOp, BroadcastInDimOp>(definer);
+       view = definer && (definer->hasTrait<SameValue>() || isa<BroadcastInDimOp>(definer));
   if (definer && !(flows.lookup(value) & kOfInputs) && (constant || view)) {
     for (Value operand : definer->getOperands())
       materialize(operand, function, builder, mapping, arguments);

@@ -45,10 +45,6 @@ private:
   SmallVector<Operation *> inserted;
 };
 
-/// Cheaper to make again in the backward function than to keep from the forward one: no arithmetic, and less to read
-/// than to write (or nothing to do: a reshape).
-bool isMadeAgain(Operation *op) { return isa<ConstantOp, IotaOp, BroadcastInDimOp, ReshapeOp>(op); }
-
 Value constantOf(OpBuilder &builder, Location location, Type type, double number) {
   auto tensor = cast<RankedTensorType>(type);
   auto value = DenseElementsAttr::get(tensor, builder.getFloatAttr(tensor.getElementType(), number));

@@ -71,7 +71,7 @@ SmallVector<Operation *> opsOfParameter(ArrayRef<Operation *> ops, const UpdateR
     bool depends = llvm::any_of(op->getOperands(), [&](Value operand) { return its.contains(operand); });
     if (depends)
       its.insert_range(op->getResults());
-    if (depends || isa<ConstantOp, BroadcastInDimOp>(op))
+    if (depends || isMadeAgain(op))
       found.push_back(op);
   }
   return found;

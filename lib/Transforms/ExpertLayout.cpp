@@ -18,10 +18,6 @@ namespace {
 /// experts apart, so that it can be cut.
 enum ExpertTag : unsigned { kSlots = 1, kExpert = 2 };
 
-bool isRouting(Operation *op) { return isa<DispatchOp, CombineOp, CombineBackwardOp>(op); }
-
-Value slotsOf(Operation *op) { return isa<DispatchOp>(op) ? op->getResult(0) : op->getOperand(0); }
-
 /// Follows the dimensions of slots through all ops, layers and parameters.
 class ExpertDims {
 public:
@@ -29,9 +25,9 @@ public:
     ops = opsWithRules(module);
     module.walk([&](CallOp call) { calls.push_back(call); });
     for (auto &[op, rule] : ops) {
-      if (isRouting(op)) {
-        add(slotsOf(op), 0, kExpert);
-        add(slotsOf(op), 2, kSlots);
+      if (auto routing = dyn_cast<RoutingOpInterface>(op)) {
+        add(routing.getSlots(), 0, kExpert);
+        add(routing.getSlots(), 2, kSlots);
       }
       if (auto pick = dyn_cast<TopKOp>(op))
         add(pick.getScores(), tensorType(pick.getScores()).getRank() - 1, kSlots);
@@ -65,7 +61,7 @@ public:
 
   /// Slots that a layer leaves and whose backward reads them to bring them to their tokens only.
   bool isForRouting(Value argument) const {
-    return llvm::all_of(argument.getUsers(), [&](Operation *user) { return isRouting(user); });
+    return llvm::all_of(argument.getUsers(), [&](Operation *user) { return isa<RoutingOpInterface>(user); });
   }
 
 private:
@@ -124,7 +120,7 @@ RuleOfOp withExpertGroups(const Mesh &mesh, RuleOfOp rules) {
   int64_t ways = context < 0 ? 1 : mesh.axes[context].size;
   return [=](Operation *op) {
     Rule rule = rules ? rules(op) : cast<ShardingRuleOpInterface>(op).getShardingRule();
-    if (ways <= 1 || !isRouting(op))
+    if (ways <= 1 || !isa<RoutingOpInterface>(op))
       return rule;
     // ([b, s, d], ...) -> ([e, b, c, d]) becomes ([b, gs, d], ...) -> ([e, b, gc, d]) with g = ways
     auto named = [&](const char *name) {
@@ -158,7 +154,7 @@ StrategyRank withExperts(ModuleOp module, const Mesh &mesh, StrategyRank layout)
              const Strategy &strategy) -> std::optional<int> {
     const Rule &rule = node.rule;
     std::vector<unsigned> tags = dims->factorTags(rule, operands, results);
-    bool routes = node.op && isRouting(node.op);
+    bool routes = node.op && isa<RoutingOpInterface>(node.op);
     Strategy within = strategy;
     for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
       int cut = strategy.factorOfAxis[axis];

@@ -16,8 +16,6 @@ namespace kerf {
 #include "kerf/Transforms/Passes.h.inc"
 
 namespace {
-using package::KernelOp;
-
 constexpr size_t kMostOps = 64; // of a kernel: bounds its registers
 constexpr size_t kOpsInName = 3;
 /// Reductions into fewer elements may be one thread's work: what is costly, or stored, is left to kernels that all
@@ -31,8 +29,7 @@ bool hasElements(Value value) {
 }
 
 bool isPointwise(Operation *op) {
-  return op->getName().getDialectNamespace() == KerfDialect::getDialectNamespace() && op->getNumResults() == 1 &&
-         package::kernelOp(op->getName().stripDialect().str()) != KernelOp::None && hasElements(op->getResult(0)) &&
+  return op->hasTrait<OpTrait::Elementwise>() && op->getNumResults() == 1 && hasElements(op->getResult(0)) &&
          llvm::all_of(op->getOperands(), hasElements) &&
          llvm::all_of(op->getOperands(), [&](Value v) { return shapeOf(v) == shapeOf(op->getResult(0)); });
 }
@@ -61,7 +58,9 @@ bool hasHalf(Operation *op) {
   auto half = [](Value value) { return isHalf(cast<RankedTensorType>(value.getType()).getElementType()); };
   return half(op->getResult(0)) || llvm::any_of(op->getOperands(), half);
 }
-bool isView(Operation *op) { return isa<ReshapeOp, WaitOp, ConstantOp>(op); }
+bool isView(Operation *op) {
+  return isa<WaitOp>(op) || (isa<WorkOpInterface>(op) && kernelClassOf(op) == KernelClass::Nothing);
+}
 bool isSplat(Value value) {
   auto constant = value.getDefiningOp<ConstantOp>();
   return constant && hasElements(value) && cast<DenseElementsAttr>(constant->getAttr("value")).isSplat();
@@ -180,7 +179,7 @@ private:
         continue;
       }
       stores |= isRead(op, false);
-      calls |= package::kernelOp(op->getName().stripDialect().str()) == KernelOp::Routine;
+      calls |= op->hasTrait<ManyInstructions>();
     }
     bool few = cast<RankedTensorType>(reduction.getType()).getNumElements() < kFewResults;
     if ((calls && stores) || (few && (calls || stores)))

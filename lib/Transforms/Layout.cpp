@@ -18,9 +18,8 @@ namespace {
 
 enum Tag : unsigned { kBatch = 1, kSequence = 2, kWidth = 4, kStream = 7, kKeyHeads = 8 };
 
-bool isProduct(Operation *op) {
-  return isa<DotGeneralOp, ConvolutionOp, ConvolutionTransposeOp, ConvolutionKernelOp>(op);
-}
+bool isProduct(Operation *op) { return kernelClassOf(op) == KernelClass::Product; }
+bool isAttention(Operation *op) { return kernelClassOf(op) == KernelClass::Attention; }
 
 /// Which dimensions of which values are the stream's, and which values are parameters.
 class StreamDims {
@@ -66,7 +65,7 @@ public:
   }
   bool isParameter(Value value) const {
     while (Operation *op = value.getDefiningOp()) {
-      if (!isa<TransposeOp, ReshapeOp, ConvertOp>(op))
+      if (!op->hasTrait<SameValue>())
         return false;
       value = op->getOperand(0);
     }
@@ -120,7 +119,7 @@ private:
 
   /// The heads of keys and values that several query heads share, followed back into the parameters that make them.
   void seedKeyHeads(Operation *op) {
-    if (!isa<AttentionOp, AttentionBackwardOp>(op) || shapeOf(op->getOperand(0))[2] == shapeOf(op->getOperand(1))[2])
+    if (!isAttention(op) || shapeOf(op->getOperand(0))[2] == shapeOf(op->getOperand(1))[2])
       return;
     for (unsigned i : {1, 2}) {
       add(op->getOperand(i), 2, kKeyHeads);
@@ -132,7 +131,7 @@ private:
   /// What a norm takes of each token between two products (a latent, from which heads are made) stays whole, as the
   /// stream does: cut, it would be gathered for the norm.
   void seedLatent(Operation *op) {
-    if (!isa<LayerNormOp, RmsNormOp>(op))
+    if (!op->hasTrait<NormalizesRows>())
       return;
     Value latent = op->getOperand(0);
     bool ofHeads = latent.getDefiningOp<ReshapeOp>() != nullptr; // of all heads together
@@ -154,9 +153,9 @@ private:
   }
 
   bool spreadOp(Operation *op, const Rule &rule) {
-    unsigned through = isa<AttentionOp, AttentionBackwardOp>(op) ? kBatch | kSequence
-                       : isProduct(op)                           ? kBatch | kSequence | kKeyHeads
-                                                                 : kStream | kKeyHeads;
+    unsigned through = isAttention(op) ? kBatch | kSequence
+                       : isProduct(op) ? kBatch | kSequence | kKeyHeads
+                                       : kStream | kKeyHeads;
     std::vector<unsigned> ofFactors = factorTags(rule, op->getOperands(), op->getResults());
     bool changed = false;
     auto write = [&](ValueRange values, const std::vector<FactorMap> &maps) {
@@ -170,12 +169,9 @@ private:
     if (isa<SliceOp, PadOp>(op))
       changed |= spreadParts(op);
     // Experts' slots are filled by the sequence's tokens, and cut as it is (ExpertLayout.h).
-    if (isa<DispatchOp, CombineOp, CombineBackwardOp>(op)) {
-      Value tokens = isa<CombineOp>(op) ? op->getResult(0) : op->getOperand(isa<DispatchOp>(op) ? 0 : 2);
-      Value slots = isa<DispatchOp>(op) ? op->getResult(0) : op->getOperand(0);
-      if (tags(tokens, 1) & kSequence)
-        changed |= add(slots, 2, kSequence);
-    }
+    if (auto routing = dyn_cast<RoutingOpInterface>(op))
+      if (tags(routing.getTokenStream(), 1) & kSequence)
+        changed |= add(routing.getSlots(), 2, kSequence);
     return changed;
   }
 
@@ -214,7 +210,7 @@ private:
 
 /// A product with a parameter, or one that makes a parameter's gradient: it sums over the batch.
 bool hasParameter(const StreamDims &dims, Operation *op, const Rule &rule, const std::vector<unsigned> &factorTags) {
-  if (isa<EmbeddingOp, EmbeddingBackwardOp>(op))
+  if (op->hasTrait<UsesTable>())
     return true;
   if (!isProduct(op))
     return false;
@@ -233,8 +229,6 @@ constexpr int kPreferred = 0, kWhole = 1; // kWhole: for each of a few axes, few
 
 /// Ulysses: the heads of keys and values that one rank of "model" has, and which rank of it that is.
 constexpr const char *kHeadsOfRank = "g1", *kRankOfHeads = "g0";
-
-bool isAttention(Operation *op) { return isa_and_nonnull<AttentionOp, AttentionBackwardOp>(op); }
 
 /// Ranks one strategy of one node, axis by axis.
 class Layout {

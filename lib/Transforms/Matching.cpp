@@ -13,7 +13,7 @@ std::optional<double> scalarOf(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return std::nullopt;
-  if (isa<BroadcastInDimOp, ReshapeOp, TransposeOp, ConvertOp>(op))
+  if (op->hasTrait<SameValue>() || isa<BroadcastInDimOp>(op))
     return scalarOf(op->getOperand(0));
   auto constant = dyn_cast<ConstantOp>(op);
   if (!constant)

@@ -2,10 +2,7 @@
 // kerf-mixed-precision: 16-bit computation on f32 parameters. Passes.td says which op computes in what.
 #include "kerf/Transforms/MixedPrecision.h"
 #include "Calls.h"
-#include "kerf/Dialect/Kerf/TakeAlong.h"
 #include "kerf/Transforms/Passes.h"
-
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -26,8 +23,7 @@ RankedTensorType withElements(Value value, Type elementType) {
   return RankedTensorType::get(tensorType(value).getShape(), elementType);
 }
 
-/// Moves or copies the elements of its one operand.
-bool isMove(Operation *op) { return isa_and_nonnull<BroadcastInDimOp, ReshapeOp, TransposeOp, SliceOp>(op); }
+bool isMove(Operation *op) { return op && op->getNumOperands() == 1 && op->hasTrait<PicksElements>(); }
 
 /// The elements of a constant, that no training changes.
 bool isTable(Value value) {
@@ -211,27 +207,30 @@ void Narrowing::visitCall(CallOp call) {
 }
 
 void Narrowing::visit(Operation *op) {
-  llvm::TypeSwitch<Operation *>(op)
-      .Case([&](CallOp call) { visitCall(call); })
-      .Case([&](ConstantOp) { setWidths(op, Width::Adapting); })
-      .Case<EmbeddingOp, GatherOp>([&](Operation *) {
-        if (isFloat(op->getOperand(0)))
-          lookUp(op);
-      })
-      .Case<DotGeneralOp, DispatchOp, CombineOp>([&](Operation *) { computeInHalf(op, op->getNumOperands()); })
-      .Case<AttentionOp>([&](Operation *) { computeInHalf(op, 3); }) // a mask stays as it is
-      .Case<LayerNormOp, RmsNormOp>([&](Operation *) { normalize(op); })
-      .Case([&](ReduceOp reduce) {
-        if (reduce.getKind() == ReduceKindIR::sum && isFloat(op->getResult(0)))
-          return setWidths(op, allAdapt(op) ? Width::Adapting : Width::Single);
-        promote(op);
-      })
-      .Case<CrossEntropyOp, ConvertOp>([&](Operation *) { setWidths(op, Width::Single); }) // read as they are
-      .Case<AbsOp, AddOp, AtanOp, BroadcastInDimOp, CompareOp, ConcatenateOp, CosineOp, DivideOp, DropoutOp, ErfOp,
-            GeluOp, IsNanOp, LogisticOp, MaximumOp, MinimumOp, MultiplyOp, NegateOp, PadOp, ReducePrecisionOp,
-            ReshapeOp, SelectOp, SignOp, SineOp, SliceOp, SoftmaxOp, SubtractOp, TakeAlongOp, TanhOp, TopKOp,
-            TransposeOp>([&](Operation *) { promote(op); })
-      .Default([&](Operation *) { computeInSingle(op); });
+  if (auto call = dyn_cast<CallOp>(op))
+    return visitCall(call);
+  if (isa<ConstantOp>(op))
+    return setWidths(op, Width::Adapting);
+  if (auto reduce = dyn_cast<ReduceOp>(op)) {
+    if (reduce.getKind() == ReduceKindIR::sum && isFloat(op->getResult(0)))
+      return setWidths(op, allAdapt(op) ? Width::Adapting : Width::Single);
+    return promote(op);
+  }
+  std::optional<HalfRule> rule = halfRuleOf(op);
+  if (!rule)
+    return computeInSingle(op);
+  switch (*rule) {
+  case HalfRule::Widest:
+    return promote(op);
+  case HalfRule::Half: // attention's mask stays as it is
+    return computeInHalf(op, isa<AttentionOp>(op) ? 3 : op->getNumOperands());
+  case HalfRule::LikeFirst:
+    return normalize(op);
+  case HalfRule::Rows:
+    return isFloat(op->getOperand(0)) ? lookUp(op) : void();
+  case HalfRule::AsItIs:
+    return setWidths(op, Width::Single);
+  }
 }
 
 void Narrowing::visitFunction(func::FuncOp function) {

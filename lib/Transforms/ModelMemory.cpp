@@ -45,7 +45,7 @@ double Bridge::pending(const std::vector<Operation *> &weightOps, const llvm::Sm
   llvm::SmallPtrSet<void *, 8> seen;
   double bytes = 0;
   for (Operation *op : weightOps)
-    if (isa<DotGeneralOp, EmbeddingBackwardOp>(op))
+    if (isa<DotGeneralOp>(op) || op->hasTrait<UsesTable>())
       for (Value operand : op->getOperands()) {
         Value root = behindViews(operand);
         bool made = root.getDefiningOp() ? inputOps.contains(root.getDefiningOp()) : llvm::is_contained(given, root);
@@ -66,7 +66,7 @@ void Bridge::savedOfMain(size_t l, Segment &segment, const std::vector<Operation
     for (Value operand : op.getOperands()) {
       Value root = behindViews(operand);
       Operation *from = root.getDefiningOp();
-      if (!from || isBackward(from) || isa<ConstantOp, BroadcastInDimOp>(from))
+      if (!from || isBackward(from) || isMadeAgain(from))
         continue;
       auto [found, isNew] = saved.try_emplace(root);
       if (isNew) {
@@ -114,7 +114,7 @@ llvm::DenseSet<Value> Bridge::madeAgain(const std::vector<Handed> &all) const {
     Operation *maker = one.made.getDefiningOp();
     bool cheap = maker && isPointwise(maker) && llvm::all_of(maker->getOperands(), [&](Value operand) {
                    Operation *from = behindViews(operand).getDefiningOp();
-                   return kept.contains(behindViews(operand)) || (from && isa<ConstantOp, BroadcastInDimOp>(from));
+                   return kept.contains(behindViews(operand)) || (from && isMadeAgain(from));
                  });
     if (!cheap || !llvm::all_of(one.inner.getUsers(), isPointwise))
       continue;

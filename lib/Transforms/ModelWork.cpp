@@ -25,7 +25,7 @@ const Sharding &Bridge::lies(Value value) const {
 static bool isProducts(Operation *op) {
   if (isa_and_nonnull<AddOp>(op) && isBackward(op))
     return llvm::all_of(op->getOperands(), [](Value value) { return isProducts(value.getDefiningOp()); });
-  return isa_and_nonnull<DotGeneralOp, ConvolutionOp, ConvolutionTransposeOp, ConvolutionKernelOp>(op);
+  return kernelClassOf(op) == KernelClass::Product;
 }
 
 /// The collectives that bring the value to where it is wanted, from wherever it is cheapest. A form made once is there
@@ -181,7 +181,7 @@ void Bridge::needOperands(Operation *op, PassWork &pass, bool inBackward) {
     // What is left of a parameter's gradient to be summed is summed once a step, not here.
     need(value, sharding.operands[i], forWeights.contains(value.getDefiningOp()) ? nullptr : &pass, inBackward,
          isa<DotGeneralOp>(op));
-  if (isa<AttentionOp, AttentionBackwardOp>(op))
+  if (kernelClassOf(op) == KernelClass::Attention)
     addRing(op, pass);
   // A loss over a cut vocabulary: its maximum, its sum and the picked logit are summed over the ranks.
   if (!isa<CrossEntropyOp>(op))
@@ -205,7 +205,7 @@ void Bridge::addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops,
   kernels.beginPass();
   for (Operation *op : ops) {
     needOperands(op, pass, inBackward);
-    if (weights && isa<LayerNormBackwardOp, RmsNormBackwardOp>(op))
+    if (weights && op->hasTrait<MakesWeightGradients>())
       kernels.addNormBackward(op, *weights);
     else
       kernels.add(op);

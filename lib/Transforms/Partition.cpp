@@ -131,8 +131,7 @@ Value Lowering::masked(Value value, Shape globalShape, unsigned dim, const DimSh
 /// padding becomes the neutral element. Indices in padding may be anything and become 0 wherever they select something.
 SmallVector<Value> Lowering::maskOperands(Operation &op, const Rule &rule, const OpSharding &sharding) {
   SmallVector<Value> operands;
-  bool looksUp = cast<WorkOpInterface>(op).getKernelClass() == KernelClass::Gather ||
-                 isa<CrossEntropyOp, CrossEntropyBackwardOp>(op);
+  bool looksUp = kernelClassOf(&op) == KernelClass::Gather || op.hasTrait<TakesIndices>();
   for (auto [i, value] : llvm::enumerate(op.getOperands())) {
     Shape shape = shapeOf(value);
     Value operand = local.lookup(value);

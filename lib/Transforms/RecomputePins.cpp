@@ -15,8 +15,7 @@ std::optional<bool> recomputePin(Operation *op) {
   for (; op; op = op->getOperand(0).getDefiningOp()) {
     if (auto pin = op->getAttrOfType<BoolAttr>(KerfDialect::kRecomputeAttr))
       return pin.getValue();
-    if (!isa<ReshapeOp, TransposeOp, ConvertOp, ReshardOp, LocalSliceOp, MaskPaddingOp, AllReduceOp, AllGatherOp,
-             ReduceScatterOp, AllToAllOp, CollectivePermuteOp, RingBalanceOp, WaitOp>(op))
+    if (!op->hasTrait<SameValue>())
       break;
   }
   return std::nullopt;
@@ -25,7 +24,7 @@ std::optional<bool> recomputePin(Operation *op) {
 bool isAttentionCore(Operation *op) {
   while (op && isa<ConvertOp, WaitOp, RingBalanceOp>(op)) // behind the last block of a ring
     op = op->getOperand(0).getDefiningOp();
-  return isa_and_nonnull<AttentionOp, AttentionBlockOp, SoftmaxOp>(op);
+  return kernelClassOf(op) == KernelClass::Attention || isa_and_nonnull<SoftmaxOp>(op);
 }
 
 Status pinRecomputation(ModuleOp module, llvm::ArrayRef<OpRecompute> pins) {

@@ -128,7 +128,7 @@ static bool sinkIntoReduce(ReduceOp op) {
   return true;
 }
 
-/// layer_norm, rms_norm, softmax, cross_entropy: all dimensions but one are rows.
+/// Norms, softmax and the loss: all dimensions but one are rows.
 static bool sinkIntoRows(Operation *op) {
   Value operand = op->getOperand(0);
   auto merged = mergedParts(operand);
@@ -157,9 +157,9 @@ static bool sinkIntoRows(Operation *op) {
     operands[1] = Splitter().split(operands[1], rows);
     return replaceMerged(op, operands, {rows, rows});
   }
-  if (isa<RmsNormOp>(op))
-    return replaceMerged(op, operands, {parts, rows});
-  return replaceMerged(op, operands, {parts, rows, rows});
+  std::vector<Parts> results(op->getNumResults(), rows); // statistics, one a row
+  results[0] = parts;
+  return replaceMerged(op, operands, results);
 }
 
 static bool sinkIntoEmbedding(EmbeddingOp op) {
@@ -182,7 +182,7 @@ bool sinkMerges(Operation *op) {
     return sinkIntoProduct(product);
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return sinkIntoReduce(reduce);
-  if (isa<SoftmaxOp, LayerNormOp, RmsNormOp, CrossEntropyOp>(op))
+  if (op->hasTrait<NormalizesRows>() || isa<SoftmaxOp>(op) || isa<CrossEntropyOp>(op))
     return sinkIntoRows(op);
   if (auto embedding = dyn_cast<EmbeddingOp>(op))
     return sinkIntoEmbedding(embedding);

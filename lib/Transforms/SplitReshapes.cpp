@@ -8,13 +8,7 @@ using namespace kerf::ir;
 
 namespace kerf {
 
-bool isElementwise(Operation *op) {
-  if (isa<NegateOp, AbsOp, SignOp, ExponentialOp, LogOp, SqrtOp, RsqrtOp, TanhOp, LogisticOp, ErfOp, SineOp, CosineOp,
-          AtanOp, NotOp, ConvertOp, IsNanOp, GeluOp, ReducePrecisionOp>(op))
-    return true;
-  return isa<AddOp, SubtractOp, MultiplyOp, DivideOp, MaximumOp, MinimumOp, PowerOp, AndOp, OrOp, CompareOp, SelectOp>(
-      op);
-}
+bool isElementwise(Operation *op) { return op->hasTrait<OpTrait::Elementwise>(); }
 
 Operation *remade(OpBuilder &builder, Operation *op, ValueRange operands, ArrayRef<Shape> resultShapes) {
   OperationState state(op->getLoc(), op->getName());

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "StepKernels.h"
-#include "kerf/Dialect/Kerf/TakeAlong.h"
 
 #include "kerf/Package/Package.h"
 #include "kerf/Transforms/Work.h"
@@ -24,7 +23,7 @@ bool isBias(Value value) {
   return broadcast && tensorType(broadcast.getOperand()).getRank() > 0 && isa<BlockArgument>(broadcast.getOperand());
 }
 
-bool isProduct(Value value) { return isa_and_nonnull<DotGeneralOp, ConvolutionOp>(value.getDefiningOp()); }
+bool isProduct(Value value) { return kernelClassOf(value.getDefiningOp()) == KernelClass::Product; }
 
 bool isEpilogue(Operation *op) {
   return isa<AddOp>(op) && ((isProduct(op->getOperand(0)) && isBias(op->getOperand(1))) ||
@@ -49,14 +48,16 @@ double elementBytes(Value value, const KernelTypes &types) {
   if (!isa<FloatType>(element))
     return static_cast<double>(bytesPerElement(value.getType()));
   auto result = dyn_cast<OpResult>(value);
+  std::optional<HalfRule> rule = result ? halfRuleOf(result.getOwner()) : std::nullopt;
   bool statistic =
-      result && (isa<CrossEntropyOp>(result.getOwner()) ||
-                 (result.getResultNumber() > 0 && isa<LayerNormOp, RmsNormOp, AttentionOp>(result.getOwner())));
+      result &&
+      (isa<CrossEntropyOp>(result.getOwner()) ||
+       (result.getResultNumber() > 0 && (rule == HalfRule::LikeFirst || isa<AttentionOp>(result.getOwner()))));
   return statistic ? std::max(types.bytes, kStatisticBytes) : types.bytes;
 }
 
 bool KernelBuilder::isVirtual(Operation *op) {
-  if (isa<ConstantOp, IotaOp, ReshapeOp, SliceOp, BroadcastInDimOp>(op) || isEpilogue(op))
+  if (op->hasTrait<MadeWhereRead>() || isEpilogue(op))
     return true;
   // A product reads its operands in any order.
   return isa<TransposeOp>(op) && llvm::all_of(op->getUsers(), [](Operation *user) { return isa<DotGeneralOp>(user); });
@@ -184,6 +185,16 @@ Kernel KernelBuilder::product(Operation *op, const char *what, double m, double 
   return kernel;
 }
 
+/// A convolution: `bytes` are those of operands and results once, since what a window reads again lies in a cache.
+Kernel KernelBuilder::windowProduct(Operation *op, double bytes) const {
+  Work sizes;
+  cast<WorkOpInterface>(op).describe({localShape(op, false, 0), localShape(op, false, 1)}, {localShape(op, true, 0)},
+                                     sizes);
+  Kernel convolution = product(op, "", sizes.m, sizes.n, sizes.k, sizes.batch);
+  convolution.work.bytes = bytes;
+  return convolution;
+}
+
 /// Attention and its backward. Unfused: scores and context are products, with a masked softmax (and dropout) between
 /// that passes through memory; the backward has four products. All but what lays heads side by side again is what
 /// selective recomputation drops.
@@ -266,14 +277,6 @@ std::vector<Kernel> KernelBuilder::kernelsOf(Operation *op) const {
           k *= static_cast<double>(lhs[dim]);
         return {product(op, "", elements(lhs) / (batch * k), elements(rhs) / (batch * k), k, batch)};
       })
-      .Case<ConvolutionOp, ConvolutionTransposeOp, ConvolutionKernelOp>([&](auto) -> std::vector<Kernel> {
-        ProductSizes sizes =
-            convolutionSizes(op, localShape(op, false, 0), localShape(op, false, 1), localShape(op, true, 0));
-        Kernel convolution = product(op, "", sizes.m, sizes.n, sizes.k, sizes.batch);
-        convolution.work.bytes = bytes; // what a window reads again lies in a cache
-        return {convolution};
-      })
-      .Case<AttentionOp, AttentionBackwardOp>([&](auto) { return attention(op); })
       .Case([&](CrossEntropyOp) -> std::vector<Kernel> {
         // In f32: converted (where logits are narrower), the maximum read, exponentials read and written (Megatron-LM's
         // vocabulary-parallel cross entropy).
@@ -284,15 +287,19 @@ std::vector<Kernel> KernelBuilder::kernelsOf(Operation *op) const {
         double logits = elements(localShape(op, false, 0)), wide = std::max(types.bytes, kStatisticBytes);
         return {kernel(op, "", KernelClass::Reduction, logits * ((narrow ? types.bytes + wide : 0) + 2 * wide))};
       })
-      .Case<EmbeddingOp, TakeAlongOp>([&](auto) -> std::vector<Kernel> { // rows are read and written; the table is not
-        return {kernel(op, "", KernelClass::Gather, 2 * resultBytes(op, 0))};
-      })
       .Case([&](EmbeddingBackwardOp) -> std::vector<Kernel> { // reads and writes rows of a table of zeros
         return {kernel(op, " rows", KernelClass::Gather, 3 * operandBytes(op, 1)),
                 kernel(op, " table", KernelClass::Pointwise, resultBytes(op, 0))};
       })
       .Default([&](Operation *) -> std::vector<Kernel> {
-        return {kernel(op, "", cast<WorkOpInterface>(op).getKernelClass(), bytes)};
+        KernelClass kernelClass = kernelClassOf(op);
+        if (kernelClass == KernelClass::Attention)
+          return attention(op);
+        if (kernelClass == KernelClass::Product)
+          return {windowProduct(op, bytes)};
+        if (kernelClass == KernelClass::Gather && op->hasTrait<PicksElements>()) // no more is read than written
+          return {kernel(op, "", kernelClass, 2 * resultBytes(op, 0))};
+        return {kernel(op, "", kernelClass, bytes)};
       });
 }
 
@@ -307,7 +314,8 @@ void KernelBuilder::add(Operation *op) {
   if (isVirtual(op))
     return;
   KernelClass kernelClass = cast<WorkOpInterface>(op).getKernelClass();
-  if (kernelClass == KernelClass::Pointwise || isa<PadOp, ConcatenateOp>(op))
+  // What places elements (a pad, a concatenation) is part of the kernel that makes them.
+  if (kernelClass == KernelClass::Pointwise || (kernelClass == KernelClass::Movement && !isa<TransposeOp>(op)))
     return addPointwise(op);
   addOwn(op, kernelsOf(op));
 }

@@ -70,6 +70,7 @@ private:
   std::vector<Kernel> attention(mlir::Operation *op) const;
   Kernel kernel(mlir::Operation *op, const char *what, KernelClass kernelClass, double bytes) const;
   Kernel product(mlir::Operation *op, const char *what, double m, double n, double k, double batch) const;
+  Kernel windowProduct(mlir::Operation *op, double bytes) const;
 
   KernelTypes types;
   LocalShape localShape;

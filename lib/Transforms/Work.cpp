@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Transforms/Work.h"
-#include "kerf/Dialect/Kerf/TakeAlong.h"
 
 #include "kerf/CostModel/Compute.h"
 #include "kerf/Package/Package.h"
@@ -30,7 +29,7 @@ std::string dtypeKey(Type type) {
 
 /// What it computes in: a product may give the sums of 16-bit elements in f32.
 std::string dtypeOf(Operation *op) {
-  bool byOperand = isa<DotGeneralOp>(op) || op->getNumResults() == 0;
+  bool byOperand = kernelClassOf(op) == KernelClass::Product || op->getNumResults() == 0;
   return dtypeKey((byOperand ? op->getOperand(0) : op->getResult(0)).getType());
 }
 
@@ -41,77 +40,7 @@ double bytesOf(ValueRange values) {
   return bytes;
 }
 
-double countOf(const Shape &shape, ArrayRef<int64_t> dims) {
-  double count = 1;
-  for (int64_t dim : dims)
-    count *= static_cast<double>(shape[dim]);
-  return count;
-}
-
-/// What a core's curves ask of the work beyond flops and bytes, from local shapes of operands and results: sizes of
-/// products and attention, and bytes that are really touched.
-void refineForCore(Operation *op, ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
-  auto bytes = [&](const Shape &shape, Value value) {
-    return static_cast<double>(elementsOf(shape)) * bytesPerElement(value.getType());
-  };
-  llvm::TypeSwitch<Operation *>(op)
-      .Case([&](DotGeneralOp dot) {
-        const Shape &lhs = operands[0], &rhs = operands[1];
-        work.batch = countOf(lhs, dot.getLhsBatching());
-        work.k = countOf(lhs, dot.getLhsContracting());
-        work.m = static_cast<double>(elementsOf(lhs)) / (work.batch * work.k);
-        work.n = static_cast<double>(elementsOf(rhs)) / (work.batch * work.k);
-      })
-      .Case<ConvolutionOp, ConvolutionTransposeOp, ConvolutionKernelOp>([&](Operation *op) {
-        ProductSizes sizes = convolutionSizes(op, operands[0], operands[1], results[0]);
-        work.m = sizes.m, work.n = sizes.n, work.k = sizes.k, work.batch = sizes.batch;
-      })
-      .Case<AttentionOp, AttentionBackwardOp>([&](Operation *) { // [batch, length, heads, width]
-        const Shape &query = operands[0], &key = operands[1];
-        work.batch = static_cast<double>(query[0] * query[2]);
-        work.m = static_cast<double>(query[1]), work.n = static_cast<double>(key[1]),
-        work.k = static_cast<double>(query[3]);
-      })
-      .Case<AttentionBlockOp, AttentionBlockBackwardOp>([&](auto op) {
-        Shape query = shapeOf(op.getQuery());
-        work.batch = static_cast<double>(query[0] * query[2]);
-        work.m = static_cast<double>(query[1]), work.n = static_cast<double>(shapeOf(op.getKey())[1]),
-        work.k = static_cast<double>(query[3]);
-      })
-      .Case<CombineOp, CombineBackwardOp>([&](Operation *op) { // of the slots those that hold a copy
-        double copies = static_cast<double>(elementsOf(operands[1]) * operands[0].back()),
-               slots = static_cast<double>(elementsOf(operands[0]));
-        work.bytes -= std::max(0.0, slots - copies) * static_cast<double>(bytesPerElement(op->getOperand(0).getType()));
-      })
-      .Case<EmbeddingOp, GatherOp, TakeAlongOp, SliceOp>(
-          [&](Operation *op) { // reads no more of the first operand than it writes
-            double whole = bytes(operands[0], op->getOperand(0)), read = bytes(results[0], op->getResult(0));
-            work.bytes -= std::max(0.0, whole - read);
-          });
-}
-
 } // namespace
-
-ProductSizes convolutionSizes(Operation *op, const Shape &first, const Shape &second, const Shape &made) {
-  bool isTranspose = isa<ConvolutionTransposeOp>(op), makesKernel = isa<ConvolutionKernelOp>(op);
-  const Shape &operand = isTranspose ? made : first, &kernel = makesKernel ? made : second,
-              &result = isTranspose   ? first
-                        : makesKernel ? second
-                                      : made;
-  double groups = static_cast<double>(operand[1] / kernel[1]);
-  double outputs = static_cast<double>(result[1]) / groups;
-  double places = static_cast<double>(elementsOf(result)) / static_cast<double>(result[1]); // of all samples
-  double weights = static_cast<double>(elementsOf(kernel)) / static_cast<double>(kernel[0]);
-  if (isTranspose)
-    return {weights, places, outputs, groups};
-  return makesKernel ? ProductSizes{outputs, weights, places, groups} : ProductSizes{outputs, places, weights, groups};
-}
-
-int64_t bytesPerElement(Type type) {
-  if (auto pending = dyn_cast<PendingType>(type))
-    type = pending.getTensor();
-  return std::max<int64_t>(1, getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8);
-}
 
 StepPrice priceOn(const CollectiveModel &collectives) {
   return [&collectives](const ReshardStep &step, int64_t bytesIn, int64_t bytesOut) {
@@ -172,7 +101,7 @@ double opSeconds(Operation *op, const Rule &rule, const Strategy &strategy, cons
       operands.push_back(localShape(shapeOf(value), lies));
     for (auto [value, lies] : llvm::zip(op->getResults(), sharding.results))
       results.push_back(localShape(shapeOf(value), lies));
-    refineForCore(op, operands, results, local);
+    work.describe(operands, results, local);
   }
   double seconds = 0;
   if (!decomposed.empty()) {
@@ -211,7 +140,7 @@ double deviceOpSeconds(Operation *op, const CollectiveModel &collectives) {
             operands.push_back(shapeOf(value));
           for (Value value : op->getResults())
             results.push_back(shapeOf(value));
-          refineForCore(op, operands, results, work);
+          op.describe(operands, results, work);
         }
         return computeSeconds(device, work);
       })

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A fact about a schedule or an optimizer stands in its record. Other rooms ask the record, so that a new one is added in one place
-(docs/adding-a-schedule.md, docs/adding-an-optimizer.md)."""
+"""A fact about an operator, a schedule or an optimizer stands in its record. Other rooms ask the record, so that a new one is added in one
+place (docs/adding-an-operator.md, docs/adding-a-schedule.md, docs/adding-an-optimizer.md)."""
 import glob
 import os
 import re
@@ -21,6 +21,16 @@ ALLOWED = {
                    "include/kerf/Transforms/Optimizer": "the default, and names in comments",
                    "tools/kerf/Options.h": "the default",
                    "tools/kerf/Remedies.cpp": "where a model does not fit, an optimizer without states is tried"},
+    # Lists of operators that a pass treats alike.
+    "lists of operators": {"lib/Transforms/Recognize": "the operators of which a composite's formula is made",
+                           "lib/Transforms/CausalMask.cpp": "a mask is followed through the operators that make it",
+                           "lib/Transforms/FoldTransposes.cpp": "the dimensions in these operators' attributes are permuted",
+                           "lib/Transforms/Layout.cpp": "a slice or a pad of the stream's width is a part of the stream's width"},
+    # Names of operators in text: what reads a package has no operators but these names.
+    "names of operators": {"lib/Codegen/ElementOps.cpp": "the scalar code of operators",
+                           "lib/Codegen/KernelIr.cpp": "constants, broadcasts and reductions are no steps of a kernel",
+                           "lib/Package/KernelSpace.cpp": "constants, broadcasts and reductions decide how a kernel's elements lie",
+                           "lib/Profile/KernelSpecs.cpp": "the kernels that a profile times"},
 }
 
 
@@ -45,7 +55,55 @@ def records():
     return words, kinds
 
 
+# Rooms in which a word between quotes that is an operator's name means the operator.
+ROOMS_OF_OPERATORS = ("lib/Codegen/", "lib/Package/", "lib/Profile/", "lib/Runtime/", "lib/Transforms/", "lib/Compiler/")
+# The operators' own rooms: definitions, front ends, kernels of a device.
+OWN_ROOMS = ("lib/Dialect/", "include/kerf/Dialect/", "lib/Frontend/", "lib/Runtime/Cpu/Kernels/")
+# Names of operators that are also words of a program's file: kinds of arguments.
+WORDS = {"constant"}
+
+
+def operators():
+    """Classes and names of the operators of models. The structure of a program (calls, collectives, waits) is DeviceOps.td."""
+    found = {}
+    for path in sorted(glob.glob(os.path.join(ROOT, "include", "kerf", "Dialect", "Kerf", "*Ops.td"))):
+        if not path.endswith(("DeviceOps.td", "KerfOps.td", "TrainingOps.td")):
+            with open(path) as file:
+                found.update(re.findall(r"^def Kerf_(\w+Op) : Kerf_\w+<\"(\w+)\"", file.read(), re.M))
+    return found
+
+
 class Borders(unittest.TestCase):
+    def test_lists_of_operators(self):
+        classes, used = set(operators()), set()
+        self.assertIn("SoftmaxOp", classes)
+        for path, text in sources():
+            if path.startswith(OWN_ROOMS):
+                continue
+            for match in re.finditer(r"(?:isa|isa_and_nonnull|isa_and_present|Case|dyn_cast|IsaPred)<([^<>;]*)>", text):
+                named = [name for name in re.split(r"[,\s]+", match.group(1)) if name in classes]
+                if len(named) < 2:
+                    continue
+                reason = next((place for place in ALLOWED["lists of operators"] if path.startswith(place)), None)
+                line = text.count("\n", 0, match.start()) + 1
+                self.assertIsNotNone(reason, f"{path}:{line} treats {', '.join(named)} alike; ask a fact of them (kerf/Dialect/Kerf/OpFacts.h)")
+                used.add(reason)
+        self.assertEqual(set(ALLOWED["lists of operators"]) - used, set(), "places of the allow list that list no operators")
+
+    def test_names_of_operators(self):
+        names = set(operators().values()) - WORDS
+        pattern, used = re.compile("|".join(f'"{name}"' for name in sorted(names))), set()
+        for path, text in sources():
+            if not path.startswith(ROOMS_OF_OPERATORS) or path.startswith(OWN_ROOMS):
+                continue
+            for number, line in enumerate(text.splitlines(), 1):
+                if not pattern.search(line.split("//")[0]):
+                    continue
+                reason = next((place for place in ALLOWED["names of operators"] if path.startswith(place)), None)
+                self.assertIsNotNone(reason, f"{path}:{number} names an operator: {line.strip()}")
+                used.add(reason)
+        self.assertEqual(set(ALLOWED["names of operators"]) - used, set(), "places of the allow list that name no operator")
+
     def test_schedules(self):
         words, kinds = records()
         self.assertIn("1f1b", words)

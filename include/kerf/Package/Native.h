@@ -35,21 +35,18 @@ std::string fileOf(const NativeImage &image);
 
 struct NativeCode {
   int64_t interface = kNativeInterface;
-  std::vector<std::string> kernels;  // functions of the program
-  std::vector<uint32_t> checksums;   // of each: CRC-32 of writeFunction
-  std::vector<std::string> routines; // of the runtime that the code calls, in the order of its table: "gelu.f32"
-  std::vector<NativeImage> images;   // worst first
+  std::vector<std::string> kernels; // functions of the program
+  std::vector<uint32_t> checksums;  // of each: CRC-32 of writeFunction
+  /// Routines of the runtime that the code calls, in the order of its table: "OP.f32", "OP.f64", and "OP.tanh.f32"
+  /// where the op has `approximate`.
+  std::vector<std::string> routines;
+  std::vector<NativeImage> images; // worst first
 };
 
 uint32_t checksumOf(std::string_view bytes);
 /// Counts, offsets and checksums agree, with each other and with the program's functions. `code` is not looked at where
 /// it is empty.
 Status checkNative(const NativeCode &native, const Program &program);
-
-/// How a kernel does a pointwise op: by instructions of its own, by a routine of the runtime, which is named "OP.f32"
-/// or "OP.tanh.f32" where the op has `approximate`, or not at all. Floating types and bool alone.
-enum class KernelOp { None, Inline, Routine };
-KernelOp kernelOp(std::string_view op);
 
 /// The elements of a kernel, neighbouring dimensions put together that no broadcast and no reduction tells apart:
 /// [16, 64, 8, 8] with a [64] along the second is 16 x 64 x 64. The last dimension are the columns, the others count

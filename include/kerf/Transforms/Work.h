@@ -7,16 +7,6 @@
 
 namespace kerf {
 
-/// A convolution as `batch` products of m x k by k x n: one for each group of channels.
-struct ProductSizes {
-  double m, n, k, batch;
-};
-/// Of any of the convolution ops, from the shapes of its operands and of what it makes.
-ProductSizes convolutionSizes(mlir::Operation *op, const Shape &first, const Shape &second, const Shape &made);
-
-/// Bytes of one element; booleans take one.
-int64_t bytesPerElement(mlir::Type type);
-
 /// Seconds of the op on local tensors, with what a decomposition adds where the strategy cuts a Decomposed factor.
 double opSeconds(mlir::Operation *op, const Rule &rule, const Strategy &strategy, const OpSharding &sharding,
                  const CollectiveModel &collectives);

@@ -212,6 +212,26 @@ double AttentionOp::getFlops() {
 }
 KernelClass AttentionOp::getKernelClass() { return KernelClass::Attention; }
 
+/// [samples, length, heads, width] of queries and keys.
+static void describeAttention(const Shape &query, const Shape &key, Work &work) {
+  work.batch = static_cast<double>(query[0] * query[2]);
+  work.m = static_cast<double>(query[1]);
+  work.n = static_cast<double>(key[1]);
+  work.k = static_cast<double>(query[3]);
+}
+void AttentionOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  describeAttention(operands[kQuery], operands[kKey], work);
+}
+void AttentionBackwardOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  describeAttention(operands[kQuery], operands[kKey], work);
+}
+void AttentionBlockOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  describeAttention(shapeOf(getQuery()), shapeOf(getKey()), work);
+}
+void AttentionBlockBackwardOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  describeAttention(shapeOf(getQuery()), shapeOf(getKey()), work);
+}
+
 LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
                                          SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(getNumOperands(), Value());

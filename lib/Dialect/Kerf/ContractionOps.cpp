@@ -118,6 +118,19 @@ double DotGeneralOp::getFlops() { // 2 * b * m * n * k
 
 KernelClass DotGeneralOp::getKernelClass() { return KernelClass::Product; }
 
+void DotGeneralOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  auto count = [&](ArrayRef<int64_t> dims) {
+    double product = 1;
+    for (int64_t dim : dims)
+      product *= static_cast<double>(operands[0][dim]);
+    return product;
+  };
+  work.batch = count(getLhsBatching());
+  work.k = count(getLhsContracting());
+  work.m = elementsIn(operands[0]) / (work.batch * work.k);
+  work.n = elementsIn(operands[1]) / (work.batch * work.k);
+}
+
 namespace {
 
 /// One operand of a product as seen by its gradient, which is the product of the result's gradient and of the other
@@ -305,6 +318,10 @@ Rule GatherOp::getShardingRule() {
   writer.rule.results = {maps.slices};
   writer.linear({0}, {0});
   return writer.rule;
+}
+
+void GatherOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  readsWhatItWrites(*this, operands, results, work);
 }
 
 LogicalResult GatherOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,

@@ -7,6 +7,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -78,12 +79,58 @@ Shape kerf::ir::shapeOf(Type type) {
 
 Shape kerf::ir::shapeOf(Value value) { return shapeOf(value.getType()); }
 
+double kerf::ir::elementsIn(const Shape &shape) {
+  double elements = 1;
+  for (int64_t size : shape)
+    elements *= static_cast<double>(size);
+  return elements;
+}
+
 bool kerf::ir::isFloat(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && isa<FloatType>(type.getElementType());
 }
 
 bool kerf::ir::isHalf(Type elementType) { return elementType.isBF16() || elementType.isF16(); }
+
+int64_t kerf::ir::bytesPerElement(Type type) {
+  if (auto pending = dyn_cast<PendingType>(type))
+    type = pending.getTensor();
+  return std::max<int64_t>(1, getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8);
+}
+
+KernelClass kerf::ir::kernelClassOf(Operation *op) {
+  auto work = dyn_cast_or_null<WorkOpInterface>(op);
+  return work ? work.getKernelClass() : KernelClass::Nothing;
+}
+
+void kerf::ir::readsWhatItWrites(Operation *op, ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  auto bytes = [](const Shape &shape, Value value) {
+    return elementsIn(shape) * static_cast<double>(bytesPerElement(value.getType()));
+  };
+  double whole = bytes(operands[0], op->getOperand(0)), read = bytes(results[0], op->getResult(0));
+  work.bytes -= std::max(0.0, whole - read);
+}
+
+std::optional<HalfRule> kerf::ir::halfRuleOf(Operation *op) {
+  if (op->hasTrait<In16Bits<HalfRule::Widest>::Impl>())
+    return HalfRule::Widest;
+  if (op->hasTrait<In16Bits<HalfRule::Half>::Impl>())
+    return HalfRule::Half;
+  if (op->hasTrait<In16Bits<HalfRule::LikeFirst>::Impl>())
+    return HalfRule::LikeFirst;
+  if (op->hasTrait<In16Bits<HalfRule::Rows>::Impl>())
+    return HalfRule::Rows;
+  if (op->hasTrait<In16Bits<HalfRule::AsItIs>::Impl>())
+    return HalfRule::AsItIs;
+  return std::nullopt;
+}
+
+bool kerf::ir::isMadeAgain(Operation *op) {
+  return op->hasTrait<MadeWhereRead>() && llvm::all_of(op->getOperands(), [&](Value operand) {
+           return tensorType(operand).getNumElements() <= tensorType(op->getResult(0)).getNumElements();
+         });
+}
 
 bool kerf::ir::mayAccumulateIn(Type from, Type to) { return from == to || (isHalf(from) && to.isF32()); }
 

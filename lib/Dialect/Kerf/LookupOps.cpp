@@ -214,6 +214,9 @@ FailureOr<SmallVector<Value>> EmbeddingOp::localize(OpBuilder &builder, ValueRan
 
 double EmbeddingOp::getFlops() { return 0; }
 KernelClass EmbeddingOp::getKernelClass() { return KernelClass::Gather; }
+void EmbeddingOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  readsWhatItWrites(*this, operands, results, work);
+}
 
 LogicalResult EmbeddingOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
                                          SmallVectorImpl<Value> &operandGradients) {

@@ -208,6 +208,8 @@ FailureOr<SmallVector<Value>> DispatchOp::localize(OpBuilder &builder, ValueRang
 
 double DispatchOp::getFlops() { return movedElements(routingOf(*this)); }
 KernelClass DispatchOp::getKernelClass() { return KernelClass::Gather; }
+Value DispatchOp::getSlots() { return getResult(); }
+Value DispatchOp::getTokenStream() { return getOperand(); }
 
 LogicalResult DispatchOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
                                         SmallVectorImpl<Value> &operandGradients) {
@@ -240,6 +242,17 @@ FailureOr<SmallVector<Value>> CombineOp::localize(OpBuilder &builder, ValueRange
 
 double CombineOp::getFlops() { return 2 * movedElements(routingOf(*this)); }
 KernelClass CombineOp::getKernelClass() { return KernelClass::Gather; }
+Value CombineOp::getSlots() { return getOperand(); }
+Value CombineOp::getTokenStream() { return getResult(); }
+
+/// Fits `work` to an op that reads slots: only those that hold a copy of a token.
+static void readsFilledSlots(Operation *op, ArrayRef<Shape> operands, Work &work) {
+  double slots = elementsIn(operands[0]), copies = elementsIn(operands[1]) * static_cast<double>(operands[0].back());
+  work.bytes -= std::max(0.0, slots - copies) * static_cast<double>(bytesPerElement(op->getOperand(0).getType()));
+}
+void CombineOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  readsFilledSlots(*this, operands, work);
+}
 
 LogicalResult CombineOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
                                        SmallVectorImpl<Value> &operandGradients) {
@@ -272,3 +285,8 @@ FailureOr<SmallVector<Value>> CombineBackwardOp::localize(OpBuilder &builder, Va
 
 double CombineBackwardOp::getFlops() { return 2 * movedElements(routingOf(*this)); }
 KernelClass CombineBackwardOp::getKernelClass() { return KernelClass::Gather; }
+Value CombineBackwardOp::getSlots() { return getOperand(); }
+Value CombineBackwardOp::getTokenStream() { return getTokens(); }
+void CombineBackwardOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  readsFilledSlots(*this, operands, work);
+}

@@ -328,6 +328,10 @@ Rule SliceOp::getShardingRule() {
   return writer.rule;
 }
 
+void SliceOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  readsWhatItWrites(*this, operands, results, work);
+}
+
 FailureOr<SmallVector<Value>> SliceOp::localize(OpBuilder &builder, ValueRange operands, TypeRange resultTypes,
                                                 const LocalizeContext &) {
   // A dimension that may be cut is taken whole, also of the local operand.

@@ -89,6 +89,10 @@ FailureOr<SmallVector<Value>> TakeAlongOp::localize(OpBuilder &builder, ValueRan
   return localLookup(*this, builder, operands, 1, resultTypes, context, context.sharding.operands[0]);
 }
 
+void TakeAlongOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  readsWhatItWrites(*this, operands, results, work);
+}
+
 LogicalResult TakeAlongOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
                                          SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(getNumOperands(), Value());

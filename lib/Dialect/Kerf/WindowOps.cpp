@@ -187,6 +187,29 @@ KernelClass ConvolutionOp::getKernelClass() { return KernelClass::Product; }
 KernelClass ConvolutionTransposeOp::getKernelClass() { return KernelClass::Product; }
 KernelClass ConvolutionKernelOp::getKernelClass() { return KernelClass::Product; }
 
+/// A convolution is a product for each group of channels: of a weight matrix and of what windows see at each place.
+static double weightsOf(const Shape &kernel) { return elementsIn(kernel) / static_cast<double>(kernel[0]); }
+static double placesOf(const Shape &result) { return elementsIn(result) / static_cast<double>(result[1]); }
+
+void ConvolutionOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  work.batch = static_cast<double>(operands[0][1] / operands[1][1]);
+  work.m = static_cast<double>(results[0][1]) / work.batch;
+  work.n = placesOf(results[0]);
+  work.k = weightsOf(operands[1]);
+}
+void ConvolutionTransposeOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  work.batch = static_cast<double>(results[0][1] / operands[1][1]);
+  work.m = weightsOf(operands[1]);
+  work.n = placesOf(operands[0]);
+  work.k = static_cast<double>(operands[0][1]) / work.batch;
+}
+void ConvolutionKernelOp::describe(ArrayRef<Shape> operands, ArrayRef<Shape> results, Work &work) {
+  work.batch = static_cast<double>(operands[0][1] / results[0][1]);
+  work.m = static_cast<double>(operands[1][1]) / work.batch;
+  work.n = weightsOf(results[0]);
+  work.k = placesOf(operands[1]);
+}
+
 LogicalResult ConvolutionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients, ArrayRef<bool> wanted,
                                            SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(2, Value());

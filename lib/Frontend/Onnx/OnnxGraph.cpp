@@ -58,6 +58,8 @@ private:
   void decideHalf();
   mlir::Location locationOf(const onnx::NodeProto &node, const std::string &name);
   std::string nameOf(int index) const { return nodeName(graph().node(index), index); }
+  std::vector<std::pair<mlir::BlockArgument, Argument>> describeArguments();
+  llvm::SmallVector<mlir::DictionaryAttr> keepUsedArguments();
   Result<ImportedModel> finish(const Term &loss, const std::vector<mlir::Value> &metrics);
 
   OnnxFile file;
@@ -471,19 +473,9 @@ Result<ImportedModel> GraphImport::run() {
   return finish(loss, metrics);
 }
 
-Result<ImportedModel> GraphImport::finish(const Term &lossTerm, const std::vector<mlir::Value> &metrics) {
-  llvm::SmallVector<mlir::Value> results = {b.emit(lossTerm)}; // the loss, the updated buffers, the metrics
-  for (const auto &[name, term] : updates)
-    results.push_back(b.emit(term));
-  results.append(metrics.begin(), metrics.end());
-  mlir::func::ReturnOp::create(b.builder, unknown, results);
-  // What only shapes were asked of, and what a fold made superfluous.
-  for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
-    if (!op.hasTrait<mlir::OpTrait::IsTerminator>() && op.use_empty())
-      op.erase();
-
-  // Arguments of missing initializers and of folded constants came as they were needed; the block has them in that
-  // order.
+/// What each argument of the block is. Arguments of missing initializers and of folded constants came as they were
+/// needed; the block has them in that order.
+std::vector<std::pair<mlir::BlockArgument, Argument>> GraphImport::describeArguments() {
   std::vector<std::pair<mlir::BlockArgument, Argument>> described;
   std::vector<mlir::BlockArgument> folded;
   for (const ConstantArgument &constant : b.constantArguments())
@@ -507,7 +499,12 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm, const std::vecto
     else
       weights[constant.name] = constant.literal.stored;
   }
+  return described;
+}
 
+/// Erases the arguments that nothing uses. Returns the attributes of the others.
+llvm::SmallVector<mlir::DictionaryAttr> GraphImport::keepUsedArguments() {
+  std::vector<std::pair<mlir::BlockArgument, Argument>> described = describeArguments();
   mlir::Builder &builder = b.builder;
   llvm::SmallVector<mlir::DictionaryAttr> attributes;
   llvm::BitVector dead(block->getNumArguments());
@@ -532,7 +529,22 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm, const std::vecto
     attributes.push_back(builder.getDictionaryAttr(named));
   }
   block->eraseArguments(dead);
+  return attributes;
+}
 
+Result<ImportedModel> GraphImport::finish(const Term &lossTerm, const std::vector<mlir::Value> &metrics) {
+  llvm::SmallVector<mlir::Value> results = {b.emit(lossTerm)}; // the loss, the updated buffers, the metrics
+  for (const auto &[name, term] : updates)
+    results.push_back(b.emit(term));
+  results.append(metrics.begin(), metrics.end());
+  mlir::func::ReturnOp::create(b.builder, unknown, results);
+  // What only shapes were asked of, and what a fold made superfluous.
+  for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
+    if (!op.hasTrait<mlir::OpTrait::IsTerminator>() && op.use_empty())
+      op.erase();
+
+  mlir::Builder &builder = b.builder;
+  llvm::SmallVector<mlir::DictionaryAttr> attributes = keepUsedArguments();
   function.setFunctionType(builder.getFunctionType(block->getArgumentTypes(), mlir::ValueRange(results).getTypes()));
   function.setAllArgAttrs(attributes);
   for (size_t i = 0; i < updates.size(); ++i)

@@ -87,6 +87,9 @@ const Kind &kindOf(const OnnxNode &node) {
   return node.opType() == "RNN" ? kKinds[0] : node.opType() == "GRU" ? kKinds[1] : kKinds[2];
 }
 
+// The node's inputs by number.
+constexpr int kWeights = 1, kRecurrence = 2, kBias = 3, kLengths = 4, kHidden = 5, kCell = 6, kPeepholes = 7;
+
 /// Of all directions, one after the other.
 Result<std::vector<Activation>> activationsOf(const OnnxNode &node, const Kind &kind, int64_t directions) {
   std::vector<Activation> chosen;
@@ -115,99 +118,127 @@ Result<Term> operand(OnnxNode &node, int i, const char *what, const Shape &shape
   return node.input(i);
 }
 
-} // namespace
+/// The operands of a recurrent node, checked. Sizes: `steps`, `batch`, `hidden`; a state is [directions, batch,
+/// hidden], or [batch, directions, hidden] where `batchFirst`.
+struct Operands {
+  bool batchFirst = false, backwards = false; // backwards: the one direction is "reverse"
+  int64_t directions = 1, steps = 0, batch = 0, hidden = 0;
+  Shape stateShape;
+  Term x; // [steps, batch, size]
+  Term weights, recurrence, biases, firstHidden, firstCell, peepholes;
+  std::optional<Term> lengths; // [batch, 1]
+  std::vector<Activation> activations;
+};
 
-Status importRecurrent(OnnxNode &node) {
-  constexpr int kWeights = 1, kRecurrence = 2, kBias = 3, kLengths = 4, kHidden = 5, kCell = 6, kPeepholes = 7;
-  const Kind &kind = kindOf(node);
-  KERF_CHECK(checkFloat(node.input(0)));
-  Formula f(node.b, node.input(0).dtype);
+Result<Operands> operandsOf(OnnxNode &node, const Kind &kind, Formula &f) {
   std::string direction = node.text("direction", "forward");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
     return Error{fmt::format("direction '{}'", direction)};
   if (node.has("clip") || node.integer("input_forget", 0))
     return Error{"clip and input_forget are not supported"};
-  bool batchFirst = node.integer("layout", 0) != 0;
-  int64_t directions = direction == "bidirectional" ? 2 : 1, gates = kind.gates;
+  Operands o;
+  o.backwards = direction == "reverse";
+  o.batchFirst = node.integer("layout", 0) != 0;
+  o.directions = direction == "bidirectional" ? 2 : 1;
   if (node.input(0).rank() != 3 || node.input(kRecurrence).rank() != 3)
     return Error{fmt::format("inputs and recurrence weights of shapes {} and {}, three dimensions are needed",
                              shapeText(node.input(0).shape), shapeText(node.input(kRecurrence).shape))};
-  Term x = batchFirst ? f.transpose(node.input(0), {1, 0, 2}) : node.input(0); // [steps, batch, size]
-  int64_t steps = x.shape[0], batch = x.shape[1], size = x.shape[2], hidden = node.input(kRecurrence).shape[2];
-  if (int64_t said = node.integer("hidden_size", hidden); said != hidden)
-    return Error{fmt::format("hidden_size is {}, the recurrence weights have {}", said, hidden)};
-  if (steps == 0)
+  o.x = o.batchFirst ? f.transpose(node.input(0), {1, 0, 2}) : node.input(0);
+  o.steps = o.x.shape[0], o.batch = o.x.shape[1], o.hidden = node.input(kRecurrence).shape[2];
+  if (int64_t said = node.integer("hidden_size", o.hidden); said != o.hidden)
+    return Error{fmt::format("hidden_size is {}, the recurrence weights have {}", said, o.hidden)};
+  if (o.steps == 0)
     return Error{"a sequence without steps"};
-  KERF_TRY(activations, activationsOf(node, kind, directions));
-  KERF_TRY(weights, operand(node, kWeights, "W", {directions, gates * hidden, size}));
-  KERF_TRY(recurrence, operand(node, kRecurrence, "R", {directions, gates * hidden, hidden}));
-  KERF_TRY(biases, operand(node, kBias, "B", {directions, 2 * gates * hidden}));
-  Shape stateShape = batchFirst ? Shape{batch, directions, hidden} : Shape{directions, batch, hidden};
-  KERF_TRY(firstHidden, operand(node, kHidden, "initial_h", stateShape));
-  KERF_TRY(firstCell, operand(node, kCell, "initial_c", stateShape));
-  KERF_TRY(peepholes, operand(node, kPeepholes, "P", {directions, 3 * hidden}));
-  std::optional<Term> lengths; // [batch, 1]
+  const int64_t gates = kind.gates * o.hidden;
+  o.stateShape = o.batchFirst ? Shape{o.batch, o.directions, o.hidden} : Shape{o.directions, o.batch, o.hidden};
+  KERF_TRY(activations, activationsOf(node, kind, o.directions));
+  o.activations = std::move(activations);
+  KERF_TRY(weights, operand(node, kWeights, "W", {o.directions, gates, o.x.shape[2]}));
+  KERF_TRY(recurrence, operand(node, kRecurrence, "R", {o.directions, gates, o.hidden}));
+  KERF_TRY(biases, operand(node, kBias, "B", {o.directions, 2 * gates}));
+  KERF_TRY(firstHidden, operand(node, kHidden, "initial_h", o.stateShape));
+  KERF_TRY(firstCell, operand(node, kCell, "initial_c", o.stateShape));
+  KERF_TRY(peepholes, operand(node, kPeepholes, "P", {o.directions, 3 * o.hidden}));
+  o.weights = weights, o.recurrence = recurrence, o.biases = biases;
+  o.firstHidden = firstHidden, o.firstCell = firstCell, o.peepholes = peepholes;
   if (node.hasInput(kLengths)) {
-    KERF_TRY(given, operand(node, kLengths, "sequence_lens", {batch}));
-    lengths = f.reshape(given, {batch, 1});
+    KERF_TRY(given, operand(node, kLengths, "sequence_lens", {o.batch}));
+    o.lengths = f.reshape(given, {o.batch, 1});
   }
+  return o;
+}
 
-  int64_t along = batchFirst ? 1 : 0;          // where directions lie in a state
+/// Entry `d` of dimension `dim`, without the dimension.
+Term entryOf(Formula &f, const Term &x, int64_t dim, int64_t d) {
+  Shape shape = x.shape;
+  shape.erase(shape.begin() + dim);
+  return f.reshape(f.slice(x, dim, d, d + 1), shape);
+}
+
+/// The layer of direction `d`, and what the inputs bring to the gates of each step: [steps, batch, gates * hidden].
+std::pair<Layer, Term> layerOf(OnnxNode &node, const Kind &kind, Formula &f, const Operands &o, int64_t d) {
+  const int64_t gates = kind.gates * o.hidden;
+  Layer layer;
+  layer.hidden = o.hidden;
+  layer.recurrent = entryOf(f, o.recurrence, 0, d);
+  layer.hasPeepholes = node.hasInput(kPeepholes);
+  layer.peepholes = entryOf(f, o.peepholes, 0, d);
+  layer.resetsBehind = node.integer("linear_before_reset", 0) != 0;
+  size_t count = kind.activations.size();
+  layer.activations.assign(o.activations.begin() + d * count, o.activations.begin() + (d + 1) * count);
+  Term bias = entryOf(f, o.biases, 0, d), own = f.slice(bias, 0, 0, gates);
+  layer.recurrentBias = f.slice(bias, 0, gates, 2 * gates);
+  // Behind its reset gate the GRU adds the last part itself.
+  int64_t added = layer.resetsBehind ? 2 * o.hidden : gates;
+  Term joined = f.add(f.slice(own, 0, 0, added), f.slice(layer.recurrentBias, 0, 0, added));
+  if (layer.resetsBehind)
+    joined = f.concatenate({joined, f.slice(own, 0, added, gates)}, 0);
+  Term brought = f.taken(node.b.dot(o.x, {{}, {2}}, entryOf(f, o.weights, 0, d), {{}, {1}}));
+  if (node.hasInput(kBias))
+    brought = f.add(brought, joined);
+  return {std::move(layer), brought};
+}
+
+} // namespace
+
+Status importRecurrent(OnnxNode &node) {
+  const Kind &kind = kindOf(node);
+  KERF_CHECK(checkFloat(node.input(0)));
+  Formula f(node.b, node.input(0).dtype);
+  KERF_TRY(o, operandsOf(node, kind, f));
+  int64_t along = o.batchFirst ? 1 : 0;        // where directions lie in a state
   std::vector<Term> all, lastHidden, lastCell; // of each direction
-  for (int64_t d = 0; d < directions; ++d) {
-    auto of = [&](const Term &x, int64_t dim) {
-      Shape shape = x.shape;
-      shape.erase(shape.begin() + dim);
-      return f.reshape(f.slice(x, dim, d, d + 1), shape);
-    };
-    Layer layer;
-    layer.hidden = hidden;
-    layer.recurrent = of(recurrence, 0);
-    layer.hasPeepholes = node.hasInput(kPeepholes);
-    layer.peepholes = of(peepholes, 0);
-    layer.resetsBehind = node.integer("linear_before_reset", 0) != 0;
-    size_t count = kind.activations.size();
-    layer.activations.assign(activations.begin() + d * count, activations.begin() + (d + 1) * count);
-    Term bias = of(biases, 0), own = f.slice(bias, 0, 0, gates * hidden);
-    layer.recurrentBias = f.slice(bias, 0, gates * hidden, 2 * gates * hidden);
-    // Behind its reset gate the GRU adds the last part itself.
-    int64_t added = layer.resetsBehind ? 2 * hidden : gates * hidden;
-    Term joined = f.add(f.slice(own, 0, 0, added), f.slice(layer.recurrentBias, 0, 0, added));
-    if (layer.resetsBehind)
-      joined = f.concatenate({joined, f.slice(own, 0, added, gates * hidden)}, 0);
-    Term brought = f.taken(node.b.dot(x, {{}, {2}}, of(weights, 0), {{}, {1}}));
-    if (node.hasInput(kBias))
-      brought = f.add(brought, joined);
-
-    State state{of(firstHidden, along), of(firstCell, along)};
-    std::vector<Term> outputs(static_cast<size_t>(steps));
-    bool backwards = direction == "reverse" || d == 1;
-    for (int64_t i = 0; i < steps && !f.fault; ++i) {
-      int64_t at = backwards ? steps - 1 - i : i;
-      Term input = f.reshape(f.slice(brought, 0, at, at + 1), {batch, gates * hidden});
+  for (int64_t d = 0; d < o.directions; ++d) {
+    auto [layer, brought] = layerOf(node, kind, f, o, d);
+    State state{entryOf(f, o.firstHidden, along, d), entryOf(f, o.firstCell, along, d)};
+    std::vector<Term> outputs(static_cast<size_t>(o.steps));
+    bool backwards = o.backwards || d == 1;
+    for (int64_t i = 0; i < o.steps && !f.fault; ++i) {
+      int64_t at = backwards ? o.steps - 1 - i : i;
+      Term input = f.reshape(f.slice(brought, 0, at, at + 1), {o.batch, kind.gates * o.hidden});
       State next = kind.step(f, layer, input, state);
       Term output = next.hidden;
-      if (lengths) { // a sequence that is over keeps its state and gives zeros
-        Term runs = f.compare(Order::Less, node.b.integer(lengths->dtype, at), *lengths);
+      if (o.lengths) { // a sequence that is over keeps its state and gives zeros
+        Term runs = f.compare(Order::Less, node.b.integer(o.lengths->dtype, at), *o.lengths);
         output = f.select(runs, next.hidden, f.number(0));
         next.hidden = f.select(runs, next.hidden, state.hidden);
         if (kind.gates == 4)
           next.cell = f.select(runs, next.cell, state.cell);
       }
-      outputs[size_t(at)] = f.reshape(output, {1, 1, batch, hidden});
+      outputs[size_t(at)] = f.reshape(output, {1, 1, o.batch, o.hidden});
       state = next;
     }
     if (f.fault)
       return *f.fault;
     all.push_back(f.concatenate(outputs, 0)); // [steps, 1, batch, hidden]
-    Shape one = stateShape;
+    Shape one = o.stateShape;
     one[size_t(along)] = 1;
     lastHidden.push_back(f.reshape(state.hidden, one));
     if (kind.gates == 4)
       lastCell.push_back(f.reshape(state.cell, one));
   }
   Term whole = f.concatenate(all, 1);
-  KERF_CHECK(f.set(node, 0, batchFirst ? f.transpose(whole, {2, 0, 1, 3}) : whole));
+  KERF_CHECK(f.set(node, 0, o.batchFirst ? f.transpose(whole, {2, 0, 1, 3}) : whole));
   KERF_CHECK(f.set(node, 1, f.concatenate(lastHidden, along)));
   return kind.gates == 4 ? f.set(node, 2, f.concatenate(lastCell, along)) : ok();
 }

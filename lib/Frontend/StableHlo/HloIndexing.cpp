@@ -8,8 +8,8 @@
 //   several dimensions        they are merged: row * columns + column, then as one dimension
 //
 // gather keeps an index inside of the operand, scatter leaves out what is outside.
-#include "StableHlo/HloOps.h"
 #include "Common/Lookups.h"
+#include "StableHlo/HloOps.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -295,6 +295,77 @@ Result<MergedIndex> mergeIndex(TermBuilder &b, const Lookup &lookup, const Shape
 //===-- gather
 //------------------------------------------------------------------------------------------------------------===//
 
+namespace {
+
+/// The same slice `x` for every row.
+Result<Term> sameSlice(TermBuilder &b, const Lookup &lookup, const Arrangement &target, const Term &x) {
+  if (elementsOf(lookup.rows) == 1)
+    return reshaped(b, x, target.shape);
+  std::vector<int64_t> dims;
+  Shape shape;
+  for (size_t d = 0; d < target.labels.size(); ++d)
+    if (target.labels[d] < 0) {
+      dims.push_back(int64_t(d));
+      shape.push_back(target.shape[d]);
+    }
+  KERF_TRY(slice, reshaped(b, x, shape));
+  return broadcastInDim(b, slice, target.shape, dims);
+}
+
+/// Slices of `x` along the one dimension that indices name.
+Result<Term> slicesAlong(TermBuilder &b, const Lookup &lookup, const Arrangement &target, const Term &x) {
+  KERF_TRY(merged, mergeIndex(b, lookup, x.shape, /*wantInside=*/false));
+  int64_t axis = lookup.indexed.front();
+  KERF_TRY(picked, b.gather(x, merged.index, axis));
+  Labels labels;
+  for (int64_t d = 0; d < int64_t(x.shape.size()); ++d)
+    if (d != axis)
+      labels.push_back(windowLabel(d));
+    else
+      for (size_t r = 0; r < lookup.rows.size(); ++r)
+        labels.push_back(int64_t(r));
+  KERF_TRY(turned, b.transpose(picked, orderOf(labels, target.labels)));
+  return reshaped(b, turned, target.shape);
+}
+
+/// Slices at several indices, or of each sample's own: the operand's batch first, then what is looked up, merged into
+/// one dimension, then the windows.
+Result<Term> slicesOfBatch(TermBuilder &b, const Lookup &lookup, const Arrangement &target, const Term &x) {
+  Lookup alone = lookup;
+  alone.batching.clear();
+  alone.rowOfBatching.clear();
+  std::vector<int64_t> order = lookup.batching;
+  order.insert(order.end(), lookup.indexed.begin(), lookup.indexed.end());
+  Labels windows;
+  Shape flat;
+  int64_t size = 1;
+  for (int64_t dim : lookup.batching)
+    flat.push_back(x.shape[size_t(dim)]);
+  for (int64_t dim : lookup.indexed)
+    size *= x.shape[size_t(dim)];
+  flat.push_back(size);
+  for (int64_t d = 0; d < int64_t(x.shape.size()); ++d)
+    if (!contains(lookup.batching, d) && !contains(lookup.indexed, d)) {
+      order.push_back(d);
+      windows.push_back(windowLabel(d));
+      flat.push_back(x.shape[size_t(d)]);
+    }
+  Labels labels = lookup.rowOfBatching; // of the rows: those of the batch first
+  for (int64_t r = 0; r < int64_t(lookup.rows.size()); ++r)
+    if (!contains(lookup.rowOfBatching, r))
+      labels.push_back(r);
+  KERF_TRY(merged, mergeIndex(b, alone, x.shape, /*wantInside=*/false));
+  KERF_TRY(turnedIndex, b.transpose(merged.index, labels));
+  KERF_TRY(turnedOperand, b.transpose(x, order));
+  KERF_TRY(table, b.reshape(turnedOperand, flat));
+  KERF_TRY(picked, takeAlong(b, table, turnedIndex, int64_t(lookup.batching.size())));
+  labels.insert(labels.end(), windows.begin(), windows.end());
+  KERF_TRY(turned, b.transpose(picked, orderOf(labels, target.labels)));
+  return reshaped(b, turned, target.shape);
+}
+
+} // namespace
+
 Result<Terms> evaluateGather(Node &node) {
   TermBuilder &b = node.b;
   KERF_TRY(numbers, numbersOf(node, "dimension_numbers", "offset_dims", "collapsed_slice_dims", "operand_batching_dims",
@@ -321,67 +392,11 @@ Result<Terms> evaluateGather(Node &node) {
     to[d] = from[d] + size;
   }
   KERF_TRY(x, sliced(b, node.input(0), from, to, Shape(from.size(), 1)));
-  if (lookup.indexed.empty() && lookup.batching.empty()) {
-    if (elementsOf(lookup.rows) == 1)
-      return one(reshaped(b, x, target.shape));
-    // The same slice for every row.
-    std::vector<int64_t> dims;
-    Shape shape;
-    for (size_t d = 0; d < target.labels.size(); ++d)
-      if (target.labels[d] < 0) {
-        dims.push_back(int64_t(d));
-        shape.push_back(target.shape[d]);
-      }
-    KERF_TRY(slice, reshaped(b, x, shape));
-    return one(broadcastInDim(b, slice, target.shape, dims));
-  }
-
-  Labels labels;
-  if (lookup.indexed.size() == 1 && lookup.batching.empty()) {
-    KERF_TRY(merged, mergeIndex(b, lookup, x.shape, /*wantInside=*/false));
-    int64_t axis = lookup.indexed.front();
-    KERF_TRY(picked, b.gather(x, merged.index, axis));
-    for (int64_t d = 0; d < int64_t(x.shape.size()); ++d)
-      if (d != axis)
-        labels.push_back(windowLabel(d));
-      else
-        for (size_t r = 0; r < lookup.rows.size(); ++r)
-          labels.push_back(int64_t(r));
-    KERF_TRY(turned, b.transpose(picked, orderOf(labels, target.labels)));
-    return one(reshaped(b, turned, target.shape));
-  }
-  // The operand's batch first, then what is looked up, merged into one dimension, then the windows.
-  Lookup alone = lookup;
-  alone.batching.clear();
-  alone.rowOfBatching.clear();
-  std::vector<int64_t> order = lookup.batching;
-  order.insert(order.end(), lookup.indexed.begin(), lookup.indexed.end());
-  Labels windows;
-  Shape flat;
-  int64_t size = 1;
-  for (int64_t dim : lookup.batching)
-    flat.push_back(x.shape[size_t(dim)]);
-  for (int64_t dim : lookup.indexed)
-    size *= x.shape[size_t(dim)];
-  flat.push_back(size);
-  for (int64_t d = 0; d < int64_t(x.shape.size()); ++d)
-    if (!contains(lookup.batching, d) && !contains(lookup.indexed, d)) {
-      order.push_back(d);
-      windows.push_back(windowLabel(d));
-      flat.push_back(x.shape[size_t(d)]);
-    }
-  labels = lookup.rowOfBatching; // of the rows: those of the batch first
-  for (int64_t r = 0; r < int64_t(lookup.rows.size()); ++r)
-    if (!contains(lookup.rowOfBatching, r))
-      labels.push_back(r);
-  KERF_TRY(merged, mergeIndex(b, alone, x.shape, /*wantInside=*/false));
-  KERF_TRY(turnedIndex, b.transpose(merged.index, labels));
-  KERF_TRY(turnedOperand, b.transpose(x, order));
-  KERF_TRY(table, b.reshape(turnedOperand, flat));
-  KERF_TRY(picked, takeAlong(b, table, turnedIndex, int64_t(lookup.batching.size())));
-  labels.insert(labels.end(), windows.begin(), windows.end());
-  KERF_TRY(turned, b.transpose(picked, orderOf(labels, target.labels)));
-  return one(reshaped(b, turned, target.shape));
+  if (lookup.indexed.empty() && lookup.batching.empty())
+    return one(sameSlice(b, lookup, target, x));
+  if (lookup.indexed.size() == 1 && lookup.batching.empty())
+    return one(slicesAlong(b, lookup, target, x));
+  return one(slicesOfBatch(b, lookup, target, x));
 }
 
 //===-- scatter
@@ -405,99 +420,70 @@ Result<Term> addedTo(TermBuilder &b, const Term &operand, const Term &sums) {
   return applyBinary(b, "stablehlo.add", operand, sums);
 }
 
-} // namespace
-
-Result<Terms> evaluateScatter(Node &node) {
-  TermBuilder &b = node.b;
-  const Term &x = node.input(0), &updates = node.input(2);
-  KERF_TRY(numbers, numbersOf(node, "scatter_dimension_numbers", "update_window_dims", "inserted_window_dims",
-                              "input_batching_dims", "scatter_indices_batching_dims", "scatter_dims_to_operand_dims"));
-  if (node.op.regions.size() != 1)
-    return Error{"it has no region that says how elements are combined"};
-  KERF_TRY(combiner, combinerOf(node.op.regions[0]));
-  if (updates.dtype != x.dtype)
-    return Error{fmt::format("updates of {} for an operand of {}", toString(updates.dtype), toString(x.dtype))};
-
-  // A window has the updates' size.
-  KERF_CHECK(checkDims(numbers.windowDims, updates.rank(), "update_window_dims"));
-  Shape window(x.shape.size(), 1);
-  size_t next = 0;
-  for (size_t d = 0; d < window.size(); ++d)
-    if (!contains(numbers.dropped, int64_t(d)) && !contains(numbers.batching, int64_t(d)) &&
-        next < numbers.windowDims.size())
-      window[d] = updates.shape[size_t(numbers.windowDims[next++])];
-  KERF_TRY(lookup, prepare(node, numbers, window, Access::Write));
-  KERF_TRY(source, arrange(lookup, numbers, updates.rank(), "update_window_dims"));
-  if (source.shape != updates.shape)
-    return Error{fmt::format("updates of shape {}, {} is needed", shapeText(updates.shape), shapeText(source.shape))};
-
-  if (lookup.indexed.empty() && lookup.batching.empty() && elementsOf(lookup.rows) == 1) {
-    for (size_t d = 0; d < lookup.start.size(); ++d)
-      if (lookup.start[d] < 0 || lookup.start[d] + lookup.window[d] > x.shape[d])
-        return Terms{x}; // outside: left out
-    KERF_TRY(box, reshaped(b, updates, lookup.window));
-    if (combiner.empty())
-      return one(updated(b, x, box, lookup.start));
-    Shape limit = lookup.start, high = x.shape;
-    for (size_t d = 0; d < high.size(); ++d) {
-      limit[d] += lookup.window[d];
-      high[d] -= limit[d];
-    }
-    if (combiner != "stablehlo.add") {
-      KERF_TRY(before, sliced(b, x, lookup.start, limit, Shape(high.size(), 1)));
-      KERF_TRY(after, applyBinary(b, combiner, before, box));
-      return one(updated(b, x, after, lookup.start));
-    }
-    KERF_TRY(zero, b.convert(b.integer(DType::I64, 0), x.dtype));
-    KERF_TRY(moved, b.pad(box, zero, lookup.start, high));
-    return one(addedTo(b, x, moved));
+/// Updates at one place that is known; what lies outside of the operand is left out.
+Result<Term> scatteredAtOnePlace(TermBuilder &b, const Lookup &lookup, const std::string &combiner, const Term &x,
+                                 const Term &updates) {
+  for (size_t d = 0; d < lookup.start.size(); ++d)
+    if (lookup.start[d] < 0 || lookup.start[d] + lookup.window[d] > x.shape[d])
+      return x; // outside: left out
+  KERF_TRY(box, reshaped(b, updates, lookup.window));
+  if (combiner.empty())
+    return updated(b, x, box, lookup.start);
+  Shape limit = lookup.start, high = x.shape;
+  for (size_t d = 0; d < high.size(); ++d) {
+    limit[d] += lookup.window[d];
+    high[d] -= limit[d];
   }
-  for (size_t d = 0; d < lookup.window.size(); ++d)
-    if (!contains(lookup.indexed, int64_t(d)) && !contains(lookup.batching, int64_t(d)) &&
-        lookup.window[d] != x.shape[d])
-      return Error{fmt::format("updates of {} of {} elements along dimension {}", lookup.window[d], x.shape[d], d)};
-
-  if (oneOfEachRow(lookup)) {
-    Labels wanted; // the operand's dimensions without the indexed one
-    for (int64_t d = 0; d < x.rank(); ++d) {
-      auto it = std::find(lookup.batching.begin(), lookup.batching.end(), d);
-      if (d != lookup.indexed.front())
-        wanted.push_back(it == lookup.batching.end() ? windowLabel(d)
-                                                     : lookup.rowOfBatching[size_t(it - lookup.batching.begin())]);
-    }
-    // Row dimensions of size 1 go, the indexed one comes as 1.
-    Labels labels;
-    Shape kept;
-    for (int64_t label : source.labels)
-      if (contains(wanted, label)) {
-        labels.push_back(label);
-        kept.push_back(label < 0 ? x.shape[size_t(-1 - label)] : lookup.rows[size_t(label)]);
-      }
-    KERF_TRY(squeezed, reshaped(b, updates, kept));
-    KERF_TRY(turned, b.transpose(squeezed, orderOf(labels, wanted)));
-    Shape aligned = x.shape;
-    aligned[size_t(lookup.indexed.front())] = 1;
-    KERF_TRY(unsqueezed, reshaped(b, turned, aligned));
-    std::vector<int64_t> all;
-    for (int64_t d = 0; d < x.rank(); ++d)
-      all.push_back(d);
-    KERF_TRY(everywhere, broadcastInDim(b, unsqueezed, x.shape, all));
-    KERF_TRY(here, hits(b, lookup, lookup.components.front(), x.shape));
-    if (combiner != "stablehlo.add") {
-      KERF_TRY(after, combiner.empty() ? Result<Term>(everywhere) : applyBinary(b, combiner, x, everywhere));
-      return one(b.select(here, after, x));
-    }
-    KERF_TRY(zero, b.convert(b.integer(DType::I64, 0), x.dtype));
-    KERF_TRY(masked, b.select(here, everywhere, zero));
-    return one(addedTo(b, x, masked));
+  if (combiner != "stablehlo.add") {
+    KERF_TRY(before, sliced(b, x, lookup.start, limit, Shape(high.size(), 1)));
+    KERF_TRY(after, applyBinary(b, combiner, before, box));
+    return updated(b, x, after, lookup.start);
   }
-  if (combiner != "stablehlo.add")
-    return Error{fmt::format("it {} at several computed indices; additions are supported",
-                             combiner.empty() ? "overwrites elements" : "combines elements by " + combiner)};
-  if (!isFloat(x.dtype))
-    return Error{
-        fmt::format("sums of {} at computed indices; of floating types they are supported", toString(x.dtype))};
+  KERF_TRY(zero, b.convert(b.integer(DType::I64, 0), x.dtype));
+  KERF_TRY(moved, b.pad(box, zero, lookup.start, high));
+  return addedTo(b, x, moved);
+}
 
+/// One element of each row of the operand, wherever its index says.
+Result<Term> scatteredInRows(TermBuilder &b, const Lookup &lookup, const Arrangement &source,
+                             const std::string &combiner, const Term &x, const Term &updates) {
+  Labels wanted; // the operand's dimensions without the indexed one
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    auto it = std::find(lookup.batching.begin(), lookup.batching.end(), d);
+    if (d != lookup.indexed.front())
+      wanted.push_back(it == lookup.batching.end() ? windowLabel(d)
+                                                   : lookup.rowOfBatching[size_t(it - lookup.batching.begin())]);
+  }
+  // Row dimensions of size 1 go, the indexed one comes as 1.
+  Labels labels;
+  Shape kept;
+  for (int64_t label : source.labels)
+    if (contains(wanted, label)) {
+      labels.push_back(label);
+      kept.push_back(label < 0 ? x.shape[size_t(-1 - label)] : lookup.rows[size_t(label)]);
+    }
+  KERF_TRY(squeezed, reshaped(b, updates, kept));
+  KERF_TRY(turned, b.transpose(squeezed, orderOf(labels, wanted)));
+  Shape aligned = x.shape;
+  aligned[size_t(lookup.indexed.front())] = 1;
+  KERF_TRY(unsqueezed, reshaped(b, turned, aligned));
+  std::vector<int64_t> all;
+  for (int64_t d = 0; d < x.rank(); ++d)
+    all.push_back(d);
+  KERF_TRY(everywhere, broadcastInDim(b, unsqueezed, x.shape, all));
+  KERF_TRY(here, hits(b, lookup, lookup.components.front(), x.shape));
+  if (combiner != "stablehlo.add") {
+    KERF_TRY(after, combiner.empty() ? Result<Term>(everywhere) : applyBinary(b, combiner, x, everywhere));
+    return b.select(here, after, x);
+  }
+  KERF_TRY(zero, b.convert(b.integer(DType::I64, 0), x.dtype));
+  KERF_TRY(masked, b.select(here, everywhere, zero));
+  return addedTo(b, x, masked);
+}
+
+/// Sums at computed indices.
+Result<Term> summedAtIndices(TermBuilder &b, const Lookup &lookup, const Arrangement &source, const Term &x,
+                             const Term &updates) {
   // [rows.., windows..], nothing where an index is outside, then sums along one dimension.
   Merged plan = mergedOf(lookup, x.shape);
   Labels wanted;
@@ -531,7 +517,52 @@ Result<Terms> evaluateScatter(Node &node) {
   for (size_t i = 0; i < back.size(); ++i)
     back[size_t(plan.order[i])] = int64_t(i);
   KERF_TRY(whole, b.transpose(unmerged, back));
-  return one(addedTo(b, x, whole));
+  return addedTo(b, x, whole);
+}
+
+} // namespace
+
+Result<Terms> evaluateScatter(Node &node) {
+  TermBuilder &b = node.b;
+  const Term &x = node.input(0), &updates = node.input(2);
+  KERF_TRY(numbers, numbersOf(node, "scatter_dimension_numbers", "update_window_dims", "inserted_window_dims",
+                              "input_batching_dims", "scatter_indices_batching_dims", "scatter_dims_to_operand_dims"));
+  if (node.op.regions.size() != 1)
+    return Error{"it has no region that says how elements are combined"};
+  KERF_TRY(combiner, combinerOf(node.op.regions[0]));
+  if (updates.dtype != x.dtype)
+    return Error{fmt::format("updates of {} for an operand of {}", toString(updates.dtype), toString(x.dtype))};
+
+  // A window has the updates' size.
+  KERF_CHECK(checkDims(numbers.windowDims, updates.rank(), "update_window_dims"));
+  Shape window(x.shape.size(), 1);
+  size_t next = 0;
+  for (size_t d = 0; d < window.size(); ++d)
+    if (!contains(numbers.dropped, int64_t(d)) && !contains(numbers.batching, int64_t(d)) &&
+        next < numbers.windowDims.size())
+      window[d] = updates.shape[size_t(numbers.windowDims[next++])];
+  KERF_TRY(lookup, prepare(node, numbers, window, Access::Write));
+  KERF_TRY(source, arrange(lookup, numbers, updates.rank(), "update_window_dims"));
+  if (source.shape != updates.shape)
+    return Error{fmt::format("updates of shape {}, {} is needed", shapeText(updates.shape), shapeText(source.shape))};
+
+  if (lookup.indexed.empty() && lookup.batching.empty() && elementsOf(lookup.rows) == 1)
+    return one(scatteredAtOnePlace(b, lookup, combiner, x, updates));
+  for (size_t d = 0; d < lookup.window.size(); ++d)
+    if (!contains(lookup.indexed, int64_t(d)) && !contains(lookup.batching, int64_t(d)) &&
+        lookup.window[d] != x.shape[d])
+      return Error{fmt::format("updates of {} of {} elements along dimension {}", lookup.window[d], x.shape[d], d)};
+
+  if (oneOfEachRow(lookup))
+    return one(scatteredInRows(b, lookup, source, combiner, x, updates));
+  if (combiner != "stablehlo.add")
+    return Error{fmt::format("it {} at several computed indices; additions are supported",
+                             combiner.empty() ? "overwrites elements" : "combines elements by " + combiner)};
+  if (!isFloat(x.dtype))
+    return Error{
+        fmt::format("sums of {} at computed indices; of floating types they are supported", toString(x.dtype))};
+
+  return one(summedAtIndices(b, lookup, source, x, updates));
 }
 
 } // namespace kerf::frontend::hlo

@@ -11,7 +11,7 @@ class Kerf_Composite<string opMnemonic, list<Trait> traits = []> : Kerf_GlobalOp
 
 defvar Diff = DeclareOpInterfaceMethods<GradientOpInterface>;
 
-def Kerf_SoftmaxOp : Kerf_Composite<"softmax", [SameOperandsAndResultType, Diff]> {
+def Kerf_SoftmaxOp : Kerf_Composite<"softmax", [Kerf_In16Bits<"Widest">, SameOperandsAndResultType, Diff]> {
   let summary = "Softmax over one dimension";
   let description = [{
     y = exp(x - max) / sum(exp(x - max)) over `dimension`. Rule: the dimension may be cut after decomposition.
@@ -41,7 +41,7 @@ def Kerf_SoftmaxBackwardOp : Kerf_Composite<"softmax_backward", [SameOperandsAnd
   let results = (outs Kerf_FloatTensor:$result);
 }
 
-def Kerf_GeluOp : Kerf_Composite<"gelu", [SameOperandsAndResultType, Diff]> {
+def Kerf_GeluOp : Kerf_Composite<"gelu", [Elementwise, Kerf_ManyInstructions, Kerf_In16Bits<"Widest">, SameOperandsAndResultType, Diff]> {
   let summary = "Gaussian error linear unit";
   let description = [{
     x * Phi(x), Phi by erf, or by 0.5 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) where `approximate` is set.
@@ -55,7 +55,7 @@ def Kerf_GeluOp : Kerf_Composite<"gelu", [SameOperandsAndResultType, Diff]> {
   let results = (outs Kerf_FloatTensor:$result);
 }
 
-def Kerf_GeluBackwardOp : Kerf_Composite<"gelu_backward", [SameOperandsAndResultType]> {
+def Kerf_GeluBackwardOp : Kerf_Composite<"gelu_backward", [Elementwise, Kerf_ManyInstructions, SameOperandsAndResultType]> {
   let summary = "Gradient of gelu from its operand";
   let description = [{
     Example:
@@ -67,7 +67,7 @@ def Kerf_GeluBackwardOp : Kerf_Composite<"gelu_backward", [SameOperandsAndResult
   let results = (outs Kerf_FloatTensor:$result);
 }
 
-def Kerf_LayerNormOp : Kerf_Composite<"layer_norm", [Diff]> {
+def Kerf_LayerNormOp : Kerf_Composite<"layer_norm", [Kerf_NormalizesRows, Kerf_In16Bits<"LikeFirst">, Diff]> {
   let summary = "Layer normalization over the last dimension";
   let description = [{
     y = (x - mean) * rstd * scale + bias; rstd = 1 / sqrt(var + epsilon), var the mean of squared deviations. `mean` and `rstd` have the
@@ -84,7 +84,7 @@ def Kerf_LayerNormOp : Kerf_Composite<"layer_norm", [Diff]> {
   let results = (outs Kerf_FloatTensor:$result, Kerf_FloatTensor:$mean, Kerf_FloatTensor:$rstd);
 }
 
-def Kerf_LayerNormBackwardOp : Kerf_Composite<"layer_norm_backward"> {
+def Kerf_LayerNormBackwardOp : Kerf_Composite<"layer_norm_backward", [Kerf_MakesWeightGradients]> {
   let summary = "Gradients of layer_norm from the saved mean and rstd";
   let description = [{
     dx, dscale, dbias; the sums of dscale and dbias run over all dimensions but the last.
@@ -101,7 +101,7 @@ def Kerf_LayerNormBackwardOp : Kerf_Composite<"layer_norm_backward"> {
   let results = (outs Kerf_FloatTensor:$operand_gradient, Kerf_FloatTensor:$scale_gradient, Kerf_FloatTensor:$bias_gradient);
 }
 
-def Kerf_RmsNormOp : Kerf_Composite<"rms_norm", [Diff]> {
+def Kerf_RmsNormOp : Kerf_Composite<"rms_norm", [Kerf_NormalizesRows, Kerf_In16Bits<"LikeFirst">, Diff]> {
   let summary = "Root-mean-square normalization over the last dimension";
   let description = [{
     y = x * rstd * scale; rstd = 1 / sqrt(mean(x^2) + epsilon), of the operand's shape without its last dimension.
@@ -116,7 +116,7 @@ def Kerf_RmsNormOp : Kerf_Composite<"rms_norm", [Diff]> {
   let results = (outs Kerf_FloatTensor:$result, Kerf_FloatTensor:$rstd);
 }
 
-def Kerf_RmsNormBackwardOp : Kerf_Composite<"rms_norm_backward"> {
+def Kerf_RmsNormBackwardOp : Kerf_Composite<"rms_norm_backward", [Kerf_MakesWeightGradients]> {
   let summary = "Gradients of rms_norm from the saved rstd";
   let description = [{
     dx, dscale; the sum of dscale runs over all dimensions but the last.
@@ -132,7 +132,8 @@ def Kerf_RmsNormBackwardOp : Kerf_Composite<"rms_norm_backward"> {
   let results = (outs Kerf_FloatTensor:$operand_gradient, Kerf_FloatTensor:$scale_gradient);
 }
 
-def Kerf_AttentionOp : Kerf_Composite<"attention", [Diff, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
+def Kerf_AttentionOp : Kerf_Composite<"attention", [Kerf_In16Bits<"Half">, DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>,
+    Diff, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "Scaled dot-product attention with grouped queries";
   let description = [{
     For query head h and key/value head h / (H / G): out = softmax(scale * q k^T + mask) v over the T keys; `lse` is the log of the sum
@@ -155,7 +156,7 @@ def Kerf_AttentionOp : Kerf_Composite<"attention", [Diff, DeclareOpInterfaceMeth
 }
 
 def Kerf_AttentionBackwardOp : Kerf_Composite<"attention_backward",
-    [DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
+    [DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "Gradients of attention from the saved log-sum-exp";
   let description = [{
     P = exp(scale * q k^T + mask - lse) is computed again; with D = sum(dout * out): dS = P * (dP - D). The gradients of key and value
@@ -175,7 +176,8 @@ def Kerf_AttentionBackwardOp : Kerf_Composite<"attention_backward",
   let results = (outs Kerf_FloatTensor:$query_gradient, Kerf_FloatTensor:$key_gradient, Kerf_FloatTensor:$value_gradient);
 }
 
-def Kerf_CrossEntropyOp : Kerf_Composite<"cross_entropy", [Diff, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
+def Kerf_CrossEntropyOp : Kerf_Composite<"cross_entropy", [Kerf_In16Bits<"AsItIs">, Kerf_TakesIndices, Diff,
+    DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "Cross entropy of each row of logits with its label";
   let description = [{
     nll = lse - logits[label], lse = log(sum(exp(logits))) over the last dimension; nll is 0 where the label is `ignore_index`.
@@ -194,7 +196,7 @@ def Kerf_CrossEntropyOp : Kerf_Composite<"cross_entropy", [Diff, DeclareOpInterf
 }
 
 def Kerf_CrossEntropyBackwardOp : Kerf_Composite<"cross_entropy_backward",
-    [DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
+    [Kerf_TakesIndices, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "Gradient of cross_entropy from the saved log-sum-exp";
   let description = [{
     dlogits = (exp(logits - lse) - onehot(label)) * gradient, 0 where the label is `ignore_index`.
@@ -211,7 +213,8 @@ def Kerf_CrossEntropyBackwardOp : Kerf_Composite<"cross_entropy_backward",
   let results = (outs Kerf_FloatTensor:$result);
 }
 
-def Kerf_EmbeddingOp : Kerf_Composite<"embedding", [Diff, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
+def Kerf_EmbeddingOp : Kerf_Composite<"embedding", [Kerf_PicksElements, Kerf_UsesTable, Kerf_In16Bits<"Rows">,
+    DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>, Diff, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "Rows of a table by index";
   let description = [{
     y[t.., :] = table[indices[t..] - offset, :]. Rule: `([v, d], [t..]) -> ([t.., d])  v: reduction(sum)`: each rank gives its own rows and
@@ -228,7 +231,7 @@ def Kerf_EmbeddingOp : Kerf_Composite<"embedding", [Diff, DeclareOpInterfaceMeth
   let results = (outs Kerf_FloatTensor:$result);
 }
 
-def Kerf_EmbeddingBackwardOp : Kerf_Composite<"embedding_backward", [Diff,
+def Kerf_EmbeddingBackwardOp : Kerf_Composite<"embedding_backward", [Kerf_UsesTable, Diff,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "Gradient of embedding for its table";
   let description = [{

@@ -4,8 +4,8 @@
 #define KERF_CONTRACTION_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
 
-def Kerf_DotGeneralOp : Kerf_GlobalOp<"dot_general", [DeclareOpInterfaceMethods<GradientOpInterface>,
-    DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>]> {
+def Kerf_DotGeneralOp : Kerf_GlobalOp<"dot_general", [Kerf_In16Bits<"Half">, DeclareOpInterfaceMethods<GradientOpInterface>,
+    DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass", "describe"]>]> {
   let summary = "Product of two tensors over batching and contracting dimensions";
   let description = [{
     The result's dimensions: the batching ones as listed, then the lhs's free ones, then the rhs's free ones, both in operand order.
@@ -43,7 +43,8 @@ def Kerf_ReduceOp : Kerf_GlobalOp<"reduce", [DeclareOpInterfaceMethods<GradientO
   let hasVerifier = 1;
 }
 
-def Kerf_GatherOp : Kerf_MovingOp<"gather", "Gather", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_GatherOp : Kerf_MovingOp<"gather", "Gather", [Kerf_PicksElements, Kerf_In16Bits<"Rows">,
+    DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>, DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Slices of a tensor at indices along one dimension";
   let description = [{
     StableHLO's gather for one index vector component and whole slices (ONNX's Gather): the result has the indices' dimensions in

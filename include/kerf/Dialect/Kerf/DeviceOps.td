@@ -16,7 +16,7 @@ def Kerf_MeshOp : Kerf_Op<"mesh", [Symbol]> {
   let assemblyFormat = "$sym_name attr-dict $mesh";
 }
 
-def Kerf_ReshardOp : Kerf_Op<"reshard", [Pure, SameOperandsAndResultType]> {
+def Kerf_ReshardOp : Kerf_Op<"reshard", [Kerf_SameValue, Pure, SameOperandsAndResultType]> {
   let summary = "The same value under another sharding";
   let description = [{
     Planned level; partitioning expands it into the cheapest sequence of collectives. The identity on whole tensors.
@@ -49,7 +49,7 @@ def Kerf_ShardOffsetOp : Kerf_Op<"shard_offset", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Kerf_MaskPaddingOp : Kerf_Op<"mask_padding", [Pure, SameOperandsAndResultType]> {
+def Kerf_MaskPaddingOp : Kerf_Op<"mask_padding", [Kerf_SameValue, Pure, SameOperandsAndResultType]> {
   let summary = "A neutral element in place of the padding along a dimension";
   let description = [{
     Elements whose global index position(axes) * chunk + i along `dim` is `size` or more become 0 (fill = sum), the lowest value
@@ -66,7 +66,7 @@ def Kerf_MaskPaddingOp : Kerf_Op<"mask_padding", [Pure, SameOperandsAndResultTyp
   let hasVerifier = 1;
 }
 
-def Kerf_LocalSliceOp : Kerf_Op<"local_slice", [Pure]> {
+def Kerf_LocalSliceOp : Kerf_Op<"local_slice", [Kerf_SameValue, Pure]> {
   let summary = "This rank's piece of a local tensor";
   let description = [{
     y = x[position(axes) * chunk ...] of extent chunk along `dim`, chunk the result's size; past the operand's end: unspecified.
@@ -82,7 +82,9 @@ def Kerf_LocalSliceOp : Kerf_Op<"local_slice", [Pure]> {
   let hasVerifier = 1;
 }
 
-class Kerf_Collective<string opMnemonic, string does, string text, dag extra> : Kerf_Op<opMnemonic> {
+/// `traits`: what comes is the value that went, unless the op moves another rank's.
+class Kerf_Collective<string opMnemonic, string does, string text, dag extra, list<Trait> traits = [Kerf_SameValue]>
+    : Kerf_Op<opMnemonic, traits> {
   let summary = does;
   let description = [{
     Started on the stream `stream`; the result is there after `kerf.wait`. `cause` says, for reports, why it is done.
@@ -127,7 +129,7 @@ def Kerf_RingShiftOp : Kerf_Collective<"ring_shift", "Every rank gets the local 
     [{
     Position p receives what position p - 1 holds, the first what the last holds.
     * The result has the operand's type.
-  }], (ins)>;
+  }], (ins), []>;
 def Kerf_RingBalanceOp : Kerf_Collective<"ring_balance", "Every rank gets a piece from the start and its mirror image from the end",
     [{
     Of n ranks each holds two of 2n pieces along `dim`: position p has pieces 2p and 2p + 1 before, p and 2n - 1 - p after. `inverse`: the
@@ -138,7 +140,7 @@ def Kerf_RingBalanceOp : Kerf_Collective<"ring_balance", "Every rank gets a piec
 //===-- ring attention: keys and values of the other ranks, one block after the other --------------------------------------===//
 
 class Kerf_RingAttention<string opMnemonic> : Kerf_Op<opMnemonic,
-    [Pure, DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>]> { let hasVerifier = 1; }
+    [Pure, DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass", "describe"]>]> { let hasVerifier = 1; }
 
 def Kerf_AttentionBlockOp : Kerf_RingAttention<"attention_block"> {
   let summary = "Attention to one more block of keys and values";
@@ -186,7 +188,7 @@ def Kerf_AttentionBlockBackwardOp : Kerf_RingAttention<"attention_block_backward
   let results = (outs Kerf_FloatTensor:$query_gradient, Kerf_FloatTensor:$key_gradient, Kerf_FloatTensor:$value_gradient);
 }
 
-def Kerf_WaitOp : Kerf_Op<"wait"> {
+def Kerf_WaitOp : Kerf_Op<"wait", [Kerf_SameValue]> {
   let summary = "The result of a started collective";
   let description = [{
     * The result has the type that was promised.
@@ -203,7 +205,7 @@ def Kerf_WaitOp : Kerf_Op<"wait"> {
 
 //===-- activations in the host's memory -----------------------------------------------------------------------------------===//
 
-class Kerf_HostCopy<string opMnemonic> : Kerf_Op<opMnemonic> {
+class Kerf_HostCopy<string opMnemonic> : Kerf_Op<opMnemonic, [Kerf_CopiesByHost]> {
   let arguments = (ins Kerf_Tensor:$operand, StrAttr:$stream);
   let results = (outs Kerf_Pending:$result);
   let hasVerifier = 1;

@@ -5,9 +5,11 @@
 include "kerf/Dialect/Kerf/KerfBase.td"
 
 /// `linear`: the op is linear in its operand, so that a partial sum may pass through it. `element`: of the example.
+/// `facts` (kerf/Dialect/Kerf/OpFacts.h): without In16Bits the op computes in f32, as where an error of 16 bits would grow
+/// (exp, log, powers).
 class Kerf_UnaryOp<string opMnemonic, Type type, string does, string formula, bit linear = 0, bit differentiable = 1,
-                   string element = "f32">
-    : Kerf_GlobalOp<opMnemonic, !listconcat([SameOperandsAndResultType, Elementwise],
+                   string element = "f32", list<Trait> facts = [Kerf_In16Bits<"Widest">]>
+    : Kerf_GlobalOp<opMnemonic, !listconcat([SameOperandsAndResultType, Elementwise], facts,
         !if(differentiable, [DeclareOpInterfaceMethods<GradientOpInterface>], []<Trait>))> {
   let summary = does;
   let description = "y[i] = " # formula # ".\n\nExample:\n```mlir\n%y = kerf." # opMnemonic # " %x : (tensor<4x8x" #
@@ -29,23 +31,31 @@ class Kerf_StepOp<string opMnemonic, Type type, string does, string formula>
 def Kerf_NegateOp : Kerf_UnaryOp<"negate", Kerf_Tensor, "Negation", "-x[i]", 1>;
 def Kerf_AbsOp : Kerf_UnaryOp<"abs", Kerf_Tensor, "Absolute value", "|x[i]|">;
 def Kerf_SignOp : Kerf_StepOp<"sign", Kerf_Tensor, "Sign: -1, 0 or 1", "sign(x[i])">;
-def Kerf_ExponentialOp : Kerf_UnaryOp<"exponential", Kerf_FloatTensor, "Natural exponential", "exp(x[i])">;
-def Kerf_LogOp : Kerf_UnaryOp<"log", Kerf_FloatTensor, "Natural logarithm", "log(x[i])">;
-def Kerf_SqrtOp : Kerf_UnaryOp<"sqrt", Kerf_FloatTensor, "Square root", "sqrt(x[i])">;
-def Kerf_RsqrtOp : Kerf_UnaryOp<"rsqrt", Kerf_FloatTensor, "Reciprocal square root", "1 / sqrt(x[i])">;
-def Kerf_TanhOp : Kerf_UnaryOp<"tanh", Kerf_FloatTensor, "Hyperbolic tangent", "tanh(x[i])">;
-def Kerf_LogisticOp : Kerf_UnaryOp<"logistic", Kerf_FloatTensor, "Logistic function (sigmoid)", "1 / (1 + exp(-x[i]))">;
-def Kerf_ErfOp : Kerf_UnaryOp<"erf", Kerf_FloatTensor, "Error function", "erf(x[i])">;
-def Kerf_SineOp : Kerf_UnaryOp<"sine", Kerf_FloatTensor, "Sine", "sin(x[i])">;
-def Kerf_CosineOp : Kerf_UnaryOp<"cosine", Kerf_FloatTensor, "Cosine", "cos(x[i])">;
-def Kerf_AtanOp : Kerf_UnaryOp<"atan", Kerf_FloatTensor, "Arctangent", "arctan(x[i])">;
+def Kerf_ExponentialOp : Kerf_UnaryOp<"exponential", Kerf_FloatTensor, "Natural exponential", "exp(x[i])", 0, 1, "f32",
+    [Kerf_ManyInstructions]>;
+def Kerf_LogOp : Kerf_UnaryOp<"log", Kerf_FloatTensor, "Natural logarithm", "log(x[i])", 0, 1, "f32", [Kerf_ManyInstructions]>;
+def Kerf_SqrtOp : Kerf_UnaryOp<"sqrt", Kerf_FloatTensor, "Square root", "sqrt(x[i])", 0, 1, "f32", []>;
+def Kerf_RsqrtOp : Kerf_UnaryOp<"rsqrt", Kerf_FloatTensor, "Reciprocal square root", "1 / sqrt(x[i])", 0, 1, "f32", []>;
+def Kerf_TanhOp : Kerf_UnaryOp<"tanh", Kerf_FloatTensor, "Hyperbolic tangent", "tanh(x[i])", 0, 1, "f32",
+    [Kerf_In16Bits<"Widest">, Kerf_ManyInstructions]>;
+def Kerf_LogisticOp : Kerf_UnaryOp<"logistic", Kerf_FloatTensor, "Logistic function (sigmoid)", "1 / (1 + exp(-x[i]))", 0, 1, "f32",
+    [Kerf_In16Bits<"Widest">, Kerf_ManyInstructions]>;
+def Kerf_ErfOp : Kerf_UnaryOp<"erf", Kerf_FloatTensor, "Error function", "erf(x[i])", 0, 1, "f32",
+    [Kerf_In16Bits<"Widest">, Kerf_ManyInstructions]>;
+def Kerf_SineOp : Kerf_UnaryOp<"sine", Kerf_FloatTensor, "Sine", "sin(x[i])", 0, 1, "f32",
+    [Kerf_In16Bits<"Widest">, Kerf_ManyInstructions]>;
+def Kerf_CosineOp : Kerf_UnaryOp<"cosine", Kerf_FloatTensor, "Cosine", "cos(x[i])", 0, 1, "f32",
+    [Kerf_In16Bits<"Widest">, Kerf_ManyInstructions]>;
+def Kerf_AtanOp : Kerf_UnaryOp<"atan", Kerf_FloatTensor, "Arctangent", "arctan(x[i])", 0, 1, "f32",
+    [Kerf_In16Bits<"Widest">, Kerf_ManyInstructions]>;
 def Kerf_FloorOp : Kerf_StepOp<"floor", Kerf_FloatTensor, "Largest integer that is not greater", "floor(x[i])">;
 def Kerf_CeilOp : Kerf_StepOp<"ceil", Kerf_FloatTensor, "Smallest integer that is not less", "ceil(x[i])">;
 def Kerf_RoundNearestEvenOp : Kerf_StepOp<"round_nearest_even", Kerf_FloatTensor, "Nearest integer, the even one of two", "round(x[i])">;
 def Kerf_StopGradientOp : Kerf_StepOp<"stop_gradient", Kerf_FloatTensor, "The value as a constant of differentiation", "x[i]">;
 def Kerf_NotOp : Kerf_UnaryOp<"not", Kerf_IntTensor, "Logical (i1) or bitwise complement", "~x[i]", 0, 0, "i1">;
 
-def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, Elementwise, DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, Elementwise, Kerf_SameValue, Kerf_In16Bits<"AsItIs">,
+    DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Conversion between element types";
   let description = [{
     Float to integer truncates toward zero; anything to i1 is `x != 0`; float to float rounds to nearest even, and what is too large becomes
@@ -62,7 +72,8 @@ def Kerf_ConvertOp : Kerf_GlobalOp<"convert", [SameOperandsAndResultShape, Eleme
   let hasCanonicalizeMethod = 1;
 }
 
-def Kerf_ReducePrecisionOp : Kerf_GlobalOp<"reduce_precision", [SameOperandsAndResultType, Elementwise, DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_ReducePrecisionOp : Kerf_GlobalOp<"reduce_precision", [SameOperandsAndResultType, Elementwise, Kerf_In16Bits<"Widest">,
+    DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Nearest number of a narrower floating format";
   let description = [{
     y[i] = x[i], rounded to nearest even at 2^(max(floor(log2 |x[i]|), min_exponent) - mantissa_bits): a format with so many bits behind the
@@ -83,7 +94,7 @@ def Kerf_ReducePrecisionOp : Kerf_GlobalOp<"reduce_precision", [SameOperandsAndR
   let extraClassDefinition = "::kerf::Rule $cppClass::getShardingRule() { return ::kerf::ir::elementwise(getOperation(), {}); }";
 }
 
-def Kerf_IsNanOp : Kerf_GlobalOp<"is_nan", [SameOperandsAndResultShape, Elementwise]> {
+def Kerf_IsNanOp : Kerf_GlobalOp<"is_nan", [SameOperandsAndResultShape, Elementwise, Kerf_In16Bits<"Widest">]> {
   let summary = "Whether an element is not a number";
   let description = [{
     Example:
@@ -98,8 +109,8 @@ def Kerf_IsNanOp : Kerf_GlobalOp<"is_nan", [SameOperandsAndResultShape, Elementw
 
 /// `linearSets`: C++ initializer of the operand sets in which the op is jointly linear. `element`: of the example.
 class Kerf_BinaryOp<string opMnemonic, Type type, string does, string formula, string linearSets = "{}", bit differentiable = 1,
-                    list<Trait> traits = [], string element = "f32">
-    : Kerf_GlobalOp<opMnemonic, !listconcat([SameOperandsAndResultType, Elementwise], traits,
+                    list<Trait> traits = [], string element = "f32", list<Trait> facts = [Kerf_In16Bits<"Widest">]>
+    : Kerf_GlobalOp<opMnemonic, !listconcat([SameOperandsAndResultType, Elementwise], traits, facts,
         !if(differentiable, [DeclareOpInterfaceMethods<GradientOpInterface>], []<Trait>))> {
   let summary = does;
   let description = "z[i] = " # formula # ". Shapes are equal: a broadcast is an op of its own.\n\nExample:\n```mlir\n%z = kerf." #
@@ -116,11 +127,11 @@ def Kerf_MultiplyOp : Kerf_BinaryOp<"multiply", Kerf_Tensor, "Product", "x[i] * 
 def Kerf_DivideOp : Kerf_BinaryOp<"divide", Kerf_Tensor, "Quotient", "x[i] / y[i]; integers truncate toward zero", "{{0}}">;
 def Kerf_MaximumOp : Kerf_BinaryOp<"maximum", Kerf_Tensor, "Greater of two (NaN wins)", "max(x[i], y[i])", "{}", 1, [Commutative]>;
 def Kerf_MinimumOp : Kerf_BinaryOp<"minimum", Kerf_Tensor, "Lesser of two (NaN wins)", "min(x[i], y[i])", "{}", 1, [Commutative]>;
-def Kerf_PowerOp : Kerf_BinaryOp<"power", Kerf_FloatTensor, "Power", "x[i] ^ y[i]">;
+def Kerf_PowerOp : Kerf_BinaryOp<"power", Kerf_FloatTensor, "Power", "x[i] ^ y[i]", "{}", 1, [], "f32", [Kerf_ManyInstructions]>;
 def Kerf_AndOp : Kerf_BinaryOp<"and", Kerf_IntTensor, "Logical (i1) or bitwise and", "x[i] & y[i]", "{}", 0, [Commutative], "i1">;
 def Kerf_OrOp : Kerf_BinaryOp<"or", Kerf_IntTensor, "Logical (i1) or bitwise or", "x[i] | y[i]", "{}", 0, [Commutative], "i1">;
 
-def Kerf_CompareOp : Kerf_GlobalOp<"compare", [SameTypeOperands, SameOperandsAndResultShape, Elementwise]> {
+def Kerf_CompareOp : Kerf_GlobalOp<"compare", [SameTypeOperands, SameOperandsAndResultShape, Elementwise, Kerf_In16Bits<"Widest">]> {
   let summary = "Comparison of two tensors";
   let description = [{
     Example:
@@ -134,7 +145,7 @@ def Kerf_CompareOp : Kerf_GlobalOp<"compare", [SameTypeOperands, SameOperandsAnd
 }
 
 def Kerf_SelectOp : Kerf_GlobalOp<"select", [AllTypesMatch<["onTrue", "onFalse", "result"]>, SameOperandsAndResultShape, Elementwise,
-                                             DeclareOpInterfaceMethods<GradientOpInterface>]> {
+                                             Kerf_In16Bits<"Widest">, DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "One of two elements by a predicate";
   let description = [{
     Example:

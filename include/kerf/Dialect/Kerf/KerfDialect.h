@@ -2,6 +2,7 @@
 // The kerf dialect: everything that a user of its ops includes.
 #pragma once
 
+#include "kerf/Dialect/Kerf/OpFacts.h"
 #include "kerf/Sharding/Rule.h"
 #include "kerf/Sharding/Sharding.h"
 #include "kerf/Support/Work.h"
@@ -37,6 +38,8 @@ Rule elementwise(mlir::Operation *op, const std::vector<std::vector<int>> &linea
 
 Shape shapeOf(mlir::Type type);
 Shape shapeOf(mlir::Value value);
+/// Returns the number of elements of a tensor of this shape.
+double elementsIn(const Shape &shape);
 inline mlir::RankedTensorType tensorType(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType());
 }
@@ -45,6 +48,13 @@ inline mlir::RankedTensorType tensorType(mlir::Value value) {
 bool isFloat(mlir::Value value);
 /// bf16 or f16.
 bool isHalf(mlir::Type elementType);
+/// Bytes of an element of a tensor, at least 1; of a pending one too.
+int64_t bytesPerElement(mlir::Type type);
+/// The class of kernel that runs the op; Nothing for an op without a work.
+KernelClass kernelClassOf(mlir::Operation *op);
+/// Fits `work`, whose bytes are those of all operands and results, to an op that picks elements of its first operand:
+/// it reads no more of that than it writes.
+void readsWhatItWrites(mlir::Operation *op, mlir::ArrayRef<Shape> operands, mlir::ArrayRef<Shape> results, Work &work);
 /// Whether an op that sums elements of `from` may give its sums as `to`: in the same type, or of 16-bit ones in f32.
 bool mayAccumulateIn(mlir::Type from, mlir::Type to);
 

@@ -5,6 +5,21 @@
 
 include "mlir/IR/OpBase.td"
 
+// Facts without a method: kerf/Dialect/Kerf/OpFacts.h says what each means.
+class Kerf_Fact<string name> : NativeOpTrait<name> { let cppNamespace = "::kerf::ir"; }
+class Kerf_In16Bits<string rule> : ParamNativeOpTrait<"In16Bits", "::kerf::ir::HalfRule::" # rule> {
+  let cppNamespace = "::kerf::ir";
+}
+def Kerf_SameValue : Kerf_Fact<"SameValue">;
+def Kerf_PicksElements : Kerf_Fact<"PicksElements">;
+def Kerf_MadeWhereRead : Kerf_Fact<"MadeWhereRead">;
+def Kerf_NormalizesRows : Kerf_Fact<"NormalizesRows">;
+def Kerf_MakesWeightGradients : Kerf_Fact<"MakesWeightGradients">;
+def Kerf_UsesTable : Kerf_Fact<"UsesTable">;
+def Kerf_TakesIndices : Kerf_Fact<"TakesIndices">;
+def Kerf_ManyInstructions : Kerf_Fact<"ManyInstructions">;
+def Kerf_CopiesByHost : Kerf_Fact<"CopiesByHost">;
+
 def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
   let cppNamespace = "::kerf::ir";
   let description = [{The op tells its sharding rule (kerf/Sharding/Rule.h) and how to become a local op.}];
@@ -43,6 +58,12 @@ def WorkOpInterface : OpInterface<"WorkOpInterface"> {
       [{ return ::kerf::ir::resultElements($_op.getOperation()); }]>,
     InterfaceMethod<"The class of kernel that runs it.", "::kerf::KernelClass", "getKernelClass", (ins), [{}],
       [{ return ::kerf::KernelClass::Pointwise; }]>,
+    InterfaceMethod<[{
+      Fills in what a kernel's curves ask beyond that, from the local shapes of operands and results: the sizes m, n, k and batch of
+      products and attention, and the bytes that are really touched, where these are fewer than all of operands and results.
+      }], "void", "describe",
+      (ins "::llvm::ArrayRef<::kerf::Shape>":$operands, "::llvm::ArrayRef<::kerf::Shape>":$results, "::kerf::Work &":$work), [{}],
+      [{ return; }]>,
   ];
 }
 
@@ -52,6 +73,15 @@ def DecomposableOpInterface : OpInterface<"DecomposableOpInterface"> {
   let methods = [
     InterfaceMethod<"One value a result, built from simpler ops.", "::llvm::SmallVector<::mlir::Value>", "decompose",
       (ins "::mlir::OpBuilder &":$builder)>,
+  ];
+}
+
+def RoutingOpInterface : OpInterface<"RoutingOpInterface"> {
+  let cppNamespace = "::kerf::ir";
+  let description = [{The op moves tokens into experts' slots or back.}];
+  let methods = [
+    InterfaceMethod<"The operand or result [experts, samples, slots, width] that holds the slots.", "::mlir::Value", "getSlots">,
+    InterfaceMethod<"The operand or result [samples, length, width] that holds the tokens.", "::mlir::Value", "getTokenStream">,
   ];
 }
 

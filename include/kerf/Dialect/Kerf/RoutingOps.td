@@ -9,9 +9,9 @@ class Kerf_RoutingOp<string opMnemonic, list<Trait> traits = []> : Kerf_GlobalOp
 
 /// A routing op whose experts may be cut: each rank then knows its first expert.
 class Kerf_ExpertsOp<string opMnemonic, list<Trait> traits = []> : Kerf_RoutingOp<opMnemonic, !listconcat([
-    DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>], traits)>;
+    DeclareOpInterfaceMethods<RoutingOpInterface>, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>], traits)>;
 
-def Kerf_TopKOp : Kerf_RoutingOp<"top_k", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_TopKOp : Kerf_RoutingOp<"top_k", [Kerf_In16Bits<"Widest">, DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "The largest elements along the last dimension";
   let description = [{
     values[i.., j] is the j-th largest of scores[i.., :], indices[i.., j] its place; of equal ones the first comes first. How many: the last
@@ -45,7 +45,7 @@ def Kerf_TopKBackwardOp : Kerf_RoutingOp<"top_k_backward"> {
   let results = (outs Kerf_FloatTensor:$result);
 }
 
-def Kerf_DispatchOp : Kerf_ExpertsOp<"dispatch", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_DispatchOp : Kerf_ExpertsOp<"dispatch", [Kerf_In16Bits<"Half">, DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Tokens to the slots of their experts";
   let description = [{
     Of every token x[b, s, :] there is a copy for each of its choices, indices[b, s, :], times weights[b, s, :]. Each expert has c slots for each batch
@@ -66,7 +66,8 @@ def Kerf_DispatchOp : Kerf_ExpertsOp<"dispatch", [DeclareOpInterfaceMethods<Grad
   let results = (outs Kerf_FloatTensor:$result);
 }
 
-def Kerf_CombineOp : Kerf_ExpertsOp<"combine", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_CombineOp : Kerf_ExpertsOp<"combine", [Kerf_In16Bits<"Half">, DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>,
+    DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Weighted sums of what the experts made of each token: the transpose of dispatch";
   let description = [{
     y[b, s, :] = sum of weights[b, s, j] * slots[indices[b, s, j], b, slot, :] over the token's copies j that `dispatch` with the same indices put into a slot.
@@ -84,7 +85,7 @@ def Kerf_CombineOp : Kerf_ExpertsOp<"combine", [DeclareOpInterfaceMethods<Gradie
   let results = (outs Kerf_FloatTensor:$result);
 }
 
-def Kerf_CombineBackwardOp : Kerf_ExpertsOp<"combine_backward"> {
+def Kerf_CombineBackwardOp : Kerf_ExpertsOp<"combine_backward", [DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>]> {
   let summary = "Gradient of combine and of dispatch for their weights";
   let description = [{
     y[b, s, j] = sum of slots[indices[b, s, j], b, slot, :] * tokens[b, s, :], 0 for a copy that was dropped. Rule:

@@ -4,7 +4,7 @@
 #define KERF_SHAPE_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
 
-def Kerf_ConstantOp : Kerf_MovingOp<"constant", "Nothing", [ConstantLike, AllTypesMatch<["value", "result"]>,
+def Kerf_ConstantOp : Kerf_MovingOp<"constant", "Nothing", [Kerf_MadeWhereRead, ConstantLike, AllTypesMatch<["value", "result"]>,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "A constant tensor";
   let description = [{
@@ -22,7 +22,8 @@ def Kerf_ConstantOp : Kerf_MovingOp<"constant", "Nothing", [ConstantLike, AllTyp
   let hasFolder = 1;
 }
 
-def Kerf_IotaOp : Kerf_MovingOp<"iota", "Movement", [DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
+def Kerf_IotaOp : Kerf_MovingOp<"iota", "Movement", [Kerf_MadeWhereRead, DeclareOpInterfaceMethods<ShardingRuleOpInterface,
+    ["localize"]>]> {
   let summary = "The index along one dimension";
   let description = [{
     y[..., i, ...] = offset + i along `dimension`. The device level gives the offset of the rank's piece.
@@ -39,7 +40,8 @@ def Kerf_IotaOp : Kerf_MovingOp<"iota", "Movement", [DeclareOpInterfaceMethods<S
   let hasVerifier = 1;
 }
 
-def Kerf_BroadcastInDimOp : Kerf_MovingOp<"broadcast_in_dim", "Pointwise", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_BroadcastInDimOp : Kerf_MovingOp<"broadcast_in_dim", "Pointwise", [Kerf_PicksElements, Kerf_MadeWhereRead,
+    Kerf_In16Bits<"Widest">, DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Copies along new dimensions and along dimensions of size 1";
   let description = [{
     Dimension d of the operand is dimension `broadcast_dimensions[d]` of the result.
@@ -58,7 +60,8 @@ def Kerf_BroadcastInDimOp : Kerf_MovingOp<"broadcast_in_dim", "Pointwise", [Decl
   let hasFolder = 1;
 }
 
-def Kerf_ReshapeOp : Kerf_MovingOp<"reshape", "Nothing", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_ReshapeOp : Kerf_MovingOp<"reshape", "Nothing", [Kerf_SameValue, Kerf_PicksElements, Kerf_MadeWhereRead,
+    Kerf_In16Bits<"Widest">, DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "The same elements in row-major order under another shape";
   let description = [{
     Rule: `([ij, k]) -> ([i, jk])`, the parts into which the two shapes cut each other.
@@ -75,7 +78,8 @@ def Kerf_ReshapeOp : Kerf_MovingOp<"reshape", "Nothing", [DeclareOpInterfaceMeth
   let hasFolder = 1;
 }
 
-def Kerf_TransposeOp : Kerf_MovingOp<"transpose", "Movement", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_TransposeOp : Kerf_MovingOp<"transpose", "Movement", [Kerf_SameValue, Kerf_PicksElements, Kerf_In16Bits<"Widest">,
+    DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Dimensions in another order";
   let description = [{
     Dimension d of the result is dimension `permutation[d]` of the operand. Rule: `([i, j]) -> ([j, i])`.
@@ -92,7 +96,8 @@ def Kerf_TransposeOp : Kerf_MovingOp<"transpose", "Movement", [DeclareOpInterfac
   let hasFolder = 1;
 }
 
-def Kerf_SliceOp : Kerf_MovingOp<"slice", "Movement", [DeclareOpInterfaceMethods<GradientOpInterface>,
+def Kerf_SliceOp : Kerf_MovingOp<"slice", "Movement", [Kerf_PicksElements, Kerf_MadeWhereRead, Kerf_In16Bits<"Widest">,
+    DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>, DeclareOpInterfaceMethods<GradientOpInterface>,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "A strided box of a tensor";
   let description = [{
@@ -110,7 +115,7 @@ def Kerf_SliceOp : Kerf_MovingOp<"slice", "Movement", [DeclareOpInterfaceMethods
   let hasFolder = 1;
 }
 
-def Kerf_PadOp : Kerf_MovingOp<"pad", "Movement", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_PadOp : Kerf_MovingOp<"pad", "Movement", [Kerf_In16Bits<"Widest">, DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "A tensor with a border, and gaps between elements";
   let description = [{
     `low` and `high` elements of `padding_value` before and after each dimension, `interior` between neighbours.
@@ -128,7 +133,8 @@ def Kerf_PadOp : Kerf_MovingOp<"pad", "Movement", [DeclareOpInterfaceMethods<Gra
   let hasVerifier = 1;
 }
 
-def Kerf_ConcatenateOp : Kerf_MovingOp<"concatenate", "Movement", [DeclareOpInterfaceMethods<GradientOpInterface>]> {
+def Kerf_ConcatenateOp : Kerf_MovingOp<"concatenate", "Movement", [Kerf_In16Bits<"Widest">,
+    DeclareOpInterfaceMethods<GradientOpInterface>]> {
   let summary = "Tensors one after the other along a dimension";
   let description = [{
     Rule: all other dimensions pass through, `dimension` may not be cut.

@@ -5,7 +5,8 @@
 #define KERF_TAKE_ALONG_TD
 include "kerf/Dialect/Kerf/KerfBase.td"
 
-def Kerf_TakeAlongOp : Kerf_MovingOp<"take_along", "Gather", [DeclareOpInterfaceMethods<GradientOpInterface>,
+def Kerf_TakeAlongOp : Kerf_MovingOp<"take_along", "Gather", [Kerf_PicksElements, Kerf_In16Bits<"Widest">,
+    DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>, DeclareOpInterfaceMethods<GradientOpInterface>,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>]> {
   let summary = "Slices at indices that each batch entry has of its own";
   let description = [{

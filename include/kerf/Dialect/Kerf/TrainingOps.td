@@ -20,7 +20,8 @@ def Kerf_CallOp : Kerf_Op<"call", [DeclareOpInterfaceMethods<SymbolUserOpInterfa
   let assemblyFormat = "$callee `(` $inputs `)` attr-dict `:` functional-type(operands, results)";
 }
 
-def Kerf_DropoutOp : Kerf_GlobalOp<"dropout", [AllTypesMatch<["operand", "result"]>, DeclareOpInterfaceMethods<GradientOpInterface>,
+def Kerf_DropoutOp : Kerf_GlobalOp<"dropout", [Kerf_In16Bits<"Widest">, AllTypesMatch<["operand", "result"]>,
+    DeclareOpInterfaceMethods<GradientOpInterface>,
     DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["localize"]>, DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops"]>]> {
   let summary = "Zeros in place of random elements, the same ones however the tensor is cut";
   let description = [{

@@ -8,7 +8,8 @@ class Kerf_WindowOp<string opMnemonic, list<Trait> traits = []> : Kerf_GlobalOp<
     DeclareOpInterfaceMethods<WorkOpInterface, ["getFlops", "getKernelClass"]>], traits)> { let hasVerifier = 1; }
 
 /// One of the three products of a convolution: of its operand, its kernel and its result two are given, one is made.
-class Kerf_ConvolutionClass<string opMnemonic, list<Trait> traits = []> : Kerf_WindowOp<opMnemonic, traits> {
+class Kerf_ConvolutionClass<string opMnemonic, list<Trait> traits = []> : Kerf_WindowOp<opMnemonic,
+    !listconcat([DeclareOpInterfaceMethods<WorkOpInterface, ["describe"]>], traits)> {
   dag window = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high);
 }
 

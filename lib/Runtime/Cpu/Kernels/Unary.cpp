@@ -58,11 +58,6 @@ template <typename T> T wrappedNegation(T x) {
     return T(std::make_unsigned_t<T>(0) - std::make_unsigned_t<T>(x));
 }
 
-constexpr std::string_view kUnaryOps[] = {
-    "negate",        "abs", "sign", "exponential", "log",  "sqrt",  "rsqrt", "tanh",
-    "logistic",      "erf", "sine", "cosine",      "atan", "floor", "ceil",  "round_nearest_even",
-    "stop_gradient", "not"};
-
 // Hendrycks and Gimpel, Gaussian Error Linear Units, 2016: by erf, and the approximation by tanh.
 constexpr double kTanhInner = 0.7978845608028654; // sqrt(2 / pi)
 constexpr double kTanhCubic = 0.044715;
@@ -124,35 +119,44 @@ template <typename T, typename Slope> void geluBackwardAll(const T *x, const T *
       x, dy, dx, n);
 }
 
-template <typename T> Result<Planned> planFloatUnary(const BindRequest &request) {
-  const std::string &op = request.instruction.op;
-  if (op == "exponential")
-    return mapped<T, T>(request, kExponential);
-  if (op == "log")
-    return mapped<T, T>(request, kLog);
-  if (op == "sqrt")
-    return mapped<T, T>(request, [](T x) { return std::sqrt(x); });
-  if (op == "rsqrt")
-    return mapped<T, T>(request, [](T x) { return T(1) / std::sqrt(x); });
-  if (op == "tanh")
-    return mapped<T, T>(request, kTanh);
-  if (op == "logistic")
-    return mapped<T, T>(request, kLogistic);
-  if (op == "erf")
-    return mapped<T, T>(request, kErf);
-  if (op == "sine")
-    return mapped<T, T>(request, kSine);
-  if (op == "atan")
-    return mapped<T, T>(request, kAtan);
-  if (op == "stop_gradient")
-    return mapped<T, T>(request, [](T x) { return x; });
-  if (op == "floor")
-    return mapped<T, T>(request, [](T x) { return std::floor(x); });
-  if (op == "ceil")
-    return mapped<T, T>(request, [](T x) { return std::ceil(x); });
-  if (op == "round_nearest_even")
-    return mapped<T, T>(request, [](T x) { return std::nearbyint(x); });
-  return mapped<T, T>(request, kCosine);
+template <typename F> Result<Planned> planMap(const BindRequest &request) {
+  return forFloat(request, request.operands[0].dtype, [&](auto type) -> Result<Planned> {
+    using T = typename decltype(type)::type;
+    return mapped<T, T>(request, F());
+  });
+}
+template <typename F> void *mapOf(DType dtype) {
+  return dtype == DType::F64 ? reinterpret_cast<void *>(&mapAll<double, double, F>)
+                             : reinterpret_cast<void *>(&mapAll<float, float, F>);
+}
+
+/// Ops that map each floating element to one of the same type: as a kernel, and as a routine that fused kernels call.
+struct MapRow {
+  std::string_view op;
+  Result<Planned> (*plan)(const BindRequest &request);
+  void *(*routine)(DType dtype);
+};
+template <typename F> constexpr MapRow mapRow(std::string_view op, F) { return {op, planMap<F>, mapOf<F>}; }
+
+constexpr MapRow kMaps[] = {
+    mapRow("exponential", kExponential),
+    mapRow("log", kLog),
+    mapRow("sqrt", [](auto x) { return std::sqrt(x); }),
+    mapRow("rsqrt", [](auto x) { return decltype(x)(1) / std::sqrt(x); }),
+    mapRow("tanh", kTanh),
+    mapRow("logistic", kLogistic),
+    mapRow("erf", kErf),
+    mapRow("sine", kSine),
+    mapRow("cosine", kCosine),
+    mapRow("atan", kAtan),
+    mapRow("floor", [](auto x) { return std::floor(x); }),
+    mapRow("ceil", [](auto x) { return std::ceil(x); }),
+    mapRow("round_nearest_even", [](auto x) { return std::nearbyint(x); }),
+    mapRow("stop_gradient", [](auto x) { return x; }),
+};
+const MapRow *findMap(std::string_view op) {
+  auto row = std::find_if(std::begin(kMaps), std::end(kMaps), [&](const MapRow &r) { return r.op == op; });
+  return row == std::end(kMaps) ? nullptr : row;
 }
 
 bool isSameTypeUnary(Checker &check, const BindRequest &request) {
@@ -211,7 +215,7 @@ template <typename F> Result<Planned> forStored(const BindRequest &request, DTyp
 } // namespace
 
 bool isUnary(std::string_view op) {
-  return std::find(std::begin(kUnaryOps), std::end(kUnaryOps), op) != std::end(kUnaryOps);
+  return op == "negate" || op == "abs" || op == "sign" || op == "not" || findMap(op);
 }
 
 Result<Planned> planUnary(const BindRequest &request) {
@@ -249,7 +253,7 @@ Result<Planned> planUnary(const BindRequest &request) {
           return T(~x);
       });
     });
-  return forFloat(request, dtype, [&](auto type) { return planFloatUnary<typename decltype(type)::type>(request); });
+  return findMap(op)->plan(request);
 }
 
 Result<Planned> planConvert(const BindRequest &request) {
@@ -388,38 +392,23 @@ Result<Planned> planGeluBackward(const BindRequest &request) {
 }
 
 namespace {
-template <typename F> void *mapOf(DType dtype) {
-  return dtype == DType::F64 ? reinterpret_cast<void *>(&mapAll<double, double, F>)
-                             : reinterpret_cast<void *>(&mapAll<float, float, F>);
-}
 template <typename F> void *geluBackwardOf(DType dtype) {
   return dtype == DType::F64 ? reinterpret_cast<void *>(&geluBackwardAll<double, F>)
                              : reinterpret_cast<void *>(&geluBackwardAll<float, F>);
 }
-struct RoutineRow {
-  std::string_view name;
-  void *(*of)(DType dtype);
-};
-constexpr RoutineRow kRoutines[] = {
-    {"exponential", mapOf<decltype(kExponential)>},
-    {"log", mapOf<decltype(kLog)>},
-    {"tanh", mapOf<decltype(kTanh)>},
-    {"logistic", mapOf<decltype(kLogistic)>},
-    {"erf", mapOf<decltype(kErf)>},
-    {"sine", mapOf<decltype(kSine)>},
-    {"cosine", mapOf<decltype(kCosine)>},
-    {"atan", mapOf<decltype(kAtan)>},
-    {"gelu", mapOf<decltype(kGelu)>},
-    {"gelu.tanh", mapOf<decltype(kGeluByTanh)>},
-    {"gelu_backward", geluBackwardOf<decltype(kGeluSlope)>},
-    {"gelu_backward.tanh", geluBackwardOf<decltype(kGeluSlopeByTanh)>},
-};
 } // namespace
 
 void *unaryRoutine(std::string_view op, DType dtype) {
-  auto row =
-      std::find_if(std::begin(kRoutines), std::end(kRoutines), [&](const RoutineRow &r) { return r.name == op; });
-  return row == std::end(kRoutines) ? nullptr : row->of(dtype);
+  if (op == "gelu")
+    return mapOf<decltype(kGelu)>(dtype);
+  if (op == "gelu.tanh")
+    return mapOf<decltype(kGeluByTanh)>(dtype);
+  if (op == "gelu_backward")
+    return geluBackwardOf<decltype(kGeluSlope)>(dtype);
+  if (op == "gelu_backward.tanh")
+    return geluBackwardOf<decltype(kGeluSlopeByTanh)>(dtype);
+  const MapRow *row = findMap(op);
+  return row ? row->routine(dtype) : nullptr;
 }
 
 } // namespace kerf::runtime::kernels
