@@ -93,14 +93,17 @@ std::string executionText(const CompletedPlan &completed) {
       meshes[run.stage] = stageMeshText(run.mesh);
   for (const auto &[stage, mesh] : meshes)
     words.push_back(fmt::format("stage {}: {}", stage, mesh));
-  if (!plan.contextStyle.empty())
-    words.push_back(plan.contextStyle);
+  if (plan.contextStyle)
+    words.emplace_back(toString(*plan.contextStyle));
   if (plan.sequenceParallel.front())
     words.push_back("sequence parallel");
-  if (plan.layout == "solved")
+  if (plan.layout == OpLayout::Solved)
     words.push_back("layout solved");
-  words.push_back(plan.recompute.empty() ? std::string("recompute by layers")
-                                         : fmt::format("recompute {}", fmt::join(plan.recompute, ", ")));
+  std::vector<std::string_view> recompute;
+  for (Recompute mode : plan.recompute)
+    recompute.push_back(toString(mode));
+  words.push_back(recompute.empty() ? std::string("recompute by layers")
+                                    : fmt::format("recompute {}", fmt::join(recompute, ", ")));
   words.push_back(fmt::format("optimizer sharding {}", fmt::join(plan.optimizerSharding, ", ")) +
                   (plan.optimizerShardingRanks ? fmt::format(" on {} ranks", plan.optimizerShardingRanks) : ""));
   return fmt::format("{}", fmt::join(words, "; "));

@@ -114,12 +114,12 @@ void keepInputsWhole(ModuleOp module, Plan &passes) {
 } // namespace
 
 void markRings(ModuleOp module, const Plan &plan) {
-  if (plan.meshSizes.at("context") == 1 || plan.contextStyle != "ring")
+  if (plan.meshSizes.at("context") == 1 || plan.contextStyle != ContextStyle::Ring)
     return;
   Mesh mesh = meshOf(module);
   module.walk([&](Operation *op) {
     auto attr = op->getAttrOfType<DictionaryAttr>(KerfDialect::kStrategyAttr);
-    if (!isa<AttentionOp, AttentionBackwardOp>(op) || !attr || !canRing(op))
+    if (kernelClassOf(op) != KernelClass::Attention || !attr || !canRing(op))
       return;
     Rule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
     auto strategy = parseStrategyAttr(attr, mesh, rule);
@@ -138,10 +138,10 @@ bool isExecutionPlan(const Plan &plan, int64_t batch) {
   int64_t groups = size("data") * size("expert");
   bool microbatches = plan.microbatch && plan.microbatch < (batch + groups - 1) / groups;
   return size("stage") > 1 || size("context") > 1 || size("expert") > 1 || microbatches ||
-         any(plan.recompute, "none") || !plan.recomputeLayers.empty() || !plan.recomputeOps.empty() ||
+         any(plan.recompute, Recompute::None) || !plan.recomputeLayers.empty() || !plan.recomputeOps.empty() ||
          any(plan.optimizerSharding, int64_t(0)) || plan.optimizerShardingRanks > 1 ||
-         any(plan.sequenceParallel, false) || plan.layout == "solved" || plan.attention == "unfused" ||
-         !plan.schedule.name.empty() || !plan.stages.empty();
+         any(plan.sequenceParallel, false) || plan.layout == OpLayout::Solved ||
+         plan.attention == AttentionKernels::Unfused || !plan.schedule.name.empty() || !plan.stages.empty();
 }
 
 bool isOpByOp(const Plan &plan, int64_t batch) {
@@ -222,7 +222,7 @@ Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, cons
   auto completed = completePlan(plan, where, cluster, job);
   if (!completed)
     return completed.error();
-  if (completed->plan.attention == "unfused")
+  if (completed->plan.attention == AttentionKernels::Unfused)
     return Error{
         fmt::format("{}: attention: \"unfused\" is simulated only; programs run \"fused\", or any attention as "
                     "exported with --no-recognition",
@@ -274,7 +274,7 @@ std::set<int64_t> stagesOf(Value parameter, const PlanLowering &lowering) {
     if (op.hasAttr(KerfDialect::kBackwardAttr) || op.hasAttr(KerfDialect::kUpdateAttr) ||
         llvm::none_of(op.getOperands(), [&](Value operand) { return llvm::is_contained(forms, operand); }))
       continue;
-    if (isa<ConvertOp, TransposeOp, ReshapeOp>(op)) {
+    if (op.hasTrait<SameValue>()) {
       forms.push_back(op.getResult(0));
       continue;
     }
@@ -314,14 +314,14 @@ Status applyExecution(ModuleOp module, const PlanLowering &lowering) {
       return Error{fmt::format("@{} belongs to no layer's forward pass", callee), ExitStatus::InternalCheck};
     int64_t part = lowering.partOfLayer[--next];
     call->setAttr(KerfDialect::kPartAttr, builder.getI64IntegerAttr(part));
-    std::string kind = recomputeOf(lowering.completed.plan, part % stages, static_cast<int64_t>(next),
-                                   nodeName(forward[next].getLoc()));
-    if (kind == "offload") {
+    Recompute kind = recomputeOf(lowering.completed.plan, part % stages, static_cast<int64_t>(next),
+                                 nodeName(forward[next].getLoc()));
+    if (kind == Recompute::Offload) {
       call->setAttr(KerfDialect::kOffloadAttr, builder.getUnitAttr());
-      kind = "none";
+      kind = Recompute::None;
     }
-    if (kind != "none" || !pins.empty())
-      call->setAttr(KerfDialect::kRecomputeAttr, builder.getStringAttr(kind));
+    if (kind != Recompute::None || !pins.empty())
+      call->setAttr(KerfDialect::kRecomputeAttr, builder.getStringAttr(toString(kind)));
   }
   if (Status status = applyLayouts(module, lowering); !status)
     return status;

@@ -126,7 +126,7 @@ Result<Candidate> MeshSearch::lower(Placement placement, Solution solution) {
   plan.globalBatch = batchOf(*step.module);
   int64_t data = plan.meshSizes.at("data");
   plan.microbatch = (plan.globalBatch + data - 1) / data;
-  plan.recompute = {"none"};
+  plan.recompute = {Recompute::None};
   plan.optimizerSharding = {0};
   plan.sequenceParallel = {false};
   writeChoice(*step.module, candidate.placement, candidate.solution.choice, plan);

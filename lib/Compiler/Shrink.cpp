@@ -155,14 +155,15 @@ private:
   /// A layer for each mode that layers have, and one without where there are enough.
   void pickRecomputedLayers(std::vector<LayerRecompute> &rules) {
     std::vector<LayerRecompute> picked;
-    for (const char *mode : {"full", "selective", "offload"})
+    for (Recompute mode : {Recompute::Full, Recompute::Selective, Recompute::Offload})
       if (std::any_of(rules.begin(), rules.end(), [&](const LayerRecompute &rule) { return rule.mode == mode; }) &&
           static_cast<int64_t>(picked.size()) < newLayers) {
         picked.push_back({std::to_string(picked.size()), mode});
-        result.notes.push_back(fmt::format("recompute: layer {} {}, as some are", picked.back().pattern, mode));
+        result.notes.push_back(
+            fmt::format("recompute: layer {} {}, as some are", picked.back().pattern, toString(mode)));
       }
     if (picked.empty() && !rules.empty()) // all of them "none"
-      picked = {{"*", "none"}};
+      picked = {{"*", Recompute::None}};
     rules = std::move(picked);
   }
 
@@ -289,7 +290,7 @@ private:
 
   void chooseSizes() {
     SmallSizes &sizes = result.sizes;
-    bool ulysses = completed.plan.contextStyle == "ulysses";
+    bool ulysses = completed.plan.contextStyle == ContextStyle::Ulysses;
     int64_t ranks = old("model"), small = most("model");
     for (int64_t stage = 0; stage < old("stage"); ++stage)
       ranks = std::max(ranks, ofStage(completed.plan, stage).meshSizes.at("model"));

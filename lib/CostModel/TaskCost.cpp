@@ -165,19 +165,24 @@ bool TaskPricer::computesAgain(const Segment &segment, Recompute layer) const {
   return anyRunsAgain(segment, layer) && again(segment, layer).compute > 0;
 }
 
+double kerf::accumulationSeconds(const Device &device, double elements, double launches, const StateBytes &bytes) {
+  Work kernel;
+  kernel.kernelClass = KernelClass::Pointwise;
+  kernel.bytes = elements * (bytes.weight + 2 * bytes.gradient); // reads both, writes the sum
+  kernel.launches = launches;
+  return kernel.bytes > 0 ? computeSeconds(device, kernel) : 0;
+}
+
 double TaskPricer::accumulation(const Segment &segment) const {
   if (plan.trainer.accumulatesInProducts || plan.schedule.microbatches == 1)
     return 0;
-  Work kernel;
-  kernel.kernelClass = KernelClass::Pointwise;
-  kernel.launches = 0;
-  for (const ParameterGroup &group : segment.parameters) {
-    if (plan.optimizerSharding >= 2 && shards(group) > 1) // what is left after its reduction is a share
-      continue;
-    kernel.bytes += group.elements * (plan.bytes.weight + 2 * plan.bytes.gradient); // reads both, writes the sum
-    kernel.launches += 1;
-  }
-  return kernel.bytes > 0 ? computeSeconds(collectives.cluster().device, kernel) : 0;
+  double elements = 0, launches = 0;
+  for (const ParameterGroup &group : segment.parameters)
+    if (plan.optimizerSharding < 2 || shards(group) == 1) { // what is left after its reduction is a share
+      elements += group.elements;
+      launches += 1;
+    }
+  return accumulationSeconds(collectives.cluster().device, elements, launches, plan.bytes);
 }
 
 double TaskPricer::hostSeconds(const Segment &segment) const {

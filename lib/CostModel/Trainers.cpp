@@ -43,7 +43,7 @@ TrainerSpace torchTitanSpace() {
   space.copiesBesideOtherAxes = false;
   space.solvedLayout = false;
   space.wholeSequences = false;
-  space.contextStyles = {"ring"};
+  space.contextStyles = {ContextStyle::Ring};
   space.contextBesideExperts = false;
   space.recompute = {Recompute::None, Recompute::Full};
   space.recomputeForm = RecomputeForm::AllAlike;
@@ -63,7 +63,7 @@ TrainerSpace deepSpeedSpace() {
   space.solvedLayout = false;
   space.sequenceBesideContext = false;
   space.splitBackwardBesideSequence = false;
-  space.contextStyles = {"ulysses"};
+  space.contextStyles = {ContextStyle::Ulysses};
   space.contextInPipelines = false;
   space.expertsInPipelines = false;
   space.unevenStages = false;
@@ -79,7 +79,7 @@ TrainerSpace nemoSpace() {
   TrainerSpace space = megatronSpace();
   space.orders = {{"stage", "data", "expert", "context", "model"}};
   space.shardsGroups = false;
-  space.contextStyles = {"ring"};
+  space.contextStyles = {ContextStyle::Ring};
   space.unevenStages = false;
   space.dtypes = {"f32", "bf16", "f8"};
   space.optimizers = {"adamw"};

@@ -152,7 +152,7 @@ void noteTask(const View &view, Draft &out) {
 void writeLayout(const View &view, Draft &out) {
   if (view.tensor == 1)
     return out.idle("mesh.model is 1");
-  if (view.plan.layout == "megatron")
+  if (view.plan.layout == OpLayout::Megatron)
     return out.expressed("its own");
   out.differs("the solver's strategies are not told: Megatron-LM's layout runs instead; plan with the pin \"layout\": "
               "\"megatron\" for one that is");

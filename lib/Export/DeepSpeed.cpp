@@ -146,7 +146,7 @@ void writeGradientDtype(const View &view, Draft &out) {
 void writeContextStyle(const View &view, Draft &out) {
   if (view.context == 1)
     return out.idle("mesh.context is 1");
-  if (view.plan.contextStyle == "ulysses")
+  if (view.plan.contextStyle == ContextStyle::Ulysses)
     return out.expressed("--ds-sequence-parallel-size is Ulysses");
   out.differs("Ulysses runs instead: all-to-alls cut heads, of which there must be enough");
 }
@@ -250,7 +250,7 @@ Table executionTable() {
       {"layout", writeLayout},
       {"attention",
        [](const View &v, Draft &out) {
-         if (v.plan.attention == "fused")
+         if (v.plan.attention == AttentionKernels::Fused)
            return out.argument("--use-flash-attn-v2");
          out.expressed("unfused, the default");
        }},

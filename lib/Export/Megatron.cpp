@@ -173,12 +173,14 @@ void writeGradientDtype(const View &view, Draft &out) {
   out.differs(fmt::format("gradients of {} parameters are {}", dtype, b16 ? "f32 or bf16: f32" : "of their type"));
 }
 
-void writeAttention(const View &view, Draft &out) { out.argument("--attention-backend", view.plan.attention); }
+void writeAttention(const View &view, Draft &out) {
+  out.argument("--attention-backend", toString(*view.plan.attention));
+}
 
 void writeContextStyle(const View &view, Draft &out) {
   if (view.context == 1)
     return out.idle("mesh.context is 1");
-  out.argument("--cp-comm-type", view.plan.contextStyle == "ring" ? "p2p" : "a2a");
+  out.argument("--cp-comm-type", view.plan.contextStyle == ContextStyle::Ring ? "p2p" : "a2a");
 }
 
 void writeDtype(const View &view, Draft &out) {

@@ -182,7 +182,7 @@ void writeGradientDtype(const View &view, Draft &out) {
 }
 
 void writeAttention(const View &view, Draft &out) {
-  bool fused = view.plan.attention == "fused";
+  bool fused = view.plan.attention == AttentionKernels::Fused;
   out.file("model.use_flash_attention", fused);
   if (!fused) // Transformer Engine takes the first that is allowed
     for (const char *variable : {"NVTE_FLASH_ATTN", "NVTE_FUSED_ATTN"})
@@ -338,7 +338,7 @@ Table executionTable() {
        [](const View &v, Draft &out) {
          if (v.context == 1)
            return out.idle("mesh.context is 1");
-         if (v.plan.contextStyle == "ring")
+         if (v.plan.contextStyle == ContextStyle::Ring)
            return out.expressed("ring attention of Transformer Engine");
          out.differs("ring attention runs instead: keys and values pass round");
        }},

@@ -292,7 +292,7 @@ const Table &torchTitanTable() {
       {"layout", writeLayout},
       {"attention",
        [](const View &v, Draft &out) {
-         if (v.plan.attention == "fused")
+         if (v.plan.attention == AttentionKernels::Fused)
            return out.expressed("scaled_dot_product_attention, the only one");
          out.differs("attention is fused (scaled_dot_product_attention): less memory than planned");
        }},
@@ -301,7 +301,7 @@ const Table &torchTitanTable() {
          if (v.context == 1)
            return out.idle("mesh.context is 1");
          out.file("parallelism.context_parallel_rotate_method", "alltoall");
-         if (v.plan.contextStyle == "ulysses")
+         if (v.plan.contextStyle == ContextStyle::Ulysses)
            out.differs("ring attention runs instead: keys and values pass round");
        }},
       {"dtype", writeDtype},

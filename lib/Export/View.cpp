@@ -6,15 +6,15 @@
 
 namespace kerf::exporting {
 
-static std::string strongest(const std::vector<std::string> &modes) {
-  for (const char *mode : {"offload", "full", "selective"})
+static std::string strongest(const std::vector<Recompute> &modes) {
+  for (Recompute mode : {Recompute::Offload, Recompute::Full, Recompute::Selective})
     if (std::find(modes.begin(), modes.end(), mode) != modes.end())
-      return mode;
-  return "none";
+      return std::string(toString(mode));
+  return std::string(toString(Recompute::None));
 }
 
-static bool alike(const std::vector<std::string> &modes) {
-  return std::all_of(modes.begin(), modes.end(), [&](const std::string &mode) { return mode == modes.front(); });
+static bool alike(const std::vector<Recompute> &modes) {
+  return std::all_of(modes.begin(), modes.end(), [&](Recompute mode) { return mode == modes.front(); });
 }
 
 View::View(const ExportInput &input)
@@ -26,7 +26,7 @@ View::View(const ExportInput &input)
       sharding(*std::max_element(plan.optimizerSharding.begin(), plan.optimizerSharding.end())) {
   const std::vector<Level> &levels = input.completed.cluster.levels;
   devicesPerNode = levels.empty() ? ranks : std::min(levels.front().size, ranks);
-  std::vector<std::string> modes = plan.recompute;
+  std::vector<Recompute> modes = plan.recompute;
   for (const LayerRecompute &rule : plan.recomputeLayers)
     modes.push_back(rule.mode);
   recompute = strongest(modes);
@@ -43,7 +43,7 @@ void View::seeRecomputedLayers(int64_t layers) {
   }
   if (plan.recomputeLayers.empty() || !numbered)
     return;
-  std::vector<std::string> modes;
+  std::vector<Recompute> modes;
   for (int64_t layer = 0; layer < layers; ++layer)
     modes.push_back(recomputeOf(plan, 0, layer, ""));
   recompute = strongest(modes);
@@ -55,10 +55,10 @@ void View::seeRecomputedLayers(int64_t layers) {
   std::vector<std::pair<int64_t, int64_t>> parts; // recomputed from the first on, all
   for (auto [begin, end] : cut.empty() ? LayerCut{{0, layers}} : cut) {
     int64_t first = begin;
-    while (first < end && modes[first] == "full")
+    while (first < end && modes[first] == Recompute::Full)
       ++first;
     inBlocks &=
-        std::all_of(modes.begin() + first, modes.begin() + end, [](const std::string &mode) { return mode == "none"; });
+        std::all_of(modes.begin() + first, modes.begin() + end, [](Recompute mode) { return mode == Recompute::None; });
     parts.emplace_back(first - begin, end - begin);
     most = std::max(most, first - begin);
   }

@@ -36,7 +36,7 @@ Overlap Bounds::overlapOf(const Choice &choice) const {
 Result<Bounds> Bounds::make(const Cluster &cluster, const TrainingJob &job, const LayoutSource &layouts,
                             const PlanSearchOptions &options, MemoryLimit memoryLimit) {
   Bounds bounds(cluster, job, layouts, options, memoryLimit);
-  auto whole = bounds.workOf({1, 1, 1, 1, false, options.constraints.attention != "unfused"});
+  auto whole = bounds.workOf({1, 1, 1, 1, false, options.constraints.attention != AttentionKernels::Unfused});
   if (!whole)
     return whole.error();
   if (!*whole)
@@ -48,7 +48,7 @@ Result<Bounds> Bounds::make(const Cluster &cluster, const TrainingJob &job, cons
 LayoutKey Bounds::keyOf(const Choice &choice) const {
   return {choice.frame.model,      choice.frame.context,
           choice.frame.expert,     choice.microbatch,
-          choice.sequenceParallel, options.constraints.attention != "unfused",
+          choice.sequenceParallel, options.constraints.attention != AttentionKernels::Unfused,
           choice.ulysses,          choice.solved};
 }
 
@@ -85,11 +85,24 @@ const PipelineModel &Bounds::pipelineOf(const Choice &choice) {
   return *links.pipeline;
 }
 
+/// Whether kernels add up the whole gradients of all parameters in every microbatch, whatever else is decided later.
+bool Bounds::accumulatesWhole(const Choice &choice) const {
+  if (trainer.prices.accumulatesInProducts || theSpace->microbatches(choice) == 1)
+    return false;
+  const std::vector<int64_t> &pinned = options.constraints.optimizerSharding;
+  if (!pinned.empty())
+    return *std::max_element(pinned.begin(), pinned.end()) < 2;
+  bool decided = choice.level == Choice::Level::Execution || choice.level == Choice::Level::Cut;
+  return decided && choice.optimizerSharding < 2;
+}
+
 /// With the collectives on their links.
 const PassSeconds &Bounds::passesOn(const Choice &choice, const ModelWork &work, const CollectiveModel &collectives) {
-  auto [entry, isNew] = passes.try_emplace({keyOf(choice), &collectives});
+  const bool accumulates = accumulatesWhole(choice);
+  auto [entry, isNew] = passes.try_emplace({keyOf(choice), &collectives, accumulates});
   if (isNew)
-    entry->second = passSeconds(work, collectives.cluster().device, &collectives, overlapOf(choice), trainer.prices);
+    entry->second = passSeconds(work, collectives.cluster().device, &collectives, overlapOf(choice), trainer.prices,
+                                accumulates ? &stateBytes : nullptr);
   return entry->second;
 }
 
@@ -176,7 +189,7 @@ std::vector<Choice> Bounds::orders(const Choice &layout, const ModelWork &work) 
 /// Products at the best rate there is, on as many ranks as the mesh has: of several groups, each rank counts as many as
 /// the first one's that do the most that it can do in that time.
 Result<double> Bounds::ofMesh(const Choice &choice) {
-  auto work = workOf({1, 1, 1, 1, false, options.constraints.attention != "unfused"});
+  auto work = workOf({1, 1, 1, 1, false, options.constraints.attention != AttentionKernels::Unfused});
   if (!work)
     return work.error();
   double samples = static_cast<double>(theSpace->globalBatch()) / static_cast<double>((*work)->samples);

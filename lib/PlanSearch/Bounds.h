@@ -6,6 +6,7 @@
 #include "Prices.h"
 #include "Space.h"
 #include <limits>
+#include <tuple>
 
 namespace kerf::plansearch {
 
@@ -58,6 +59,7 @@ private:
     double on = 0, back = 0;
   };
   Sends sendsOf(const Choice &choice, const ModelWork &work, const PipelineModel &pipeline, int64_t stage);
+  bool accumulatesWhole(const Choice &choice) const;
   const PassSeconds &passesOn(const Choice &choice, const ModelWork &work, const CollectiveModel &collectives);
   struct Parameters {
     std::vector<double> stateBytes; // by link
@@ -85,7 +87,7 @@ private:
   std::map<std::pair<std::array<int64_t, std::size(kPlanAxes)>, AxisOrder>, Links> models;
   std::map<LayoutKey, std::vector<PassSeconds>> kernels; // on the devices of each group
   std::map<LayoutKey, LinkHeld> heldBytesOf;
-  std::map<std::pair<LayoutKey, const CollectiveModel *>, PassSeconds> passes;
+  std::map<std::tuple<LayoutKey, const CollectiveModel *, bool>, PassSeconds> passes; // by accumulatesWhole
   std::map<std::tuple<LayoutKey, const CollectiveModel *, int, int64_t, bool>, Parameters> parameters;
 };
 

@@ -90,14 +90,14 @@ Status Candidates::recompute(Candidate &one, const Recomputation &recomputation)
   std::vector<int64_t> layers = layersOfParts(one.work, one.step.schedule);
   std::vector<RecomputedLayers> recomputed = recomputedLayers(layers, recomputation, stages);
   LayerCut cut;
-  std::vector<std::string> modes;
+  std::vector<Recompute> modes;
   for (size_t p = 0; p < layers.size(); ++p) {
     const RecomputedLayers &its = recomputed[p];
     cut.emplace_back(next, next + layers[p]);
     next += layers[p];
-    modes.resize(modes.size() + its.full, "full");
-    modes.resize(modes.size() + its.selective, "selective");
-    modes.resize(next, "none");
+    modes.resize(modes.size() + its.full, Recompute::Full);
+    modes.resize(modes.size() + its.selective, Recompute::Selective);
+    modes.resize(next, Recompute::None);
   }
   setRecompute(one.completed.plan, modes, cut, stages);
   auto step = stepPlan(one.completed, job, *one.model);

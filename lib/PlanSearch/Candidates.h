@@ -38,7 +38,7 @@ public:
   void recomputeStep(Candidate &one, const Recomputation &recomputation);
   /// What may be the best for the candidate, one at least of it; nothing where none fits.
   std::vector<Recomputation> recomputations(Candidate &one);
-  /// All layers alike: "none", "selective" or "full". Nothing where the candidate has no layers, or would not fit.
+  /// All layers alike: None, Selective or Full. Nothing where the candidate has no layers, or would not fit.
   std::optional<Recomputation> uniform(Candidate &one, Recompute mode);
   /// With a single microbatch, which any schedule holds at least.
   bool mayFit(const Candidate &one) const;

@@ -219,7 +219,7 @@ Status Completion::completeExecution() {
     if (count > 1 && count != static_cast<size_t>(stages))
       return wrong(fmt::format("{} has {} values for {} stages; give one, or one for each stage", key, count, stages));
   if (!plan.decidesRecompute())
-    plan.recompute = {"none"};
+    plan.recompute = {Recompute::None};
   if (plan.optimizerSharding.empty())
     plan.optimizerSharding = {0};
   int64_t sharding = *std::max_element(plan.optimizerSharding.begin(), plan.optimizerSharding.end());
@@ -227,7 +227,7 @@ Status Completion::completeExecution() {
   if (!sequence)
     return wrong(sequence.error().message);
   plan.sequenceParallel = {*sequence};
-  if (plan.layout == "solved" && *sequence)
+  if (plan.layout == OpLayout::Solved && *sequence)
     return wrong("layout is \"solved\" and sequence_parallel true: the solver decides for each op what is cut; leave "
                  "one of them out");
   if (sharding > 0 && plan.optimizerShardingRanks)
@@ -244,13 +244,12 @@ Status Completion::completeExecution() {
     return wrong(fmt::format("gradient_dtype is f64 and --dtype {}: give f32 or a type of 16 bits", job.dtype));
   if (plan.gradientDtype.empty())
     plan.gradientDtype = mixed ? "f32" : job.dtype;
-  auto fill = [](std::string &word, const char *otherwise) { word = word.empty() ? otherwise : word; };
-  fill(plan.attention, "fused");
-  fill(plan.layout, "megatron");
+  plan.attention = plan.attention.value_or(AttentionKernels::Fused);
+  plan.layout = plan.layout.value_or(OpLayout::Megatron);
   if (size("context") > 1 || std::any_of(plan.stages.begin(), plan.stages.end(), [](const StageLayers &run) {
         return !run.mesh.empty() && run.mesh.at("context") > 1;
       }))
-    fill(plan.contextStyle, "ring");
+    plan.contextStyle = plan.contextStyle.value_or(ContextStyle::Ring);
   return ok();
 }
 
@@ -333,9 +332,9 @@ LayoutKey layoutOf(const Plan &completed) {
           size("expert"),
           completed.microbatch,
           completed.sequenceParallel.front(),
-          completed.attention == "fused",
-          size("context") > 1 && completed.contextStyle == "ulysses",
-          size("model") > 1 && completed.layout == "solved"};
+          completed.attention == AttentionKernels::Fused,
+          size("context") > 1 && completed.contextStyle == ContextStyle::Ulysses,
+          size("model") > 1 && completed.layout == OpLayout::Solved};
 }
 
 } // namespace kerf

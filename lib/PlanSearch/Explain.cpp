@@ -148,7 +148,7 @@ bool Explaining::isOpen(const std::string &key) const {
   if (key == "context_style")
     return !pinned && size("context") > 1;
   if (key == "sequence_parallel") // a pin of one decides the other
-    return !pinned && size("model") > 1 && given.layout != "solved" && given.sequenceParallel.empty();
+    return !pinned && size("model") > 1 && given.layout != OpLayout::Solved && given.sequenceParallel.empty();
   if (key == "layout")
     return !pinned && size("model") > 1 && given.sequenceParallel.empty();
   if (key == "schedule" || key == "stages")

@@ -15,12 +15,12 @@ int64_t sizeOf(const Plan &plan, const char *axis) {
 
 } // namespace
 
-std::string wordOfRecompute(const Plan &plan) {
+std::optional<Recompute> uniformRecomputeOf(const Plan &plan) {
   if (!plan.recomputeLayers.empty() || plan.recompute.empty())
-    return "";
+    return std::nullopt;
   bool alike = std::all_of(plan.recompute.begin(), plan.recompute.end(),
-                           [&](const std::string &its) { return its == plan.recompute.front(); });
-  return alike ? plan.recompute.front() : "";
+                           [&](Recompute its) { return its == plan.recompute.front(); });
+  return alike ? std::optional(plan.recompute.front()) : std::nullopt;
 }
 
 Otherwise::Otherwise(const Plan &than, std::vector<std::string> keys)
@@ -28,9 +28,9 @@ Otherwise::Otherwise(const Plan &than, std::vector<std::string> keys)
                                     sizeOf(than, "expert"), sizeOf(than, "model")},
       microbatch(than.microbatch), chunks(std::max<int64_t>(1, than.schedule.chunks)),
       sequenceParallel(!than.sequenceParallel.empty() && than.sequenceParallel.front()),
-      solved(than.layout == "solved"), ulysses(than.contextStyle == "ulysses"), schedule(than.schedule),
-      optimizerSharding(than.optimizerSharding.empty() ? 0 : than.optimizerSharding.front()),
-      word(wordOfRecompute(than)) {
+      solved(than.layout == OpLayout::Solved), ulysses(than.contextStyle == ContextStyle::Ulysses),
+      schedule(than.schedule), optimizerSharding(than.optimizerSharding.empty() ? 0 : than.optimizerSharding.front()),
+      uniform(uniformRecomputeOf(than)) {
   for (const MeshAxis &axis : than.mesh().axes)
     order.push_back(axis.name);
   layersOfParts.assign(frame.stage * chunks, 0);
@@ -128,7 +128,7 @@ Plan pinsOfAlternative(const std::string &key, const Plan &other, const Plan &th
     pins.schedule.chunks = other.schedule.chunks;
     pins.stages = other.stages;
   } else if (key == "recompute") {
-    pins.recompute = {wordOfRecompute(other)};
+    pins.recompute = {*uniformRecomputeOf(other)};
   } else if (key == "optimizer_sharding") {
     pins.optimizerSharding = other.optimizerSharding;
     if (other.optimizerSharding.front() > 0) // without ranks that share something it means nothing
@@ -139,10 +139,10 @@ Plan pinsOfAlternative(const std::string &key, const Plan &other, const Plan &th
         }
   } else if (key == "sequence_parallel" || key == "layout") {
     pinAxis("model");
-    if (other.layout == "solved")
+    if (other.layout == OpLayout::Solved)
       pins.layout = other.layout;
     else if (key == "layout")
-      pins.layout = "megatron";
+      pins.layout = OpLayout::Megatron;
     else
       pins.sequenceParallel = other.sequenceParallel;
   } else if (key == "context_style") {

@@ -29,8 +29,8 @@ public:
   Questions answered(const Choice &choice, const Space &space) const;
   /// Returns the bit of "recompute"; 0 where it is not asked.
   Questions recompute() const { return bit("recompute"); }
-  /// Returns the word that all layers of the plan recompute by; empty where they differ.
-  const std::string &recomputeWord() const { return word; }
+  /// Returns what every layer of the plan recomputes; nothing where they differ.
+  std::optional<Recompute> uniformRecompute() const { return uniform; }
 
 private:
   Questions bit(std::string_view key) const;
@@ -45,14 +45,14 @@ private:
   SchedulePlan schedule;
   int64_t optimizerSharding = 0;
   std::vector<int64_t> layersOfParts;
-  std::string word;
+  std::optional<Recompute> uniform;
 };
 
 /// The pins with which a search looks for `other`'s value of the decision: every plan that has them decides it
 /// otherwise than `than`, and `other` has them.
 Plan pinsOfAlternative(const std::string &key, const Plan &other, const Plan &than);
 
-/// The one word that the plan recomputes all layers by; empty: they differ.
-std::string wordOfRecompute(const Plan &plan);
+/// What every layer of the plan recomputes; nothing where they differ.
+std::optional<Recompute> uniformRecomputeOf(const Plan &plan);
 
 } // namespace kerf::plansearch

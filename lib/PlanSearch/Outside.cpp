@@ -44,7 +44,7 @@ std::vector<std::string> outsideOfSpace(const Cluster &cluster, const TrainingJo
                                                : fmt::format("overlap: other than {}'s", job.trainer->title));
   bool sixteen = job.dtype != "f32" && job.dtype != "f64";
   add(sixteen && given.gradientDtype.empty(), "gradient_dtype: of 16 bits, which changes numbers");
-  add(given.attention.empty(), "attention: unfused");
+  add(!given.attention, "attention: unfused");
   add(ranks > 1 && given.ops.empty(), "ops: strategies and recomputation of single operators");
   add(ranks > 1 && given.arguments.empty(), "arguments: layouts of single parameters");
   return outside;

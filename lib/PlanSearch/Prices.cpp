@@ -39,7 +39,7 @@ int64_t times(const ChainLink &link) { return link.layers ? link.layers : 1; }
 } // namespace
 
 PassSeconds passSeconds(const ModelWork &model, const Device &device, const CollectiveModel *collectives,
-                        const Overlap &overlap, const TrainerPrices &trainer) {
+                        const Overlap &overlap, const TrainerPrices &trainer, const StateBytes *accumulated) {
   PassSeconds seconds;
   double cheapest = std::numeric_limits<double>::infinity();
   for (const ChainLink &link : model.chain) {
@@ -54,6 +54,13 @@ PassSeconds passSeconds(const ModelWork &model, const Device &device, const Coll
       one.inputGradient += always;
       for (double &more : one.again)
         more -= always;
+    }
+    if (accumulated) {
+      double elements = 0;
+      for (const ParameterGroup &group : segment.parameters)
+        elements += group.elements;
+      one.weightGradient +=
+          accumulationSeconds(device, elements, static_cast<double>(segment.parameters.size()), *accumulated);
     }
     seconds.links.push_back(one);
     seconds.forward += static_cast<double>(times(link)) * one.forward;

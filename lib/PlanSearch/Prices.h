@@ -24,9 +24,10 @@ struct PassSeconds {
   double layer = 0;                 // of the cheapest layer, both passes
   double whole() const { return forward + backward; }
 };
-/// `collectives` null: kernels alone.
+/// `collectives` null: kernels alone. `accumulated`: the bytes of gradients that kernels of their own add up in every
+/// microbatch; null where nothing is known to be added so.
 PassSeconds passSeconds(const ModelWork &model, const Device &device, const CollectiveModel *collectives,
-                        const Overlap &overlap, const TrainerPrices &trainer);
+                        const Overlap &overlap, const TrainerPrices &trainer, const StateBytes *accumulated = nullptr);
 
 /// FLOPs over the best rate that the device reaches with any shape.
 double bestSeconds(const ModelWork &model, const Device &device);

@@ -72,9 +72,8 @@ Result<std::vector<Open>> Searching::ready(const Choice &choice, double atLeast)
     for (const Recomputation &recomputation : candidates->recomputations(one))
       add(recomputation, rest);
   if (alike)
-    for (auto [mode, word] : {std::pair(Recompute::None, "none"), std::pair(Recompute::Selective, "selective"),
-                              std::pair(Recompute::Full, "full")})
-      if (otherwise->recomputeWord() != word &&
+    for (Recompute mode : {Recompute::None, Recompute::Selective, Recompute::Full})
+      if (otherwise->uniformRecompute() != mode &&
           std::ranges::find(job.trainer->space.recompute, mode) != job.trainer->space.recompute.end())
         if (auto recomputation = candidates->uniform(one, mode))
           add(*recomputation, alike);

@@ -154,27 +154,28 @@ std::vector<Choice> Space::layouts(const Choice &mesh) const {
   struct OverModel {
     bool sequenceParallel = false, solved = false;
   };
-  bool cuts = mesh.frame.model > 1, solves = cuts && given.layout == "solved";
+  bool cuts = mesh.frame.model > 1, solves = cuts && given.layout == OpLayout::Solved;
   std::vector<OverModel> overModel = {{false, solves}};
   if (!given.sequenceParallel.empty())
     overModel = {{given.sequenceParallel.front(), solves}};
   else if (cuts && !solves)
     overModel = {{true, false}, {false, false}};
-  if (cuts && given.layout.empty() && given.sequenceParallel.empty())
+  if (cuts && !given.layout && given.sequenceParallel.empty())
     overModel.push_back({false, true});
   std::erase_if(overModel, [&](const OverModel &how) {
     bool whole = cuts && !how.solved && !how.sequenceParallel;
     return (how.solved && !can.solvedLayout) || (whole && !can.wholeSequences) ||
            (how.sequenceParallel && mesh.frame.context > 1 && !can.sequenceBesideContext);
   });
-  std::vector<bool> ulysses = {given.contextStyle == "ulysses"};
+  std::vector<bool> ulysses = {given.contextStyle == ContextStyle::Ulysses};
   if (mesh.frame.context == 1)
     ulysses = {false};
-  else if (given.contextStyle.empty())
+  else if (!given.contextStyle)
     ulysses = {false, true};
   if (mesh.frame.context > 1)
     std::erase_if(ulysses, [&](bool style) {
-      return std::ranges::find(can.contextStyles, style ? "ulysses" : "ring") == can.contextStyles.end();
+      return std::ranges::find(can.contextStyles, style ? ContextStyle::Ulysses : ContextStyle::Ring) ==
+             can.contextStyles.end();
     });
   int64_t group = batch / (mesh.frame.data * mesh.frame.expert);
   for (int64_t microbatch : divisors(group)) {
@@ -515,10 +516,10 @@ Plan Space::plan(const Choice &choice) const {
   plan.globalBatch = batch;
   plan.microbatch = choice.microbatch;
   plan.sequenceParallel = {choice.sequenceParallel};
-  if (given.layout.empty())
-    plan.layout = choice.solved ? "solved" : "megatron";
+  if (!given.layout)
+    plan.layout = choice.solved ? OpLayout::Solved : OpLayout::Megatron;
   if (choice.frame.context > 1)
-    plan.contextStyle = choice.ulysses ? "ulysses" : "ring";
+    plan.contextStyle = choice.ulysses ? ContextStyle::Ulysses : ContextStyle::Ring;
   plan.order.clear();
   for (int8_t axis : choice.order)
     plan.order.push_back(kPlanAxes[axis]);

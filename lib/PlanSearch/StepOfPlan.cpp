@@ -361,13 +361,6 @@ StageMessage kerf::messageOf(const ModelWork &model, const Mesh &mesh, StageSend
 
 namespace {
 
-Recompute modeOf(const std::string &word) {
-  return word == "full"        ? Recompute::Full
-         : word == "selective" ? Recompute::Selective
-         : word == "offload"   ? Recompute::Offload
-                               : Recompute::None;
-}
-
 /// The last layer of a pattern that is numbers: 7 of "4-7" and of "7".
 std::optional<int64_t> lastLayerOf(const std::string &pattern) {
   size_t dash = pattern.find('-');
@@ -403,7 +396,7 @@ Result<std::vector<LayerModes>> recomputeOfParts(const CompletedPlan &completed,
   for (size_t p = 0; p < cut->size(); ++p) {
     LayerModes &runs = parts.emplace_back();
     for (int64_t layer = (*cut)[p].first; layer < (*cut)[p].second; ++layer) {
-      Recompute mode = modeOf(recomputeOf(plan, static_cast<int64_t>(p) % stages, layer, model.nameOfLayer(layer)));
+      Recompute mode = recomputeOf(plan, static_cast<int64_t>(p) % stages, layer, model.nameOfLayer(layer));
       if (runs.empty() || runs.back().mode != mode)
         runs.push_back({mode, 0});
       ++runs.back().layers;
@@ -419,7 +412,7 @@ Result<StepPlan> kerf::stepPlan(const CompletedPlan &completed, const TrainingJo
   StepPlan step;
   step.schedule = completed.schedule;
   if (plan.recomputeLayers.empty() && plan.recompute.size() == 1) {
-    step.recompute = modeOf(plan.recompute.front());
+    step.recompute = plan.recompute.front();
   } else {
     auto parts = recomputeOfParts(completed, job, model);
     if (!parts)
@@ -442,29 +435,29 @@ Result<StepPlan> kerf::stepPlan(const CompletedPlan &completed, const TrainingJo
   return step;
 }
 
-void kerf::setRecompute(Plan &plan, const std::vector<std::string> &modes, const LayerCut &cut, int64_t stages) {
-  plan.recompute.assign(stages, "");
+void kerf::setRecompute(Plan &plan, const std::vector<Recompute> &modes, const LayerCut &cut, int64_t stages) {
+  std::vector<std::optional<Recompute>> ofStage(stages);
   plan.recomputeLayers.clear();
   bool byStage = true;
   for (size_t p = 0; p < cut.size(); ++p)
     for (int64_t layer = cut[p].first; layer < cut[p].second; ++layer) {
-      std::string &its = plan.recompute[static_cast<int64_t>(p) % stages];
-      its = its.empty() ? modes[layer] : its;
+      std::optional<Recompute> &its = ofStage[static_cast<int64_t>(p) % stages];
+      its = its.value_or(modes[layer]);
       byStage &= its == modes[layer];
     }
+  plan.recompute.clear();
   if (byStage) {
-    for (std::string &its : plan.recompute) // a stage without layers
-      its = its.empty() ? "none" : its;
+    for (std::optional<Recompute> its : ofStage) // a stage without layers has none
+      plan.recompute.push_back(its.value_or(Recompute::None));
     if (std::all_of(plan.recompute.begin(), plan.recompute.end(),
-                    [&](const std::string &its) { return its == plan.recompute.front(); }))
+                    [&](Recompute its) { return its == plan.recompute.front(); }))
       plan.recompute.resize(1);
     return;
   }
-  plan.recompute.clear();
   for (size_t first = 0, end; first < modes.size(); first = end) {
     for (end = first + 1; end < modes.size() && modes[end] == modes[first];)
       ++end;
-    if (modes[first] != "none")
+    if (modes[first] != Recompute::None)
       plan.recomputeLayers.push_back(
           {end - first == 1 ? std::to_string(first) : fmt::format("{}-{}", first, end - 1), modes[first]});
   }

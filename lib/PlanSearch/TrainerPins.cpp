@@ -30,28 +30,12 @@ bool runsSchedule(const TrainerSpace &can, const SchedulePlan &pinned) {
          });
 }
 
-const char *wordOf(Recompute mode) {
-  switch (mode) {
-  case Recompute::None:
-    return "none";
-  case Recompute::Selective:
-    return "selective";
-  case Recompute::Full:
-    return "full";
-  case Recompute::Offload:
-    return "offload";
-  }
-  return "";
-}
-
 /// The first mode of the pins that the trainer does not have.
-std::optional<std::string> foreignRecompute(const TrainerSpace &can, const Plan &pins) {
-  std::vector<std::string> asked = pins.recompute, known;
+std::optional<Recompute> foreignRecompute(const TrainerSpace &can, const Plan &pins) {
+  std::vector<Recompute> asked = pins.recompute;
   for (const LayerRecompute &layers : pins.recomputeLayers)
     asked.push_back(layers.mode);
-  for (Recompute mode : can.recompute)
-    known.emplace_back(wordOf(mode));
-  auto foreign = std::find_if(asked.begin(), asked.end(), [&](const std::string &mode) { return !has(known, mode); });
+  auto foreign = std::find_if(asked.begin(), asked.end(), [&](Recompute mode) { return !has(can.recompute, mode); });
   return foreign == asked.end() ? std::nullopt : std::optional(*foreign);
 }
 
@@ -92,22 +76,26 @@ Status checkPins(const Trainer &trainer, const Plan &pins, const std::string &wh
     return Error{fmt::format("{}: {}, which {} does not run; {}, or give --for {}", where, what, trainer.title, way,
                              ownTrainer().name)};
   };
-  if (!can.solvedLayout && pins.layout == "solved")
+  if (!can.solvedLayout && pins.layout == OpLayout::Solved)
     return wrong("layout is solved", "leave it out");
   if (!pins.ops.empty() || !pins.arguments.empty() || !pins.recomputeOps.empty())
     return wrong("ops and arguments pin single operators", "leave them out");
   if (!runsSchedule(can, pins.schedule))
     return wrong(fmt::format("schedule is {}", scheduleText(pins.schedule.name, pins.schedule.variant, 1)),
                  fmt::format("it runs {}", fmt::join(scheduleWords(can), ", ")));
-  if (!pins.contextStyle.empty() && !has(can.contextStyles, pins.contextStyle))
-    return wrong(fmt::format("context_style is {}", pins.contextStyle),
-                 fmt::format("it runs {}", fmt::join(can.contextStyles, ", ")));
+  if (pins.contextStyle && !has(can.contextStyles, *pins.contextStyle)) {
+    std::vector<std::string_view> runs;
+    for (ContextStyle style : can.contextStyles)
+      runs.push_back(toString(style));
+    return wrong(fmt::format("context_style is {}", toString(*pins.contextStyle)),
+                 fmt::format("it runs {}", fmt::join(runs, ", ")));
+  }
   for (int64_t level : pins.optimizerSharding)
     if (!has(can.sharding, static_cast<int>(level)))
       return wrong(fmt::format("optimizer_sharding is {}", level),
                    fmt::format("it has {}", fmt::join(can.sharding, ", ")));
   if (auto mode = foreignRecompute(can, pins))
-    return wrong(fmt::format("recompute is {}", *mode), "leave it out");
+    return wrong(fmt::format("recompute is {}", toString(*mode)), "leave it out");
   if (can.recomputeForm == RecomputeForm::AllAlike && (pins.recompute.size() > 1 || !pins.recomputeLayers.empty()))
     return wrong("recompute differs from layer to layer", "give one value");
   if (!can.wholeSequences && !pins.sequenceParallel.empty() && !pins.sequenceParallel.front())

@@ -48,10 +48,14 @@ std::string recomputedOpsText(const Plan &plan) {
 /// "full", "none full full none" by stage, "full in layers 0-2 8-10; selective in 3-7", and single ops.
 std::string recomputeText(const Plan &plan) {
   std::string ops = recomputedOpsText(plan);
-  if (plan.recomputeLayers.empty())
-    return valuesText(plan.recompute) + ops;
+  if (plan.recomputeLayers.empty()) {
+    std::vector<std::string_view> words;
+    for (Recompute mode : plan.recompute)
+      words.push_back(toString(mode));
+    return valuesText(words) + ops;
+  }
   std::string text;
-  for (const char *mode : {"full", "selective", "offload"}) {
+  for (Recompute mode : {Recompute::Full, Recompute::Selective, Recompute::Offload}) {
     std::vector<std::string> patterns;
     for (const LayerRecompute &rule : plan.recomputeLayers)
       if (rule.mode == mode)
@@ -60,7 +64,7 @@ std::string recomputeText(const Plan &plan) {
       continue;
     bool more = patterns.size() > kMostPatterns;
     patterns.resize(std::min(patterns.size(), kMostPatterns));
-    text += fmt::format("{}{} in {}{}{}", text.empty() ? "" : "; ", mode, text.empty() ? "layers " : "",
+    text += fmt::format("{}{} in {}{}{}", text.empty() ? "" : "; ", toString(mode), text.empty() ? "layers " : "",
                         fmt::join(patterns, " "), more ? " ..." : "");
   }
   return (text.empty() ? "none" : text) + ops;
@@ -121,13 +125,13 @@ std::string planText(const Plan &plan) {
   std::string text =
       fmt::format("{}, {}, microbatch {}", meshesText(plan),
                   scheduleText(plan.schedule.name, plan.schedule.variant, plan.schedule.chunks), plan.microbatch);
-  if (plan.recompute != std::vector<std::string>{"none"})
+  if (plan.recompute != std::vector<Recompute>{Recompute::None})
     text += fmt::format(", recompute {}", recomputeText(plan));
   if (plan.optimizerSharding != std::vector<int64_t>{0})
     text += fmt::format(", optimizer sharding {}", shardingText(plan));
   if (plan.sequenceParallel == std::vector<bool>{true})
     text += ", sequence parallel";
-  if (plan.meshSizes.at("model") > 1 && plan.layout == "solved")
+  if (plan.meshSizes.at("model") > 1 && plan.layout == OpLayout::Solved)
     text += ", layout solved";
   return text;
 }
@@ -145,7 +149,7 @@ std::vector<std::pair<std::string, std::string>> decisions(const Plan &plan) {
   }
   line("recompute", recomputeText(plan));
   line("optimizer", fmt::format("sharding {}", shardingText(plan)));
-  if (plan.meshSizes.at("model") > 1 && plan.layout == "solved")
+  if (plan.meshSizes.at("model") > 1 && plan.layout == OpLayout::Solved)
     line("layout", "solved: of each op what \"model\" cuts");
   else if (plan.meshSizes.at("model") > 1)
     line("sequence", plan.sequenceParallel.front() ? "parallel over model" : "whole on each rank");

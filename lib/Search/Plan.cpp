@@ -65,12 +65,12 @@ bool matchesLayer(const std::string &pattern, int64_t number, const std::string 
   return globMatch(pattern, std::to_string(number)) || (!name.empty() && globMatch(pattern, name));
 }
 
-std::string recomputeOf(const Plan &plan, int64_t stage, int64_t number, const std::string &name) {
+Recompute recomputeOf(const Plan &plan, int64_t stage, int64_t number, const std::string &name) {
   for (const LayerRecompute &layers : plan.recomputeLayers)
     if (matchesLayer(layers.pattern, number, name))
       return layers.mode;
   if (plan.recompute.empty())
-    return "none";
+    return Recompute::None;
   return plan.recompute.size() == 1 ? plan.recompute.front() : plan.recompute[stage];
 }
 
@@ -103,14 +103,15 @@ Status checkLowerable(const Plan &plan, const std::string &where) {
     bool asked;
     const char *key;
   } table[] = {
-      {!all(plan.recompute, "none") || !plan.recomputeLayers.empty() || !plan.recomputeOps.empty(), "recompute"},
+      {!all(plan.recompute, Recompute::None) || !plan.recomputeLayers.empty() || !plan.recomputeOps.empty(),
+       "recompute"},
       {!all(plan.optimizerSharding, int64_t{0}), "optimizer_sharding"},
       {plan.optimizerShardingRanks > 1, "optimizer_sharding_ranks"},
       {!all(plan.sequenceParallel, false), "sequence_parallel"},
-      {plan.layout == "solved", "layout"},
+      {plan.layout == OpLayout::Solved, "layout"},
       {plan.stages.size() > 1, "stages"},
       {plan.schedule.chunks > 1, "schedule.chunks"},
-      {plan.attention == "unfused", "attention"},
+      {plan.attention == AttentionKernels::Unfused, "attention"},
   };
   for (const auto &row : table)
     if (row.asked)

@@ -91,6 +91,10 @@ struct Reader {
     fail(fmt::format("{} is {}; it has to be \"{}\"", what, value.dump(), fmt::join(known, "\" or \"")));
     return "";
   }
+  /// One of the ways of an enumeration (kerf/Support/PlanWords.h).
+  template <typename Way> Way way(const Json &value, const std::string &what) {
+    return parseWay<Way>(word(value, what, PlanWords<Way>::words)).value_or(Way());
+  }
   /// `what` names the object; "" is the whole plan.
   void unknownKey(const std::string &what, const std::string &key, const std::vector<std::string> &known) {
     fail(fmt::format("{}{} the unknown key \"{}\" ({}); {}", what, what.empty() ? "it has" : " has", key,
@@ -293,22 +297,20 @@ template <typename Read> void readPerStage(Reader &in, const Json &value, const 
     read(value[i], fmt::format("{}[{}]", key, i));
 }
 
-constexpr std::initializer_list<const char *> kRecompute = {"none", "selective", "full", "offload"};
-
 /// One value, one for each stage, or {pattern of layers: value}.
 void readRecompute(Reader &in, const Json &value, Plan &plan) {
   if (value.is_object()) {
     if (value.empty())
       in.fail("recompute is {}; give patterns of layers, like {\"0-3\": \"full\"}, or one value");
     for (const auto &[pattern, mode] : value.items())
-      plan.recomputeLayers.push_back({pattern, in.word(mode, fmt::format("recompute[\"{}\"]", pattern), kRecompute)});
+      plan.recomputeLayers.push_back({pattern, in.way<Recompute>(mode, fmt::format("recompute[\"{}\"]", pattern))});
     return;
   }
   readPerStage(in, value, "recompute", [&](const Json &item, const std::string &what) {
     if (item.is_object())
       return in.fail(
           fmt::format("{} is {}; patterns of layers are for all stages: {{\"0-3\": \"full\"}}", what, item.dump()));
-    plan.recompute.push_back(in.word(item, what, kRecompute));
+    plan.recompute.push_back(in.way<Recompute>(item, what));
   });
 }
 
@@ -329,7 +331,7 @@ bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &
       plan.sequenceParallel.push_back(item.get<bool>());
     });
   else if (key == "layout")
-    plan.layout = in.word(value, key, {"megatron", "solved"});
+    plan.layout = in.way<OpLayout>(value, key);
   else if (key == "optimizer_sharding_ranks")
     plan.optimizerShardingRanks = in.count(value, key, 1, kMostRanks);
   else if (key == "overlap") {
@@ -343,9 +345,9 @@ bool readExecution(Reader &in, const std::string &key, const Json &value, Plan &
   } else if (key == "gradient_dtype")
     plan.gradientDtype = in.word(value, key, {"f32", "bf16", "f16", "f64"});
   else if (key == "attention")
-    plan.attention = in.word(value, key, {"fused", "unfused"});
+    plan.attention = in.way<AttentionKernels>(value, key);
   else if (key == "context_style")
-    plan.contextStyle = in.word(value, key, {"ring", "ulysses"});
+    plan.contextStyle = in.way<ContextStyle>(value, key);
   else
     return false;
   return true;
@@ -426,9 +428,13 @@ void writeExecution(const Plan &plan, Json &root) {
     root["stages"].push_back(std::move(entry));
   }
   for (const LayerRecompute &layers : plan.recomputeLayers)
-    root["recompute"][layers.pattern] = layers.mode;
-  if (!plan.recompute.empty())
-    root["recompute"] = oneOrList(plan.recompute);
+    root["recompute"][layers.pattern] = toString(layers.mode);
+  if (!plan.recompute.empty()) {
+    std::vector<std::string_view> words;
+    for (Recompute mode : plan.recompute)
+      words.push_back(toString(mode));
+    root["recompute"] = oneOrList(words);
+  }
   if (!plan.optimizerSharding.empty())
     root["optimizer_sharding"] = oneOrList(plan.optimizerSharding);
   if (plan.optimizerShardingRanks)
@@ -441,15 +447,15 @@ void writeExecution(const Plan &plan, Json &root) {
   }
   if (plan.overlap)
     root["overlap"] = *plan.overlap;
-  const std::pair<const char *, const std::string &> words[] = {
-      {"layout", plan.layout},
-      {"gradient_dtype", plan.gradientDtype},
-      {"attention", plan.attention},
-      {"context_style", plan.contextStyle},
-  };
-  for (const auto &[key, word] : words)
+  auto write = [&](const char *key, std::string_view word) {
     if (!word.empty())
       root[key] = word;
+  };
+  auto wordOf = [](auto way) { return way ? toString(*way) : std::string_view(); };
+  write("layout", wordOf(plan.layout));
+  write("gradient_dtype", plan.gradientDtype);
+  write("attention", wordOf(plan.attention));
+  write("context_style", wordOf(plan.contextStyle));
 }
 
 } // namespace

@@ -57,7 +57,7 @@ Simulated simulatedOk(const Llama &model, const Plan &plan, const Trainer &train
 Plan planOf(std::map<std::string, int64_t> mesh, std::string style = "", bool sequenceParallel = false) {
   Plan plan;
   plan.meshSizes = std::move(mesh);
-  plan.contextStyle = std::move(style);
+  plan.contextStyle = parseWay<ContextStyle>(style);
   plan.sequenceParallel = {sequenceParallel};
   return plan;
 }
@@ -357,9 +357,9 @@ TEST(ContextStyles, SayWhatTheyCannotCut) {
   EXPECT_NE(message(planOf({{"context", 4}, {"model", 2}}, "ulysses")).find("\"ring\""), std::string::npos);
   EXPECT_NE(message(planOf({{"context", 64}})).find("128 chunks"), std::string::npos);
   Plan unfused = planOf({{"context", 2}});
-  unfused.attention = "unfused";
+  unfused.attention = AttentionKernels::Unfused;
   EXPECT_NE(message(unfused).find("ring attention is a fused kernel"), std::string::npos);
-  unfused.contextStyle = "ulysses";
+  unfused.contextStyle = ContextStyle::Ulysses;
   EXPECT_EQ(message(unfused), "accepted");
 }
 

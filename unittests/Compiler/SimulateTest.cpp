@@ -41,7 +41,7 @@ protected:
     plan.meshSizes = {{"stage", c.stage}, {"data", c.data}, {"model", c.model}};
     plan.globalBatch = c.batch;
     plan.microbatch = c.microbatch;
-    plan.attention = "unfused";
+    plan.attention = AttentionKernels::Unfused;
     plan.sequenceParallel = {c.sequenceParallel};
     SimulateOptions options;
     options.dtype = "bf16";

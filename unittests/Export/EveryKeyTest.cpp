@@ -21,9 +21,10 @@ constexpr ExportTarget kTargets[] = {ExportTarget::Megatron, ExportTarget::Torch
 /// The keys of the plan's file whose members are set. A new member of Plan does not compile here: give it its key, and
 /// each target a row.
 std::set<std::string> keysSet(const Plan &plan) {
-  const auto &[meshSizes, order, globalBatch, microbatch, schedule, stages, recompute, recomputeLayers, recomputeOps,
-               optimizerSharding, sequenceParallel, layout, optimizerShardingRanks, overlap, gradientDtype, attention,
-               contextStyle, ops, arguments, predicted, modelHash, clusterHash, others] = plan;
+  const auto &[meshSizes, order, stages, layout, sequenceParallel, contextStyle, optimizerSharding,
+               optimizerShardingRanks, ops, arguments] = static_cast<const PlanLayout &>(plan);
+  const auto &[globalBatch, microbatch, schedule, recompute, recomputeLayers, recomputeOps, overlap, gradientDtype,
+               attention] = static_cast<const PlanExecution &>(plan);
   const auto &[name, chunks, variant] = schedule;
   std::set<std::string> keys = {"kerf"};
   auto add = [&](const char *key, bool set) {
@@ -42,17 +43,17 @@ std::set<std::string> keysSet(const Plan &plan) {
   add("recompute", !recompute.empty() || !recomputeLayers.empty());
   add("optimizer_sharding", !optimizerSharding.empty());
   add("sequence_parallel", !sequenceParallel.empty());
-  add("layout", !layout.empty());
+  add("layout", layout.has_value());
   add("optimizer_sharding_ranks", optimizerShardingRanks);
   add("overlap", overlap.has_value());
   add("gradient_dtype", !gradientDtype.empty());
-  add("attention", !attention.empty());
-  add("context_style", !contextStyle.empty());
+  add("attention", attention.has_value());
+  add("context_style", contextStyle.has_value());
   add("ops", !ops.empty() || !recomputeOps.empty());
   add("arguments", !arguments.empty());
-  add("predicted", predicted.has_value());
-  add("inputs", !modelHash.empty() || !clusterHash.empty());
-  for (const auto &[key, value] : others.items())
+  add("predicted", plan.predicted.has_value());
+  add("inputs", !plan.modelHash.empty() || !plan.clusterHash.empty());
+  for (const auto &[key, value] : plan.others.items())
     keys.insert(key);
   return keys;
 }
@@ -150,13 +151,13 @@ struct RandomPlans {
       }
     }
     if (coin())
-      p.recomputeLayers = {{"0", oneOf<const char *>({"selective", "full"})}, {"*", "none"}};
+      p.recomputeLayers = {{"0", oneOf<Recompute>({Recompute::Selective, Recompute::Full})}, {"*", Recompute::None}};
     else
-      for (const char *word : perStage(stages, {"none", "selective", "full"}))
-        p.recompute.push_back(word);
+      for (Recompute mode : perStage<Recompute>(stages, {Recompute::None, Recompute::Selective, Recompute::Full}))
+        p.recompute.push_back(mode);
     p.optimizerSharding = perStage<int64_t>(stages, {0, 1, 2, 3});
     p.sequenceParallel = {coin()};
-    p.layout = p.sequenceParallel[0] ? "megatron" : oneOf<const char *>({"megatron", "solved"});
+    p.layout = p.sequenceParallel[0] ? OpLayout::Megatron : oneOf<OpLayout>({OpLayout::Megatron, OpLayout::Solved});
     if (coin())
       p.optimizerShardingRanks = p.meshSizes["data"] * p.meshSizes["context"] * (coin() ? p.meshSizes["expert"] : 1);
     p.overlap.emplace();
@@ -164,8 +165,8 @@ struct RandomPlans {
       if (coin())
         p.overlap->push_back(what);
     p.gradientDtype = dtype == "f32" || dtype == "f64" ? "" : oneOf<const char *>({"f32", "bf16", "f16"});
-    p.attention = oneOf<const char *>({"fused", "unfused"});
-    p.contextStyle = oneOf<const char *>({"ring", "ulysses"});
+    p.attention = oneOf<AttentionKernels>({AttentionKernels::Fused, AttentionKernels::Unfused});
+    p.contextStyle = oneOf<ContextStyle>({ContextStyle::Ring, ContextStyle::Ulysses});
     p.predicted = Prediction{1, 0.5, {1}, true};
     p.modelHash = p.clusterHash = "ab";
     p.others["report"] = {{"text", "x"}};

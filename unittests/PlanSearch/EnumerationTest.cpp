@@ -36,9 +36,9 @@ public:
               if (stage * groups * model * context > ranks || batch % groups != 0)
                 continue;
               for (int64_t microbatch = 1; microbatch <= batch / groups; ++microbatch)
-                for (const char *style : {"ring", "ulysses"})
+                for (ContextStyle style : {ContextStyle::Ring, ContextStyle::Ulysses})
                   if (std::gcd(context, microbatch) == 1 && // else more of data does the same
-                      batch / groups % microbatch == 0 && (context > 1 || std::string(style) == "ring"))
+                      batch / groups % microbatch == 0 && (context > 1 || style == ContextStyle::Ring))
                     layout(
                         {{"stage", stage}, {"data", data}, {"context", context}, {"expert", expert}, {"model", model}},
                         microbatch, style);
@@ -47,7 +47,7 @@ public:
   }
 
 private:
-  void layout(const std::map<std::string, int64_t> &mesh, int64_t microbatch, const char *style) {
+  void layout(const std::map<std::string, int64_t> &mesh, int64_t microbatch, ContextStyle style) {
     Plan plan = job.options.constraints;
     if (plan.microbatch && plan.microbatch != microbatch)
       return;
@@ -63,9 +63,9 @@ private:
     int64_t cut = mesh.at("data") * mesh.at("context") * mesh.at("expert");
     do {
       plan.order = order;
-      for (const auto &[layout, sequence] :
-           {std::pair("megatron", false), std::pair("megatron", true), std::pair("solved", false)}) {
-        if (mesh.at("model") == 1 && (sequence || layout == std::string("solved")))
+      for (const auto &[layout, sequence] : {std::pair(OpLayout::Megatron, false), std::pair(OpLayout::Megatron, true),
+                                             std::pair(OpLayout::Solved, false)}) {
+        if (mesh.at("model") == 1 && (sequence || layout == OpLayout::Solved))
           continue;
         plan.layout = layout;
         plan.sequenceParallel = {sequence};
@@ -278,7 +278,8 @@ private:
         plan.recomputeLayers.clear();
         for (const StageLayers &run : plan.stages)
           addLayers(plan, run, steps[alike ? 0 : run.stage], onlyFull, most[alike ? 0 : run.stage]);
-        plan.recompute = plan.recomputeLayers.empty() ? std::vector<std::string>{"none"} : std::vector<std::string>();
+        plan.recompute =
+            plan.recomputeLayers.empty() ? std::vector<Recompute>{Recompute::None} : std::vector<Recompute>();
         simulateOne();
         for (s = 0; s < stages && ++steps[s] > (onlyFull ? most[s] : 2 * most[s]); ++s)
           steps[s] = 0;
@@ -291,7 +292,7 @@ private:
       int64_t number = layer - run.layers->first;
       bool full = number < (onlyFull ? step : step - most), selective = !onlyFull && number < step;
       if (full || selective)
-        plan.recomputeLayers.push_back({std::to_string(layer), full ? "full" : "selective"});
+        plan.recomputeLayers.push_back({std::to_string(layer), full ? Recompute::Full : Recompute::Selective});
     }
   }
 

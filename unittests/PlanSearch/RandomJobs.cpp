@@ -154,7 +154,7 @@ RandomJob randomJob(uint64_t seed) {
   Plan &given = job.options.constraints;
   switch (random() % 10) {
   case 0:
-    given.recompute = {"selective"};
+    given.recompute = {Recompute::Selective};
     break;
   case 1:
     given.optimizerSharding = {1};

@@ -45,10 +45,10 @@ bool inBlocks(const Plan &plan, int64_t layers) {
   std::vector<int64_t> counts;
   for (auto [first, last] : partsOf(plan, layers)) {
     int64_t count = 0;
-    while (first + count <= last && recomputeOf(plan, 0, first + count, "") == "full")
+    while (first + count <= last && recomputeOf(plan, 0, first + count, "") == Recompute::Full)
       ++count;
     for (int64_t layer = first + count; layer <= last; ++layer)
-      if (recomputeOf(plan, 0, layer, "") != "none")
+      if (recomputeOf(plan, 0, layer, "") != Recompute::None)
         return false;
     counts.push_back(count);
   }
@@ -64,9 +64,9 @@ void expectRuns(const Trainer &trainer, const Plan &plan, int64_t layers) {
   EXPECT_TRUE(!pipeline || can.schedules.empty() || has(can.schedules, schedule->kind)) << schedule->name;
   EXPECT_TRUE(has(pipeline ? can.shardingInPipelines : can.sharding, int(plan.optimizerSharding.front())))
       << plan.optimizerSharding.front();
-  EXPECT_TRUE(can.solvedLayout || plan.layout == "megatron");
+  EXPECT_TRUE(can.solvedLayout || plan.layout == OpLayout::Megatron);
   EXPECT_TRUE(can.wholeSequences || size(plan, "model") == 1 || plan.sequenceParallel.front());
-  EXPECT_TRUE(size(plan, "context") == 1 || has(can.contextStyles, plan.contextStyle));
+  EXPECT_TRUE(size(plan, "context") == 1 || has(can.contextStyles, *plan.contextStyle));
   EXPECT_TRUE(can.contextBesideExperts || size(plan, "context") == 1 || size(plan, "expert") == 1);
   std::vector<int64_t> counts;
   for (auto [first, last] : partsOf(plan, layers))
@@ -76,7 +76,7 @@ void expectRuns(const Trainer &trainer, const Plan &plan, int64_t layers) {
   if (can.recomputeForm != RecomputeForm::ByStage)
     EXPECT_TRUE(alike || (can.recomputeForm == RecomputeForm::FirstOfParts && inBlocks(plan, layers))) << toJson(plan);
   if (alike && !has(can.recompute, Recompute::Selective))
-    EXPECT_NE(plan.recompute.front(), "selective");
+    EXPECT_NE(plan.recompute.front(), Recompute::Selective);
   int sharding = static_cast<int>(plan.optimizerSharding.front());
   EXPECT_EQ(*plan.overlap, overlapWords(trainer.overlap(
                                {size(plan, "stage"), schedule->kind, sharding, plan.sequenceParallel.front()})));

@@ -10,13 +10,13 @@ TEST(Plan, RecomputationByLayers) {
   EXPECT_TRUE(plan->recompute.empty());
   EXPECT_TRUE(plan->decidesRecompute());
   auto mode = [&](int64_t layer) { return recomputeOf(*plan, 0, layer, "h." + std::to_string(layer)); };
-  EXPECT_EQ(mode(3), "none");
-  EXPECT_EQ(mode(4), "full");
-  EXPECT_EQ(mode(7), "full");
-  EXPECT_EQ(mode(8), "none");
-  EXPECT_EQ(mode(12), "selective");
-  EXPECT_EQ(mode(25), "full");
-  EXPECT_EQ(recomputeOf(*plan, 0, 12, ""), "none") << "its name is not known";
+  EXPECT_EQ(mode(3), Recompute::None);
+  EXPECT_EQ(mode(4), Recompute::Full);
+  EXPECT_EQ(mode(7), Recompute::Full);
+  EXPECT_EQ(mode(8), Recompute::None);
+  EXPECT_EQ(mode(12), Recompute::Selective);
+  EXPECT_EQ(mode(25), Recompute::Full);
+  EXPECT_EQ(recomputeOf(*plan, 0, 12, ""), Recompute::None) << "its name is not known";
   auto again = parsePlan(toJson(*plan), "written");
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->recomputeLayers, plan->recomputeLayers);
@@ -43,9 +43,9 @@ TEST(Plan, StrategiesAndRecomputationOfOpsKeepTheirOrder) {
 TEST(Plan, RecomputationByStages) {
   auto plan = parsePlan(R"({"kerf": 1, "mesh": {"stage": 2}, "recompute": ["none", "full"]})", "p");
   ASSERT_TRUE(plan) << plan.error().message;
-  EXPECT_EQ(recomputeOf(*plan, 0, 5, ""), "none");
-  EXPECT_EQ(recomputeOf(*plan, 1, 5, ""), "full");
-  EXPECT_EQ(recomputeOf(Plan(), 1, 5, ""), "none");
+  EXPECT_EQ(recomputeOf(*plan, 0, 5, ""), Recompute::None);
+  EXPECT_EQ(recomputeOf(*plan, 1, 5, ""), Recompute::Full);
+  EXPECT_EQ(recomputeOf(Plan(), 1, 5, ""), Recompute::None);
 }
 
 TEST(Plan, RecomputationThatIsRefused) {

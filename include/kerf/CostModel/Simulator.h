@@ -23,6 +23,8 @@ struct StateBytes {
 /// weights and moments, gradients of `gradientDtype` (Rajbhandari et al. 2020, section 3.1: 2 + 12 with the two moments
 /// of Adam; Korthikanti et al. 2022: f32 gradients, 18 in all).
 StateBytes stateBytes(std::string_view dtype, std::string_view gradientDtype, double momentsPerElement);
+/// Seconds in which `launches` kernels add a microbatch's gradients of `elements` elements to the sums so far.
+double accumulationSeconds(const Device &device, double elements, double launches, const StateBytes &bytes);
 
 struct StepPlan {
   ScheduleOptions schedule;                  // durations are filled in by the simulator

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "kerf/CostModel/Collectives.h"
+#include "kerf/Support/PlanWords.h"
 #include "kerf/Support/Work.h"
 #include <cstdint>
 #include <optional>
@@ -17,9 +18,6 @@
 #include <vector>
 
 namespace kerf {
-
-/// What a layer's backward makes again. Offload: nothing; what the layer keeps is in the host's memory.
-enum class Recompute { None, Selective, Full, Offload };
 
 /// Under which recomputation of its layer an op runs again, and what it made is dropped until then.
 enum class RunAgain {

@@ -92,7 +92,7 @@ struct TrainerSpace {
   bool wholeSequences = true;                             // "model" without sequence parallelism
   bool sequenceBesideContext = true;                      // sequence parallelism and "context"
   bool splitBackwardBesideSequence = true;                // zero-bubble schedules and sequence parallelism
-  std::vector<std::string_view> contextStyles = {"ring", "ulysses"};
+  std::vector<ContextStyle> contextStyles = {ContextStyle::Ring, ContextStyle::Ulysses};
   bool contextInPipelines = true, contextBesideExperts = true, expertsInPipelines = true;
   bool unevenStages = true;
   std::vector<Recompute> recompute = {Recompute::None, Recompute::Selective, Recompute::Full};

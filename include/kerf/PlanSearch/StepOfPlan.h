@@ -37,8 +37,8 @@ StageMessage messageOf(const ModelWork &model, const Mesh &mesh, StageSends send
 /// Refuses patterns of `recompute` that match no layer.
 Result<StepPlan> stepPlan(const CompletedPlan &completed, const TrainingJob &job, const ModelWork &model);
 
-/// `modes` ("none", "selective", "full") of all layers, into the fewest words that say so: one value, one for each
+/// `modes` of all layers, into the fewest words that say so: one value, one for each
 /// stage, or runs of layers.
-void setRecompute(Plan &plan, const std::vector<std::string> &modes, const LayerCut &cut, int64_t stages);
+void setRecompute(Plan &plan, const std::vector<Recompute> &modes, const LayerCut &cut, int64_t stages);
 
 } // namespace kerf

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kerf/Sharding/Sharding.h"
+#include "kerf/Support/PlanWords.h"
 #include "kerf/Support/Result.h"
 #include <map>
 #include <nlohmann/json.hpp>
@@ -55,7 +56,7 @@ struct StageLayers {
 /// the layer's name ("transformer.h.7").
 struct LayerRecompute {
   std::string pattern;
-  std::string mode; // as Plan::recompute
+  Recompute mode = Recompute::None;
   bool operator==(const LayerRecompute &) const = default;
 };
 
@@ -66,38 +67,48 @@ struct OpRecompute {
   bool operator==(const OpRecompute &) const = default;
 };
 
+/// Where everything lies: the mesh, and what its axes cut.
+struct PlanLayout {
+  std::map<std::string, int64_t> meshSizes; // absent: free
+  std::vector<std::string> order;           // empty: free
+  std::vector<StageLayers> stages;          // empty: free
+  std::optional<OpLayout> layout;           // absent: free
+  std::vector<bool> sequenceParallel;       // one value, or one for each stage; empty: free
+  std::optional<ContextStyle> contextStyle; // absent: free
+  std::vector<int64_t> optimizerSharding;   // one value, or one for each stage; empty: free
+  int64_t optimizerShardingRanks = 0;       // 0: free
+  std::vector<OpPlan> ops;                  // the first that matches counts
+  std::vector<ArgumentPlan> arguments;      // likewise
+};
+
+/// When and how it runs.
+struct PlanExecution {
+  int64_t globalBatch = 0, microbatch = 0; // samples; 0: free
+  SchedulePlan schedule;
+  std::vector<Recompute> recompute;                // one value, or one for each stage; empty: free
+  std::vector<LayerRecompute> recomputeLayers;     // instead: the first that matches a layer counts, else None
+  std::vector<OpRecompute> recomputeOps;           // the first that matches counts, else the layer's
+  std::optional<std::vector<std::string>> overlap; // of kPlanOverlaps; absent: free
+  std::string gradientDtype;                       // empty: free
+  std::optional<AttentionKernels> attention;       // absent: free
+
+  bool decidesRecompute() const { return !recompute.empty() || !recomputeLayers.empty(); }
+};
+
+/// What was expected of it when it was made.
 struct Prediction {
   double stepSeconds = 0, lowerBoundSeconds = 0;
   std::vector<int64_t> peakBytes; // one per stage
   bool fits = true;
 };
 
-struct Plan {
-  std::map<std::string, int64_t> meshSizes; // absent: free
-  std::vector<std::string> order;           // empty: free
-  int64_t globalBatch = 0, microbatch = 0;  // 0: free
-  SchedulePlan schedule;
-  std::vector<StageLayers> stages; // empty: free
-  // One value, or one for each stage; empty: free.
-  std::vector<std::string> recompute;          // "none", "selective", "full", "offload"
-  std::vector<LayerRecompute> recomputeLayers; // instead: the first that matches a layer counts, else "none"
-  std::vector<OpRecompute> recomputeOps;       // the first that matches counts, else the layer's
-  std::vector<int64_t> optimizerSharding;
-  std::vector<bool> sequenceParallel;
-  std::string layout;                              // "megatron", "solved"; empty: free
-  int64_t optimizerShardingRanks = 0;              // 0: free
-  std::optional<std::vector<std::string>> overlap; // of kPlanOverlaps
-  std::string gradientDtype, attention;            // empty: free
-  std::string contextStyle;                        // "ring", "ulysses"
-  std::vector<OpPlan> ops;                         // the first that matches counts
-  std::vector<ArgumentPlan> arguments;             // likewise
-  std::optional<Prediction> predicted;             // present in a complete plan
+struct Plan : PlanLayout, PlanExecution {
+  std::optional<Prediction> predicted; // present in a complete plan
   std::string modelHash, clusterHash;
   /// "report", "job" and "notes" of the file, as they are.
   nlohmann::ordered_json others = nlohmann::ordered_json::object();
 
   bool complete() const { return predicted.has_value(); }
-  bool decidesRecompute() const { return !recompute.empty() || !recomputeLayers.empty(); }
   /// Axes of size > 1 in the plan's order: the mesh that passes see.
   Mesh mesh() const;
 };
@@ -108,7 +119,7 @@ Result<std::vector<std::string>> stageCuts(const Plan &plan, const std::string &
 
 bool matchesLayer(const std::string &pattern, int64_t number, const std::string &name);
 /// What layer `number` of stage `stage` recomputes; `name` empty: not known.
-std::string recomputeOf(const Plan &plan, int64_t stage, int64_t number, const std::string &name);
+Recompute recomputeOf(const Plan &plan, int64_t stage, int64_t number, const std::string &name);
 
 /// `where` names the file in messages. Keys that are not known are refused.
 Result<Plan> parsePlan(std::string_view json, const std::string &where);

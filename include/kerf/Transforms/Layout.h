@@ -2,6 +2,7 @@
 // The layouts that plans name, found from the IR alone: Megatron-LM's, and the solver's.
 #pragma once
 
+#include "kerf/Support/PlanWords.h"
 #include "kerf/Transforms/Placement.h"
 
 #include <map>
@@ -13,12 +14,6 @@ enum class OverModel {
   Megatron,         // Megatron-LM's layout, the stream whole
   MegatronSequence, // the same, what lies between products cut along the sequence
   Solved,           // anything but the batch: the solver takes the cheapest strategy of every op
-};
-
-/// How attention over a sequence that "context" cuts is computed.
-enum class ContextStyle {
-  Ring,    // queries stay, blocks of keys and values pass round all ranks (Liu et al. 2023)
-  Ulysses, // all-to-alls exchange the cut of the sequence for one of heads, and back (Jacobs et al. 2023)
 };
 
 /// The stream is what layers hand on, [batch, sequence, width]: its dimensions are followed through every op but
