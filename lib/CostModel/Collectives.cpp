@@ -224,24 +224,6 @@ double pipelined(const GroupShape &group, double latency, double seconds, int wa
 
 } // namespace
 
-std::string_view kerf::toString(Collective collective) {
-  switch (collective) {
-  case Collective::AllReduce:
-    return "all_reduce";
-  case Collective::AllGather:
-    return "all_gather";
-  case Collective::ReduceScatter:
-    return "reduce_scatter";
-  case Collective::AllToAll:
-    return "all_to_all";
-  case Collective::Permute:
-    return "collective_permute";
-  case Collective::Send:
-    return "send";
-  }
-  return "";
-}
-
 double kerf::collectiveSeconds(Collective collective, const GroupShape &group, double bytes) {
   if (group.members <= 1 || group.levels.empty())
     return 0;
@@ -329,23 +311,10 @@ double CollectiveModel::seconds(Collective collective, std::span<const AxisRef> 
 }
 
 double CollectiveModel::seconds(const ReshardStep &step, double bytesIn, double bytesOut) const {
-  switch (step.kind) {
-  case ReshardStepKind::AllReduce:
-    return seconds(Collective::AllReduce, step.axes, bytesIn);
-  case ReshardStepKind::ReduceScatter:
-    return seconds(Collective::ReduceScatter, step.axes, bytesIn);
-  case ReshardStepKind::AllGather:
-    return seconds(Collective::AllGather, step.axes, bytesOut);
-  case ReshardStepKind::AllToAll:
-    return seconds(Collective::AllToAll, step.axes, bytesIn);
-  case ReshardStepKind::CollectivePermute:
-    return seconds(Collective::Permute, step.axes, bytesIn);
-  case ReshardStepKind::LocalSlice: {
-    Work copy;
-    copy.kernelClass = KernelClass::Movement;
-    copy.bytes = 2 * bytesOut; // what is kept is read and written
-    return computeSeconds(theCluster.device, copy);
-  }
-  }
-  return 0;
+  if (const CollectiveOp *op = collectiveOf(step.kind))
+    return seconds(op->price, step.axes, op->pricedByResult ? bytesOut : bytesIn);
+  Work copy; // what is kept of the local tensor is read and written
+  copy.kernelClass = KernelClass::Movement;
+  copy.bytes = 2 * bytesOut;
+  return computeSeconds(theCluster.device, copy);
 }

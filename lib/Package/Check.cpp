@@ -5,9 +5,9 @@
 #include "Readers.h"
 #include "kerf/Package/HostCopies.h"
 #include "kerf/Package/Native.h"
+#include "kerf/Support/Collectives.h"
 
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
 #include <map>
 #include <set>
@@ -15,8 +15,6 @@
 namespace kerf::package {
 
 namespace {
-constexpr std::array<std::string_view, 7> kCollectives = {
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute", "ring_shift", "ring_balance"};
 constexpr int64_t kMostRanks = int64_t(1) << 20;
 /// Instructions after calls are expanded: bounds what a few nested calls in a damaged file can ask for.
 constexpr int64_t kMostInstructions = 20'000'000;
@@ -292,9 +290,7 @@ Status checkEntry(const Program &program, const Function &entry) {
 }
 } // namespace
 
-bool isCollective(std::string_view op) {
-  return std::find(kCollectives.begin(), kCollectives.end(), op) != kCollectives.end();
-}
+bool isCollective(std::string_view op) { return findCollective(op) != nullptr; }
 
 bool isAsynchronous(std::string_view op) { return isCollective(op) || isHostCopy(op); }
 

@@ -8,22 +8,27 @@
 
 namespace kerf {
 
-std::string_view toString(ReshardStepKind kind) {
+const CollectiveOp *collectiveOf(ReshardStepKind kind) {
   switch (kind) {
   case ReshardStepKind::AllReduce:
-    return "all_reduce";
+    return findCollective(Collective::AllReduce);
   case ReshardStepKind::ReduceScatter:
-    return "reduce_scatter";
+    return findCollective(Collective::ReduceScatter);
   case ReshardStepKind::AllGather:
-    return "all_gather";
+    return findCollective(Collective::AllGather);
   case ReshardStepKind::AllToAll:
-    return "all_to_all";
+    return findCollective(Collective::AllToAll);
   case ReshardStepKind::CollectivePermute:
-    return "collective_permute";
+    return findCollective(Collective::Permute);
   case ReshardStepKind::LocalSlice:
-    return "local_slice";
+    break;
   }
-  return "?";
+  return nullptr;
+}
+
+std::string_view toString(ReshardStepKind kind) {
+  const CollectiveOp *op = collectiveOf(kind);
+  return op ? op->name : "local_slice";
 }
 
 double bytesReceived(const ReshardStep &step, int64_t bytesIn, int64_t bytesOut) {

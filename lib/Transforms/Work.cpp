@@ -117,17 +117,12 @@ double opSeconds(Operation *op, const Rule &rule, const Strategy &strategy, cons
 }
 
 double deviceOpSeconds(Operation *op, const CollectiveModel &collectives) {
-  auto collective = [&](Collective kind, ArrayRef<int64_t> flatAxes, Value measured) {
-    return collectives.seconds(kind, axesFromFlat(flatAxes), bytesOf(measured));
-  };
+  if (const CollectiveOp *record = findCollective(op->getName().stripDialect().str())) {
+    ValueRange priced = record->pricedByResult ? ValueRange(op->getResults()) : ValueRange(op->getOperands());
+    auto axes = op->getAttrOfType<DenseI64ArrayAttr>("axes");
+    return collectives.seconds(record->price, axesFromFlat(axes.asArrayRef()), bytesOf(priced));
+  }
   return llvm::TypeSwitch<Operation *, double>(op)
-      .Case([&](AllReduceOp op) { return collective(Collective::AllReduce, op.getAxes(), op.getOperand()); })
-      .Case([&](AllGatherOp op) { return collective(Collective::AllGather, op.getAxes(), op.getResult()); })
-      .Case([&](ReduceScatterOp op) { return collective(Collective::ReduceScatter, op.getAxes(), op.getOperand()); })
-      .Case([&](AllToAllOp op) { return collective(Collective::AllToAll, op.getAxes(), op.getOperand()); })
-      .Case([&](CollectivePermuteOp op) { return collective(Collective::Permute, op.getAxes(), op.getOperand()); })
-      .Case<RingShiftOp, RingBalanceOp>(
-          [&](auto op) { return collective(Collective::Permute, op.getAxes(), op.getOperand()); })
       .Case([&](WorkOpInterface op) {
         Work work{op.getKernelClass(), op.getFlops(), bytesOf(op->getOperands()) + bytesOf(op->getResults()),
                   dtypeOf(op), 1};

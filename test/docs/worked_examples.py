@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The example of a page that says how to add something (docs/adding-*.md), carried out.
+"""The examples of pages that say how to add something (docs/adding-*.md), carried out.
 
-    python3 test/docs/worked_examples.py adding-a-schedule            builds and runs it
-    python3 test/docs/worked_examples.py adding-an-operator --check   only says whether its blocks still fit the tree, which takes no time
+    python3 test/docs/worked_examples.py adding-a-schedule adding-a-trainer    builds and runs both, in one tree
+    python3 test/docs/worked_examples.py adding-an-operator --check            only says whether its blocks still fit the tree, which takes no time
 
-Puts the page's blocks into a copy of the tree, builds there what they are part of, and runs their tests.
+Puts the pages' blocks into a copy of the tree, builds there what they are part of, and runs their tests.
 """
 import argparse
 import os
@@ -21,25 +21,28 @@ PAGES = {"adding-an-operator": (4, ["kerf", "kerf-opt"], None),
          "adding-a-schedule": (3, ["ScheduleTests"], "^ScheduleTests$"),
          "adding-a-trainer": (1, ["CostModelTests"], "^CostModelTests$"),
          "adding-an-optimizer": (2, ["kerf"], None),
+         "adding-a-collective": (4, ["RuntimeTests"], "^RuntimeTests$"),
          "adding-a-device": (3, ["RuntimeTests"], "^RuntimeTests$")}
 BLOCK = re.compile(r'^<!-- (?:(?:insert|replace) in (?P<file>\S+) (?:(?P<where>after|before) )?"(?P<anchor>[^\n]*)"|create (?P<new>\S+)) -->\n```\S*\n(?P<code>.*?)^```$',
                    re.MULTILINE | re.DOTALL)
 
 
-def edits(name):
-    """path -> new content."""
+def edits(name, tree):
+    """Adds a page's blocks to `tree` (path -> new content). Returns the paths that it changes."""
     where, most = f"docs/{name}.md", PAGES[name][0]
     with open(os.path.join(ROOT, where)) as file:
         page = file.read()
     changed = {}
     for block in BLOCK.finditer(page):
         if block["new"]:
-            if os.path.exists(os.path.join(ROOT, block["new"])):
+            if block["new"] in tree or os.path.exists(os.path.join(ROOT, block["new"])):
                 sys.exit(f"{where}: {block['new']} is there already")
             changed[block["new"]] = block["code"]
             continue
         path = block["file"]
-        if path not in changed:
+        if path not in changed and path in tree:
+            changed[path] = tree[path]
+        elif path not in changed:
             with open(os.path.join(ROOT, path)) as file:
                 changed[path] = file.read()
         lines = changed[path].splitlines(keepends=True)
@@ -54,7 +57,8 @@ def edits(name):
         changed[path] = "".join(lines[:index]) + block["code"] + "".join(lines[index:])
     if not 0 < len(changed) <= most:
         sys.exit(f"{where}: the example touches {len(changed)} files, at most {most} are promised")
-    return changed
+    tree.update(changed)
+    return list(changed)
 
 
 def run(*command):
@@ -64,15 +68,17 @@ def run(*command):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("page", choices=PAGES)
+    arguments.add_argument("page", choices=PAGES, nargs="+")
     arguments.add_argument("--check", action="store_true", help="only whether the blocks fit")
     arguments.add_argument("--folder", help="where the copy goes and stays (default: a temporary folder)")
     options = arguments.parse_args()
-    _, targets, tests = PAGES[options.page]
-    changed = edits(options.page)
+    changed = {}
+    for page in options.page:
+        print(f"{page} changes {', '.join(edits(page, changed))}", flush=True)
     if options.check:
-        print(f"the example fits: {', '.join(changed)}")
         return
+    targets = sorted({target for page in options.page for target in PAGES[page][1]})
+    tests = "|".join(sorted({PAGES[page][2] for page in options.page if PAGES[page][2]}))
     folder = options.folder or tempfile.mkdtemp(prefix="kerf-example-")
     try:
         tree = os.path.join(folder, "kerf")

@@ -330,13 +330,13 @@ TEST(Context, LeavesAllButAttentionAlone) {
   }
 }
 
-/// Megatron-LM's ranks of `model` send a share each, which the receivers gather; Kerf's send all that they hold.
+/// Megatron-LM of 2021: ranks of `model` send a share each, which the receivers gather; Kerf's send all that they hold.
 TEST(Context, StagesSendTheirPartOfTheSequence) {
   const Llama llama;
   const double stream = kBytes * kBatch * static_cast<double>(llama.sequence * llama.hidden);
-  for (const char *name : {"kerf", "megatron"})
+  for (const char *name : {"kerf", "megatron-2021"})
     for (bool sequenceParallel : {false, true}) {
-      const bool shares = name == std::string("megatron") && !sequenceParallel;
+      const bool shares = name == std::string("megatron-2021") && !sequenceParallel;
       const Simulated result = simulatedOk(
           llama, planOf({{"stage", 2}, {"context", 2}, {"model", 2}}, "", sequenceParallel), *findTrainer(name));
       EXPECT_DOUBLE_EQ(result.work.message.bytes, shares || sequenceParallel ? stream / 4 : stream / 2) << name;

@@ -6,15 +6,13 @@
 #include "kerf/CostModel/Cluster.h"
 #include "kerf/Sharding/Reshard.h"
 #include "kerf/Sharding/Sharding.h"
+#include "kerf/Support/Collectives.h"
 #include <map>
 #include <memory>
 #include <span>
 #include <vector>
 
 namespace kerf {
-
-enum class Collective { AllReduce, AllGather, ReduceScatter, AllToAll, Permute, Send };
-std::string_view toString(Collective collective);
 
 /// Where the groups of some mesh axes lie in the cluster; what the formulas need of it.
 struct GroupShape {

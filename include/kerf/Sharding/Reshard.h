@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kerf/Sharding/Sharding.h"
+#include "kerf/Support/Collectives.h"
 #include <functional>
 
 namespace kerf {
@@ -36,6 +37,8 @@ enum class ReshardStepKind {
   LocalSlice,        // `dim` gains `axes` as minor axes; no communication
 };
 std::string_view toString(ReshardStepKind kind);
+/// The collective that does the step; null for a local one.
+const CollectiveOp *collectiveOf(ReshardStepKind kind);
 
 struct ReshardStep {
   ReshardStepKind kind;

@@ -125,10 +125,14 @@ LogicalResult LocalSliceOp::verify() {
 //===-- collectives
 //---------------------------------------------------------------------------------------------------===//
 
-LogicalResult AllReduceOp::verify() {
-  if (failed(checkAxes(*this, getAxes())))
+LogicalResult kerf::ir::verifyKeepsType(Operation *collective) {
+  auto axes = collective->getAttrOfType<DenseI64ArrayAttr>("axes");
+  auto pending = dyn_cast<PendingType>(collective->getResult(0).getType());
+  if (!axes || !pending)
+    return collective->emitOpError() << "needs axes and gives a pending tensor";
+  if (failed(checkAxes(collective, axes)))
     return failure();
-  return checkSameType(*this, getOperand().getType(), getType().getTensor());
+  return checkSameType(collective, tensorType(collective->getOperand(0)), pending.getTensor());
 }
 
 LogicalResult AllGatherOp::verify() {
@@ -170,12 +174,6 @@ LogicalResult CollectivePermuteOp::verify() {
       failed(checkLayout(*this, "before", getBefore(), rank)))
     return failure();
   return checkLayout(*this, "after", getAfter(), rank);
-}
-
-LogicalResult RingShiftOp::verify() {
-  if (failed(checkAxes(*this, getAxes())))
-    return failure();
-  return checkSameType(*this, getOperand().getType(), getType().getTensor());
 }
 
 LogicalResult RingBalanceOp::verify() {

@@ -5,6 +5,7 @@
 #include "kerf/Runtime/Cpu/Collectives.h"
 #include "../Attributes.h"
 #include "CollectiveStages.h"
+#include "kerf/Support/Collectives.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -352,82 +353,118 @@ Result<std::vector<int64_t>> permutation(const KernelRequest &bind, const std::v
   return sourceOf;
 }
 
-Status buildOp(const KernelRequest &bind, const std::vector<int64_t> &members, Builder &builder) {
-  const package::Instruction &instruction = bind.instruction;
-  const Shape &from = bind.operands[0].shape, &to = bind.results[0].shape;
-  bool ring = instruction.op == "ring_shift" || instruction.op == "ring_balance",
-       sameShape = ring || instruction.op == "all_reduce" || instruction.op == "collective_permute";
-  if (sameShape && from != to)
-    return bad(instruction, fmt::format("it makes {} of {}: the shape must stay", shapeText(to), shapeText(from)));
-  if (instruction.op == "all_reduce") {
-    auto kind = reduceKind(instruction);
-    if (!kind)
-      return kind.error();
-    builder.allReduce(*kind);
+/// Along a dimension, `pieces` of every rank hold all of `whole`.
+Status covers(const KernelRequest &bind, const Builder &builder, int64_t pieces, int64_t whole) {
+  if (pieces * builder.ways() >= whole)
     return ok();
-  }
-  if (instruction.op == "collective_permute") {
-    auto sourceOf = permutation(bind, members);
-    if (!sourceOf)
-      return sourceOf.error();
-    builder.permute(*sourceOf);
-    return ok();
-  }
-  if (instruction.op == "ring_shift") {
-    std::vector<int64_t> sourceOf;
-    for (int64_t i = 0; i < builder.ways(); ++i)
-      sourceOf.push_back((i + builder.ways() - 1) % builder.ways());
-    builder.permute(sourceOf);
-    return ok();
-  }
+  return bad(bind.instruction, fmt::format("{} pieces of {} do not make {} (it makes {} of {})", builder.ways(), pieces,
+                                           whole, shapeText(bind.results[0].shape), shapeText(bind.operands[0].shape)));
+}
+
+// The collectives: each checks its attributes and shapes and says what moves. `members`: the ranks of the group.
+using Members = std::vector<int64_t>;
+
+Status buildAllReduce(const KernelRequest &bind, const Members &, Builder &builder) {
+  auto kind = reduceKind(bind.instruction);
+  if (!kind)
+    return kind.error();
+  builder.allReduce(*kind);
+  return ok();
+}
+
+Status buildPermute(const KernelRequest &bind, const Members &members, Builder &builder) {
+  auto sourceOf = permutation(bind, members);
+  if (!sourceOf)
+    return sourceOf.error();
+  builder.permute(*sourceOf);
+  return ok();
+}
+
+Status buildRingShift(const KernelRequest &, const Members &, Builder &builder) {
+  std::vector<int64_t> sourceOf;
+  for (int64_t i = 0; i < builder.ways(); ++i)
+    sourceOf.push_back((i + builder.ways() - 1) % builder.ways());
+  builder.permute(sourceOf);
+  return ok();
+}
+
+Status buildRingBalance(const KernelRequest &bind, const Members &, Builder &builder) {
+  auto dim = dimension(bind, "dim");
+  if (!dim)
+    return dim.error();
+  const Shape &from = bind.operands[0].shape;
+  if (from[*dim] % 2 != 0)
+    return bad(bind.instruction, fmt::format("it halves dimension {} of {}", *dim, shapeText(from)));
+  auto inverse = bind.instruction.attrs.find("inverse");
+  builder.balance(*dim, inverse != bind.instruction.attrs.end() && *inverse == true);
+  return ok();
+}
+
+Status buildAllGather(const KernelRequest &bind, const Members &, Builder &builder) {
+  auto dim = dimension(bind, "dim");
+  if (!dim)
+    return dim.error();
+  if (Status status = covers(bind, builder, bind.operands[0].shape[*dim], bind.results[0].shape[*dim]); !status)
+    return status;
+  builder.allGather(*dim);
+  return ok();
+}
+
+Status buildReduceScatter(const KernelRequest &bind, const Members &, Builder &builder) {
+  auto dim = dimension(bind, "dim");
+  if (!dim)
+    return dim.error();
+  auto kind = reduceKind(bind.instruction);
+  if (!kind)
+    return kind.error();
+  if (Status status = covers(bind, builder, bind.results[0].shape[*dim], bind.operands[0].shape[*dim]); !status)
+    return status;
+  builder.reduceScatter(*kind, *dim);
+  return ok();
+}
+
+Status buildAllToAll(const KernelRequest &bind, const Members &, Builder &builder) {
   std::optional<size_t> except;
-  if (auto other = instruction.attrs.find("other_dim");
-      other != instruction.attrs.end() && other->is_number_integer() && other->get<int64_t>() >= 0)
+  if (auto other = bind.instruction.attrs.find("other_dim");
+      other != bind.instruction.attrs.end() && other->is_number_integer() && other->get<int64_t>() >= 0)
     except = other->get<size_t>();
   auto dim = dimension(bind, "dim", except);
   if (!dim)
     return dim.error();
-  auto covers = [&](int64_t pieces, int64_t whole) -> Status {
-    if (pieces * builder.ways() >= whole)
-      return ok();
-    return bad(instruction, fmt::format("{} pieces of {} do not make {} (it makes {} of {})", builder.ways(), pieces,
-                                        whole, shapeText(to), shapeText(from)));
-  };
-  if (instruction.op == "ring_balance") {
-    if (from[*dim] % 2 != 0)
-      return bad(instruction, fmt::format("it halves dimension {} of {}", *dim, shapeText(from)));
-    auto inverse = instruction.attrs.find("inverse");
-    builder.balance(*dim, inverse != instruction.attrs.end() && *inverse == true);
-    return ok();
-  }
-  if (instruction.op == "all_gather") {
-    if (Status status = covers(from[*dim], to[*dim]); !status)
-      return status;
-    builder.allGather(*dim);
-    return ok();
-  }
-  if (instruction.op == "reduce_scatter") {
-    auto kind = reduceKind(instruction);
-    if (!kind)
-      return kind.error();
-    if (Status status = covers(to[*dim], from[*dim]); !status)
-      return status;
-    builder.reduceScatter(*kind, *dim);
-    return ok();
-  }
-  if (instruction.op != "all_to_all")
-    return bad(instruction, "is not a collective");
   auto otherDim = dimension(bind, "other_dim", *dim);
   if (!otherDim)
     return otherDim.error();
   if (*otherDim == *dim)
-    return bad(instruction, fmt::format("dim and other_dim are both {}", *dim));
-  if (Status status = covers(from[*dim], to[*dim]); !status)
+    return bad(bind.instruction, fmt::format("dim and other_dim are both {}", *dim));
+  const Shape &from = bind.operands[0].shape, &to = bind.results[0].shape;
+  if (Status status = covers(bind, builder, from[*dim], to[*dim]); !status)
     return status;
-  if (Status status = covers(to[*otherDim], from[*otherDim]); !status)
+  if (Status status = covers(bind, builder, to[*otherDim], from[*otherDim]); !status)
     return status;
   builder.allToAll(*dim, *otherDim);
   return ok();
+}
+
+struct Row {
+  std::string_view op;
+  Status (*build)(const KernelRequest &bind, const Members &members, Builder &builder);
+};
+constexpr Row kRows[] = {
+    {"all_reduce", buildAllReduce},     {"all_gather", buildAllGather},       {"reduce_scatter", buildReduceScatter},
+    {"all_to_all", buildAllToAll},      {"collective_permute", buildPermute}, {"ring_shift", buildRingShift},
+    {"ring_balance", buildRingBalance},
+};
+
+Status buildOp(const KernelRequest &bind, const Members &members, Builder &builder) {
+  const CollectiveOp *record = findCollective(bind.instruction.op);
+  auto row =
+      std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &r) { return r.op == bind.instruction.op; });
+  if (!record || row == std::end(kRows))
+    return bad(bind.instruction, record ? "CPU ranks cannot run it" : "is not a collective");
+  const Shape &from = bind.operands[0].shape, &to = bind.results[0].shape;
+  if (record->keepsShape && from != to)
+    return bad(bind.instruction, fmt::format("it makes {} of {}: the shape must stay", shapeText(to), shapeText(from)));
+  return row->build(bind, members, builder);
 }
 
 Result<Member> buildMember(const Way &way, const KernelRequest &bind, Scratch &scratch) {

@@ -94,7 +94,13 @@ class Kerf_Collective<string opMnemonic, string does, string text, dag extra, li
   let hasVerifier = 1;
 }
 
-def Kerf_AllReduceOp : Kerf_Collective<"all_reduce", "Every rank of the group gets the combination of all",
+/// A collective whose result has the operand's type.
+class Kerf_SameTypeCollective<string opMnemonic, string does, string text, dag extra, list<Trait> traits = [Kerf_SameValue]>
+    : Kerf_Collective<opMnemonic, does, text, extra, !listconcat(traits, [Kerf_KeepsType])> {
+  let hasVerifier = 0;
+}
+
+def Kerf_AllReduceOp : Kerf_SameTypeCollective<"all_reduce", "Every rank of the group gets the combination of all",
     [{
     Element-wise over the group, in one fixed order.
     * The result has the operand's type.
@@ -125,7 +131,7 @@ def Kerf_CollectivePermuteOp : Kerf_Collective<"collective_permute", "Every rank
   }],
     (ins DenseI64ArrayAttr:$before, DenseI64ArrayAttr:$after)>;
 
-def Kerf_RingShiftOp : Kerf_Collective<"ring_shift", "Every rank gets the local tensor of the rank before it",
+def Kerf_RingShiftOp : Kerf_SameTypeCollective<"ring_shift", "Every rank gets the local tensor of the rank before it",
     [{
     Position p receives what position p - 1 holds, the first what the last holds.
     * The result has the operand's type.

@@ -18,6 +18,7 @@ def Kerf_MakesWeightGradients : Kerf_Fact<"MakesWeightGradients">;
 def Kerf_UsesTable : Kerf_Fact<"UsesTable">;
 def Kerf_TakesIndices : Kerf_Fact<"TakesIndices">;
 def Kerf_ManyInstructions : Kerf_Fact<"ManyInstructions">;
+def Kerf_KeepsType : Kerf_Fact<"KeepsType">;
 def Kerf_CopiesByHost : Kerf_Fact<"CopiesByHost">;
 
 def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {

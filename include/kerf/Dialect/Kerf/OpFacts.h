@@ -42,6 +42,13 @@ template <typename Op> class ManyInstructions : public mlir::OpTrait::TraitBase<
 /// The op copies a value to or from the host's memory.
 template <typename Op> class CopiesByHost : public mlir::OpTrait::TraitBase<Op, CopiesByHost> {};
 
+/// A collective whose pending result has the operand's type.
+mlir::LogicalResult verifyKeepsType(mlir::Operation *collective);
+template <typename Op> class KeepsType : public mlir::OpTrait::TraitBase<Op, KeepsType> {
+public:
+  static mlir::LogicalResult verifyTrait(mlir::Operation *op) { return verifyKeepsType(op); }
+};
+
 /// Whether it is cheaper to make the op's result again than to keep it: no arithmetic, and no more to read than to
 /// write.
 bool isMadeAgain(mlir::Operation *op);
