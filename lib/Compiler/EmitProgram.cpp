@@ -5,6 +5,7 @@
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Package/Native.h"
 #include "kerf/Runtime/Executor.h"
+#include "kerf/Steps/Steps.h"
 #include "kerf/Transforms/DeviceAxes.h"
 #include "kerf/Transforms/EmitPackage.h"
 #include "kerf/Transforms/Pipelines.h"
@@ -119,7 +120,12 @@ Result<PlannedMemory> plannedMemory(const package::Program &program, int64_t lim
   return planned;
 }
 
-Result<package::Program> programOf(ModuleOp module) {
+struct ProgramWithFigures {
+  package::Program program;
+  std::vector<steps::StepFigures> figures; // of each stage
+};
+
+Result<ProgramWithFigures> programOf(ModuleOp module) {
   auto schedule = scheduleOf(module);
   if (!schedule)
     return schedule.error();
@@ -129,7 +135,10 @@ Result<package::Program> programOf(ModuleOp module) {
   program->schedule = *schedule;
   if (Status status = package::checkProgram(*program); !status)
     return Error{fmt::format("the device program is wrong: {}", status.error().message), ExitStatus::InternalCheck};
-  return program;
+  auto figures = steps::makeSteps(*program);
+  if (!figures)
+    return Error{figures.error().message, ExitStatus::InternalCheck};
+  return ProgramWithFigures{std::move(*program), std::move(*figures)};
 }
 
 /// The program with its kernels known, as the runtime lays out memory where it has code for them.
@@ -178,6 +187,20 @@ void setFigures(const Priced &priced, Compiled &compiled) {
   compiled.report.collectiveSeconds = priced.price.collectiveSeconds;
 }
 
+std::vector<Report::StageSteps> stepsReport(const std::vector<steps::StepFigures> &figures) {
+  std::vector<Report::StageSteps> report;
+  for (const steps::StepFigures &its : figures) {
+    Report::StageSteps &stage = report.emplace_back();
+    stage.stage = int64_t(report.size()) - 1;
+    for (size_t p = 0; p < its.changed.size(); ++p)
+      stage.passes.push_back(
+          {std::string(its.changed[p].first), std::string(steps::stepPasses()[p].what), its.changed[p].second});
+    for (const steps::Bucket &bucket : its.buckets)
+      stage.buckets.push_back({bucket.op, bucket.stream, bucket.collectives, bucket.bytes});
+  }
+  return report;
+}
+
 /// The module as it is packaged; with `fuse`, with kernels in place of its pointwise ops.
 Result<OwningOpRef<ModuleOp>> packagedModule(ModuleOp module, bool fuse) {
   OwningOpRef<ModuleOp> packaged = cast<ModuleOp>(module->clone());
@@ -202,10 +225,10 @@ Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Kernels 
   auto unfused = packagedModule(module, false);
   if (!unfused)
     return unfused.error();
-  auto program = programOf(**unfused);
-  if (!program)
-    return program.error();
-  auto plain = pricedProgram(**unfused, std::move(*program), collectives);
+  auto made = programOf(**unfused);
+  if (!made)
+    return made.error();
+  auto plain = pricedProgram(**unfused, std::move(made->program), collectives);
   if (!plain)
     return plain.error();
   reportCollectives(module, collectives, report); // binding has checked their axes
@@ -213,31 +236,35 @@ Status emitProgram(ModuleOp module, const CollectiveModel &collectives, Kernels 
     if (arg.trainable)
       report.trained.push_back({arg.name, arg.exportedShape});
   setFigures(*plain, compiled);
+  report.steps = stepsReport(made->figures);
   compiled.figuresWithoutCode = compiled.figures;
   OpPassManager packaging(ModuleOp::getOperationName());
   addPackagingPasses(packaging, kernels == Kernels::Fused);
   compiled.pipelines.emplace_back("packaging", pipelineText(packaging));
+  compiled.pipelines.emplace_back("steps", steps::stepPassesText({}));
   OwningOpRef<ModuleOp> fused;
+  package::Program program = plain->program;
   if (kernels == Kernels::Fused) {
-    auto made = packagedModule(module, true);
+    auto packaged = packagedModule(module, true);
+    if (!packaged)
+      return packaged.error();
+    fused = std::move(*packaged);
+    made = programOf(*fused);
     if (!made)
       return made.error();
-    fused = std::move(*made);
-    program = programOf(*fused);
-    if (!program)
-      return program.error();
-  } else {
-    program = plain->program;
+    program = std::move(made->program);
   }
-  auto native = pricedProgram(fused ? *fused : **unfused, withKernels(std::move(*program)), collectives);
+  auto native = pricedProgram(fused ? *fused : **unfused, withKernels(std::move(program)), collectives);
   if (!native)
     return native.error();
   // A plan needs no more memory where the processor's code is made for it than where it is not, but for some paddings.
   constexpr double kPaddings = 1.01;
   compiled.usesCode =
       static_cast<double>(native->memory.fullest.total) <= kPaddings * static_cast<double>(plain->memory.fullest.total);
-  if (compiled.usesCode)
+  if (compiled.usesCode) {
     setFigures(*native, compiled);
+    report.steps = stepsReport(made->figures);
+  }
   compiled.program = std::move(plain->program);
   return ok();
 }
@@ -255,7 +282,7 @@ Status addNativeCode(Compiled &compiled, const std::vector<std::string> &isas) {
     auto emitted = programOf(*fused);
     if (!emitted)
       return emitted.error();
-    program = std::move(*emitted);
+    program = std::move(emitted->program);
     program.info = compiled.program.info;
   }
   auto native = codegen::compileKernels(program, isas);
@@ -276,6 +303,10 @@ Status leaveOutNativeCode(Compiled &compiled) {
   if (!memory)
     return memory.error();
   compiled.report.memory = memory->fullest;
+  auto figures = steps::makeSteps(compiled.program);
+  if (!figures)
+    return figures.error();
+  compiled.report.steps = stepsReport(*figures);
   return ok();
 }
 

@@ -1,263 +1,225 @@
 // SPDX-License-Identifier: Apache-2.0
+// A collective's bytes are moved by the cores that kernels would run on, so kernels stand still for them wherever it
+// runs; its latency passes beside kernels until the list waits for it. Collectives that are one have one latency.
 #include "ProgramPrice.h"
-#include "kerf/CostModel/Compute.h"
-#include "kerf/Dialect/Kerf/KerfDialect.h"
-#include "kerf/Package/ProgramSchedule.h"
-#include "kerf/Transforms/DeviceAxes.h"
-#include "kerf/Transforms/EmitPackage.h"
-#include "kerf/Transforms/Work.h"
+#include "InstructionPrices.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <algorithm>
 #include <map>
 #include <numeric>
 
-using namespace mlir;
-using namespace kerf::ir;
-
 namespace kerf {
 
 namespace {
+using package::FlatInstruction;
 
-/// Seconds of some ops on one rank.
-struct Seconds {
-  double forward = 0, backward = 0, optimizer = 0; // kernels
-  std::map<std::string, double> collectives;       // by the names of their axes
-  double sends = 0;                                // messages to another stage, after the ops
+/// Both sides of a message; negative while the side has not come to it.
+struct Message {
+  double sent = -1, received = -1, seconds = 0;
+  bool isUnderWay() const { return sent >= 0 && received >= 0; }
+  double end() const { return std::max(sent, received) + seconds; }
+};
 
-  double compute() const { return forward + backward + optimizer; }
-  double communication() const {
-    return std::accumulate(collectives.begin(), collectives.end(), 0.0,
+/// A stage's list and how far its clock is.
+class StageClock {
+public:
+  StageClock(int64_t stage, const package::Expansion &expansion, package::FlatProgram list, InstructionPrices &prices,
+             int64_t chunks)
+      : stage(stage), chunks(chunks), expansion(expansion), list(std::move(list)), prices(prices) {
+    for (size_t i = 0; i < this->list.body.size(); ++i)
+      if (taskAt(i) && seconds(i) > 0)
+        lastOfTasks = i;
+  }
+
+  /// Goes on until the list ends or waits for a message that is not under way yet; false where it went nowhere.
+  bool run(std::vector<Message> &messages) {
+    size_t before = next;
+    for (; next < list.body.size(); ++next)
+      if (!step(list.body[next], messages))
+        break;
+    return next > before;
+  }
+  void finish() { closeTask(); }
+
+  double now = 0, sends = 0;
+  Breakdown parts;
+  std::vector<TraceEvent> trace;
+
+  double compute() const { return parts.forward + parts.backward + parts.optimizer; }
+  static double sum(const std::map<std::string, double> &seconds) {
+    return std::accumulate(seconds.begin(), seconds.end(), 0.0,
                            [](double sum, const auto &entry) { return sum + entry.second; });
   }
-  double all() const { return compute() + communication(); }
-  void add(const Seconds &other, double times) {
-    forward += times * other.forward;
-    backward += times * other.backward;
-    optimizer += times * other.optimizer;
-    for (const auto &[axes, seconds] : other.collectives)
-      collectives[axes] += times * seconds;
-    sends += times * other.sends;
-  }
-};
-
-enum class Pass { Forward, Backward, Update };
-
-/// Where and when the ops of one task run; a program without a schedule is one task.
-struct TaskKey {
-  StringRef phase;
-  int64_t stage = 0, chunk = 0;
-  bool operator<(const TaskKey &other) const {
-    return std::tuple(phase.str(), stage, chunk) < std::tuple(other.phase.str(), other.stage, other.chunk);
-  }
-};
-
-class Pricing {
-public:
-  Pricing(ModuleOp device, const package::Program &program, const CollectiveModel &collectives)
-      : device(device), program(program), collectives(collectives), symbols(device) {}
-  Result<ProgramPrice> run();
+  double busy() const { return compute() + sum(parts.exposed); }
 
 private:
-  std::string axisNames(ArrayRef<int64_t> flat) const;
-  double kernelSeconds(func::FuncOp kernel) const;
-  void addOp(Operation *op, Pass pass, Seconds &seconds);
-  const Seconds &ofFunction(StringRef name, Pass pass);
-  void addTransfer(TransferOp transfer, Seconds &seconds);
-  void readTasks();
-  const Seconds &of(const TaskKey &key) { return tasks[key]; }
-  ProgramPrice inSchedule(const Schedule &schedule);
+  /// The schedule's task that an instruction belongs to; none of what runs once.
+  std::optional<Task> taskAt(size_t index) const {
+    const FlatInstruction &instruction = list.body[index];
+    const auto &task = expansion.entry->body[expansion.ops[size_t(instruction.origin)].entry].task;
+    if (!task || package::isOnce(task->phase) || instruction.kind != FlatInstruction::Kind::Op)
+      return std::nullopt;
+    TaskKind kind = task->phase == package::Phase::Forward         ? TaskKind::Forward
+                    : task->phase == package::Phase::Backward      ? TaskKind::Backward
+                    : task->phase == package::Phase::InputGradient ? TaskKind::InputGradient
+                                                                   : TaskKind::WeightGradient;
+    return Task{kind, instruction.microbatch, task->chunk};
+  }
+  double seconds(size_t index) {
+    return list.body[index].kind == FlatInstruction::Kind::Op ? prices.of(*list.body[index].source).kernelSeconds : 0;
+  }
 
-  ModuleOp device;
-  const package::Program &program;
-  const CollectiveModel &collectives;
-  SymbolTable symbols;
-  std::map<std::pair<std::string, Pass>, Seconds> functions;
-  std::map<TaskKey, Seconds> tasks;
+  bool step(const FlatInstruction &instruction, std::vector<Message> &messages) {
+    switch (instruction.kind) {
+    case FlatInstruction::Kind::Op:
+      runOp(instruction);
+      return true;
+    case FlatInstruction::Kind::Send: {
+      Message &message = messages[size_t(instruction.message)];
+      message.sent = now;
+      message.seconds = prices.together(instruction).all();
+      sends += message.seconds;
+      return true;
+    }
+    case FlatInstruction::Kind::Receive:
+      messages[size_t(instruction.message)].received = now;
+      return true;
+    case FlatInstruction::Kind::Sent:
+    case FlatInstruction::Kind::Received:
+      if (!messages[size_t(instruction.message)].isUnderWay())
+        return false;
+      now = std::max(now, messages[size_t(instruction.message)].end());
+      return true;
+    }
+    return true;
+  }
+
+  void runOp(const FlatInstruction &instruction) {
+    double start = now;
+    if (package::isCollective(instruction.source->op)) {
+      runCollective(instruction);
+    } else if (instruction.source->op == "wait") {
+      if (auto found = underWay.find(instruction.operands[0]); found != underWay.end())
+        standStill(found->second.axes, found->second.end - now);
+    } else {
+      double took = seconds(next);
+      StepPart part = prices.partOf(expansion, instruction.origin);
+      (part == StepPart::Forward    ? parts.forward
+       : part == StepPart::Backward ? parts.backward
+                                    : parts.optimizer) += took;
+      beginTask(took);
+      now += took;
+      computed += took;
+    }
+    if (now > start)
+      taskEnd = now;
+  }
+
+  void runCollective(const FlatInstruction &instruction) {
+    CollectiveSeconds took = prices.together(instruction);
+    std::string axes = prices.axisNames(*instruction.source);
+    parts.collectives[axes] += took.all();
+    if (instruction.stream.empty()) {
+      standStill(axes, took.all());
+      return;
+    }
+    double &stream = streams[instruction.stream];
+    stream = std::max(now, stream) + took.all();
+    for (int result : instruction.results)
+      underWay[result] = {axes, stream};
+    standStill(axes, took.moving);
+  }
+
+  void standStill(const std::string &axes, double seconds) {
+    if (seconds <= 0)
+      return;
+    parts.exposed[axes] += seconds;
+    now += seconds;
+  }
+
+  /// A task begins with its first kernel; what runs once after the last task's last kernel is the optimizer's.
+  void beginTask(double took) {
+    if (took <= 0)
+      return;
+    std::optional<Task> its = taskAt(next);
+    bool isAfter = lastOfTasks && next > *lastOfTasks;
+    if (isAfter ? inOptimizer : !its || its == task)
+      return;
+    closeTask();
+    task = its;
+    inOptimizer = isAfter;
+    taskStart = taskEnd = now;
+    computed = 0;
+  }
+
+  void closeTask() {
+    if (task)
+      trace.push_back({stage, false, toString(*task, chunks), taskStart, taskEnd - taskStart, task, 0,
+                       std::max(0.0, taskEnd - taskStart - computed)});
+    else if (inOptimizer)
+      trace.push_back({stage, false, "optimizer", taskStart, taskEnd - taskStart});
+  }
+
+  struct UnderWay {
+    std::string axes;
+    double end = 0;
+  };
+
+  int64_t stage, chunks;
+  const package::Expansion &expansion;
+  package::FlatProgram list;
+  InstructionPrices &prices;
+  size_t next = 0;
+  std::map<std::string, double> streams; // when each is free
+  std::map<int, UnderWay> underWay;      // collectives by their results
+  std::optional<size_t> lastOfTasks;     // the last instruction of a task that takes time; none without a schedule
+  std::optional<Task> task;
+  bool inOptimizer = false;
+  double taskStart = 0, taskEnd = 0, computed = 0;
 };
 
-std::string Pricing::axisNames(ArrayRef<int64_t> flat) const {
-  std::string text;
-  for (const AxisRef &axis : axesFromFlat(flat))
-    text += (text.empty() ? "" : ", ") + collectives.mesh().axes[axis.axis].name;
-  return text;
-}
-
-void Pricing::addTransfer(TransferOp transfer, Seconds &seconds) {
-  int stage = collectives.mesh().find(KerfDialect::kStageAxis.str());
-  if (stage < 0)
-    return;
-  Value sent = transfer.getOperand();
-  double bytes = static_cast<double>(elementsOf(shapeOf(sent))) * static_cast<double>(bytesPerElement(sent.getType()));
-  const AxisRef axis = wholeAxis(collectives.mesh(), stage);
-  seconds.sends += collectives.seconds(Collective::Permute, std::span(&axis, 1), bytes);
-}
-
-/// A chain of pointwise ops that is one kernel of machine code: it reads its arguments and writes its results once, and
-/// does each op in one operation an element.
-double Pricing::kernelSeconds(func::FuncOp kernel) const {
-  auto bytesOf = [](Value value) {
-    return static_cast<double>(elementsOf(shapeOf(value))) * static_cast<double>(bytesPerElement(value.getType()));
-  };
-  Work work;
-  work.kernelClass = KernelClass::Pointwise;
-  for (Operation &op : kernel.getOps()) {
-    auto its = dyn_cast<WorkOpInterface>(op);
-    if (!its || its.getKernelClass() == KernelClass::Nothing)
-      continue;
-    work.flops += static_cast<double>(elementsOf(shapeOf(op.getResult(0)))); // vectors hide a formula's length
-    if (its.getKernelClass() == KernelClass::Reduction)
-      work.kernelClass = KernelClass::Reduction;
-    Type element = tensorType(op.getResult(0)).getElementType();
-    work.dtype = (isa<FloatType>(element) ? "f" : "i") + std::to_string(element.getIntOrFloatBitWidth());
-  }
-  for (Value argument : kernel.getArguments())
-    work.bytes += bytesOf(argument);
-  for (Value result : kernel.front().getTerminator()->getOperands())
-    work.bytes += bytesOf(result);
-  return computeSeconds(collectives.cluster().device, work);
-}
-
-void Pricing::addOp(Operation *op, Pass pass, Seconds &seconds) {
-  if (op->hasTrait<CopiesByHost>())
-    return;
-  if (auto transfer = dyn_cast<TransferOp>(op))
-    return addTransfer(transfer, seconds);
-  if (pass == Pass::Forward && op->hasAttr(KerfDialect::kBackwardAttr))
-    pass = Pass::Backward;
-  double took = 0;
-  if (auto call = dyn_cast<CallOp>(op)) {
-    auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
-    if (!callee || !callee->hasAttr(kKernelAttr))
-      return seconds.add(ofFunction(call.getCallee(), pass), 1);
-    took = kernelSeconds(callee);
-  } else {
-    took = deviceOpSeconds(op, collectives);
-  }
-  if (op->getNumResults() == 1 && isa<PendingType>(op->getResult(0).getType())) {
-    auto axes = op->getAttrOfType<DenseI64ArrayAttr>("axes");
-    seconds.collectives[axes ? axisNames(axes.asArrayRef()) : ""] += took;
-    return;
-  }
-  bool updates = pass == Pass::Update || op->hasAttr(KerfDialect::kUpdateAttr);
-  (updates ? seconds.optimizer : pass == Pass::Backward ? seconds.backward : seconds.forward) += took;
-}
-
-const Seconds &Pricing::ofFunction(StringRef name, Pass pass) {
-  auto [known, isNew] = functions.try_emplace({name.str(), pass});
-  if (isNew)
-    if (auto function = symbols.lookup<func::FuncOp>(name)) {
-      Seconds its;
-      for (Operation &op : function.getOps())
-        addOp(&op, pass, its);
-      functions[{name.str(), pass}] = std::move(its);
-    }
-  return functions[{name.str(), pass}];
-}
-
-void Pricing::readTasks() {
-  auto main = symbols.lookup<func::FuncOp>(KerfDialect::kEntryName);
-  for (Operation &op : main.getOps()) {
-    TaskKey key;
-    if (auto attr = op.getAttrOfType<DictionaryAttr>(KerfDialect::kTaskAttr)) {
-      key.phase = attr.getAs<StringAttr>("phase").getValue();
-      key.stage = attr.getAs<IntegerAttr>("stage").getInt();
-      key.chunk = attr.getAs<IntegerAttr>("chunk").getInt();
-    }
-    Pass pass = key.phase == "update"                                                   ? Pass::Update
-                : key.phase.empty() || key.phase == "forward" || key.phase == "prepare" ? Pass::Forward
-                                                                                        : Pass::Backward;
-    addOp(&op, pass, tasks[key]);
-  }
-}
-
-StringRef phaseOf(TaskKind kind) {
-  switch (kind) {
-  case TaskKind::Forward:
-    return "forward";
-  case TaskKind::Backward:
-    return "backward";
-  case TaskKind::InputGradient:
-    return "input_gradient";
-  case TaskKind::WeightGradient:
-    return "weight_gradient";
-  }
-  return "";
-}
-
-ProgramPrice Pricing::inSchedule(const Schedule &schedule) {
-  auto cost = [&](int64_t stage, const Task &task) -> const Seconds & {
-    return of({phaseOf(task.kind), stage, task.chunk});
-  };
-  ScheduleTimes times = runSchedule(
-      schedule, [&](int64_t stage, const Task &task) { return cost(stage, task).all(); },
-      [&](StageChunk from, const Task &task) { return cost(from.stage, task).sends; });
+ProgramPrice priceOf(std::vector<StageClock> &stages, bool hasTasks) {
   ProgramPrice price;
-  double prepare = 0, update = 0, most = -1;
-  Seconds busiest;
-  for (int64_t s = 0; s < schedule.stages; ++s) {
-    const Seconds &first = of({"prepare", s, 0}), &last = of({"update", s, 0});
-    prepare = std::max(prepare, first.all() + first.sends);
-    update = std::max(update, last.all() + last.sends);
-    Seconds sum;
-    sum.add(first, 1);
-    sum.add(last, 1);
-    for (const Task &task : schedule.order[s])
-      sum.add(cost(s, task), 1);
-    if (sum.all() > most) {
-      most = sum.all();
-      busiest = std::move(sum);
-    }
+  StageClock *busiest = &stages.front();
+  for (StageClock &stage : stages) {
+    stage.finish();
+    price.stepSeconds = std::max(price.stepSeconds, stage.now);
+    if (stage.busy() > busiest->busy())
+      busiest = &stage;
+    if (hasTasks)
+      price.trace.insert(price.trace.end(), stage.trace.begin(), stage.trace.end());
   }
-  for (int64_t s = 0; s < schedule.stages; ++s)
-    for (size_t i = 0; i < schedule.order[s].size(); ++i) {
-      const Task &task = schedule.order[s][i];
-      double start = prepare + times.tasks[s][i].start, seconds = times.tasks[s][i].end - times.tasks[s][i].start;
-      price.trace.push_back({s, false, toString(task, schedule.chunks), start, seconds, task, 0,
-                             std::max(0.0, seconds - cost(s, task).compute())});
-    }
-  price.stepSeconds = prepare + times.makespan + update;
-  for (int64_t s = 0; s < schedule.stages; ++s)
-    price.trace.push_back({s, false, "optimizer", prepare + times.makespan, of({"update", s, 0}).all()});
-  price.computeSeconds = busiest.compute();
-  price.collectiveSeconds = busiest.communication() + busiest.sends;
-  Breakdown &parts = price.breakdown;
-  parts.forward = busiest.forward;
-  parts.backward = busiest.backward;
-  parts.optimizer = busiest.optimizer;
-  parts.collectives = parts.exposed = busiest.collectives;
-  if (busiest.sends > 0)
-    parts.collectives["stage"] += busiest.sends;
-  parts.bubble = std::max(0.0, price.stepSeconds - busiest.all());
+  if (!hasTasks)
+    price.trace.push_back({0, false, "step", 0, price.stepSeconds});
+  price.breakdown = busiest->parts;
+  if (busiest->sends > 0)
+    price.breakdown.collectives["stage"] += busiest->sends;
+  price.breakdown.bubble = std::max(0.0, price.stepSeconds - busiest->busy());
+  price.computeSeconds = busiest->compute();
+  price.collectiveSeconds = StageClock::sum(price.breakdown.collectives);
   return price;
 }
-
-Result<ProgramPrice> Pricing::run() {
-  readTasks();
-  if (program.schedule) {
-    auto schedule = package::scheduleOf(program);
-    if (!schedule)
-      return schedule.error();
-    return inSchedule(*schedule);
-  }
-  const Seconds &all = of({});
-  ProgramPrice price;
-  price.stepSeconds = all.all();
-  price.computeSeconds = all.compute();
-  price.collectiveSeconds = all.communication();
-  price.breakdown.forward = all.forward;
-  price.breakdown.backward = all.backward;
-  price.breakdown.optimizer = all.optimizer;
-  price.breakdown.collectives = price.breakdown.exposed = all.collectives;
-  price.trace.push_back({0, false, "step", 0, price.stepSeconds});
-  return price;
-}
-
 } // namespace
 
-Result<ProgramPrice> priceProgram(ModuleOp device, const package::Program &program,
+Result<ProgramPrice> priceProgram(mlir::ModuleOp device, const package::Program &program,
                                   const CollectiveModel &collectives) {
-  return Pricing(device, program, collectives).run();
+  InstructionPrices prices(device, program, collectives);
+  const package::Expansion expansion = package::expand(program);
+  std::vector<StageClock> stages;
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    auto list = package::flatten(program, expansion, int64_t(s), program.steps[s]);
+    if (!list)
+      return list.error();
+    stages.emplace_back(int64_t(s), expansion, std::move(*list), prices,
+                        program.schedule ? program.schedule->chunks : 1);
+  }
+  std::vector<Message> messages(static_cast<size_t>(expansion.messages));
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (StageClock &stage : stages)
+      moved |= stage.run(messages);
+  }
+  return priceOf(stages, program.schedule.has_value());
 }
 
 } // namespace kerf

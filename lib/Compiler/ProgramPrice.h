@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seconds of one step of a lowered program: every kernel and collective as it stands there, in the order of its
-// schedule. CPU programs are priced so, whatever command asks (docs/cost-model.md, "One price").
+// The seconds of one step of a lowered program: the lists of steps that its ranks run, walked by a clock for each
+// stage. CPU programs are priced so, whatever command asks (docs/cost-model.md, "One price").
 #pragma once
 
 #include "kerf/CostModel/Simulator.h"
@@ -13,13 +13,13 @@ struct ProgramPrice {
   double stepSeconds = 0;
   /// Of the busiest stage, all microbatches: kernels, and collectives with messages.
   double computeSeconds = 0, collectiveSeconds = 0;
-  /// Of the same stage. What is computed again counts as backward. Nothing hides collectives: they take the cores that
-  /// kernels would run on.
+  /// Of the same stage. What is computed again counts as backward.
   Breakdown breakdown;
   std::vector<TraceEvent> trace; // the tasks of all stages
 };
 
-/// `device` is the program as IR, `program` the same as the package has it; `collectives` prices its ranks.
+/// `device` is the program as IR, `program` the same as the package has it, with its lists of steps; `collectives`
+/// prices its ranks.
 Result<ProgramPrice> priceProgram(mlir::ModuleOp device, const package::Program &program,
                                   const CollectiveModel &collectives);
 

@@ -112,7 +112,7 @@ const std::vector<Trainer> &records() {
                    {"gathers", "docs/runtime.md, Buckets: a layer's parameters all at once, a layer ahead"},
                    {"accumulation", "docs/runtime.md, Microbatches and stages: an addition in place"},
                    {"sends", "docs/pipelines.md: a rank sends to the rank in its own position"},
-                   {"buckets", "include/kerf/Runtime/Executor.h, kBucketBytes"},
+                   {"buckets", "include/kerf/Steps/Steps.h, kBucketBytes"},
                    {"overlap", "docs/plan.md, What is compiled"},
                    {"space", "docs/search.md, The space"}}},
       {.name = "megatron",

@@ -2,6 +2,7 @@
 // checkProgram: everything that the executor relies on, so that a damaged or hand-edited program is a message and not a
 // crash.
 #include "CheckPipeline.h"
+#include "CheckSteps.h"
 #include "Readers.h"
 #include "kerf/Package/HostCopies.h"
 #include "kerf/Package/Native.h"
@@ -96,8 +97,10 @@ private:
       if (Status status = define(result, "a result"); !status)
         return status;
     if (instruction.op == "call")
-      return checkCall(instruction);
+      return function.kernel ? Error{"a kernel calls no function"} : checkCall(instruction);
     bool collective = isAsynchronous(instruction.op), wait = instruction.op == "wait";
+    if (function.kernel && (collective || wait))
+      return Error{"a kernel computes, it does not communicate"};
     bool oneOfOne = collective || wait || instruction.op == kTransfer || instruction.op == kAccumulate;
     if (oneOfOne && (instruction.operands.size() != 1 || instruction.results.size() != 1))
       return Error{fmt::format("it takes one operand and gives one result, here {} and {}", instruction.operands.size(),
@@ -316,6 +319,9 @@ Status checkProgram(const Program &program) {
     return status;
   if (Status status = checkPipeline(program, step); !status)
     return status;
+  if (!program.steps.empty())
+    if (Status status = checkSteps(program); !status)
+      return status;
   return program.native ? checkNative(*program.native, program) : ok();
 }
 

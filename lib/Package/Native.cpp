@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <zlib.h>
 
 namespace kerf::package {
@@ -29,6 +30,8 @@ Status checkImage(const NativeCode &native, const NativeImage &image) {
       }))
     return Error{
         fmt::format("an image is for the instruction set '{}': small letters, digits and '-' are known", image.isa)};
+  if (!isHostImage(image))
+    return ok(); // for other devices
   if (image.entries.size() != native.kernels.size())
     return Error{fmt::format("code for {} has {} entries for {} kernels", image.isa, image.entries.size(),
                              native.kernels.size())};
@@ -48,22 +51,26 @@ Status checkImage(const NativeCode &native, const NativeImage &image) {
 
 std::string fileOf(const NativeImage &image) { return fmt::format("kernels-{}.bin", image.isa); }
 
+bool isHostImage(const NativeImage &image) { return image.kind == kHostImage && image.interface == kNativeInterface; }
+
 uint32_t checksumOf(std::string_view bytes) {
   return uint32_t(crc32_z(0, reinterpret_cast<const Bytef *>(bytes.data()), bytes.size()));
 }
 
 Status checkNative(const NativeCode &native, const Program &program) {
-  if (native.interface != kNativeInterface)
-    return ok();
   if (native.checksums.size() != native.kernels.size())
     return Error{
         fmt::format("native: {} checksums are given for {} kernels", native.checksums.size(), native.kernels.size())};
   for (size_t k = 0; k < native.kernels.size(); ++k)
     if (Status status = checkKernel(native, k, program); !status)
       return Error{fmt::format("native: {}", status.error().message)};
-  for (const NativeImage &image : native.images)
+  std::set<std::string_view> isas;
+  for (const NativeImage &image : native.images) {
+    if (!isas.insert(image.isa).second)
+      return Error{fmt::format("native: two images are for {}", image.isa)};
     if (Status status = checkImage(native, image); !status)
       return Error{fmt::format("native: {}", status.error().message)};
+  }
   return ok();
 }
 

@@ -143,12 +143,37 @@ Json toJson(const Instruction &instruction) {
 Json toJson(const NativeCode &native) {
   Json images = Json::array();
   for (const NativeImage &image : native.images)
-    images.push_back({{"isa", image.isa}, {"checksum", image.checksum}, {"entries", image.entries}});
-  return {{"interface", native.interface},
-          {"kernels", native.kernels},
-          {"checksums", native.checksums},
-          {"routines", native.routines},
-          {"images", images}};
+    images.push_back({{"kind", image.kind},
+                      {"interface", image.interface},
+                      {"isa", image.isa},
+                      {"checksum", image.checksum},
+                      {"entries", image.entries}});
+  return {
+      {"kernels", native.kernels}, {"checksums", native.checksums}, {"routines", native.routines}, {"images", images}};
+}
+
+/// {"run": [0, 17], "microbatch": 2}, {"start": [[18, 2], [21, 2]], "stream": "gradients"}, {"send": 22}
+Json toJson(const StepEntry &entry) {
+  Json json = Json::object();
+  Json &what = json[std::string(toString(entry.kind))];
+  switch (entry.kind) {
+  case StepEntry::Kind::Run:
+    what = {entry.first, entry.last};
+    break;
+  case StepEntry::Kind::Start:
+    what = Json::array();
+    for (const StepMember &member : entry.members)
+      what.push_back({member.op, member.microbatch});
+    break;
+  default:
+    what = entry.first;
+    break;
+  }
+  if (entry.microbatch != 0)
+    json["microbatch"] = entry.microbatch;
+  if (!entry.stream.empty())
+    json["stream"] = entry.stream;
+  return json;
 }
 
 /// `[` items one a line `]`.
@@ -361,11 +386,55 @@ Function functionFrom(const Json &json, std::string_view where) {
   return function;
 }
 
+StepEntry stepFrom(const Json &json, std::string_view where) {
+  using Kind = StepEntry::Kind;
+  StepEntry entry;
+  const Json *what = nullptr;
+  for (Kind kind : {Kind::Run, Kind::Start, Kind::Send, Kind::Sent, Kind::Receive, Kind::Received})
+    if (const Json *found = json.is_object() ? optionalMember(json, std::string(toString(kind)).c_str()) : nullptr) {
+      entry.kind = kind;
+      what = found;
+      break;
+    }
+  if (!what)
+    fail(fmt::format("{}: it has none of run, start, send, sent, receive and received", where));
+  if (entry.kind == Kind::Start) {
+    for (const Json &member : listFrom(*what, where)) {
+      auto numbers = integersFrom<int>(member, where);
+      if (numbers.size() != 2)
+        fail(fmt::format("{}: a member is [instruction, microbatch]", where));
+      entry.members.push_back({numbers[0], numbers[1]});
+    }
+  } else if (entry.kind == Kind::Run) {
+    auto numbers = integersFrom<int>(*what, where);
+    if (numbers.size() != 2)
+      fail(fmt::format("{}: what runs is [first instruction, last instruction]", where));
+    entry.first = numbers[0], entry.last = numbers[1];
+  } else {
+    entry.first = integerFrom<int>(*what, where);
+  }
+  if (const Json *microbatch = entry.kind == Kind::Start ? nullptr : optionalMember(json, "microbatch"))
+    entry.microbatch = integerFrom(*microbatch, where);
+  bool besides = entry.kind == Kind::Start || entry.kind == Kind::Receive;
+  if (const Json *stream = besides ? optionalMember(json, "stream") : nullptr)
+    entry.stream = stringFrom(*stream, where);
+  return entry;
+}
+
+void readSteps(const Json &json, Program &program) {
+  if (const Json *passes = json.is_object() ? optionalMember(json, "passes") : nullptr)
+    program.stepPasses = stringFrom(*passes, "steps, passes");
+  for (const Json &stage : listFrom(member(json, "stages", "steps"), "steps, stages")) {
+    StepList list;
+    for (const Json &entry : listFrom(stage, "the steps of a stage"))
+      list.push_back(
+          stepFrom(entry, fmt::format("the steps of stage {}, entry {}", program.steps.size(), list.size())));
+    program.steps.push_back(std::move(list));
+  }
+}
+
 NativeCode nativeFrom(const Json &json) {
   NativeCode native;
-  native.interface = integerFrom(member(json, "interface", "native"), "native, interface");
-  if (native.interface != kNativeInterface)
-    return native; // of another Kerf: the rest may be anything
   auto strings = [&](const char *key) {
     std::vector<std::string> list;
     for (const Json &item : listFrom(member(json, key, "native"), fmt::format("native, {}", key)))
@@ -375,11 +444,17 @@ NativeCode nativeFrom(const Json &json) {
   native.kernels = strings("kernels");
   native.checksums = integersFrom<uint32_t>(member(json, "checksums", "native"), "native, checksums");
   native.routines = strings("routines");
-  for (const Json &image : listFrom(member(json, "images", "native"), "native, images"))
-    native.images.push_back({stringFrom(member(image, "isa", "an image"), "an image's isa"),
-                             integersFrom<int64_t>(member(image, "entries", "an image"), "an image's entries"),
-                             integerFrom<uint32_t>(member(image, "checksum", "an image"), "an image's checksum"),
-                             {}});
+  for (const Json &given : listFrom(member(json, "images", "native"), "native, images")) {
+    NativeImage image;
+    image.kind = stringFrom(member(given, "kind", "an image"), "an image's kind");
+    image.interface = integerFrom(member(given, "interface", "an image"), "an image's interface");
+    image.isa = stringFrom(member(given, "isa", "an image"), "an image's isa");
+    if (isHostImage(image)) { // others are for other devices: the rest may be anything
+      image.entries = integersFrom<int64_t>(member(given, "entries", "an image"), "an image's entries");
+      image.checksum = integerFrom<uint32_t>(member(given, "checksum", "an image"), "an image's checksum");
+    }
+    native.images.push_back(std::move(image));
+  }
   return native;
 }
 
@@ -403,6 +478,7 @@ Program programFrom(const Json &json) {
     program.results.push_back(resultFrom(result, fmt::format("result {}", program.results.size())));
   for (const Json &function : listFrom(member(json, "functions", "the program"), "functions"))
     program.functions.push_back(functionFrom(function, fmt::format("function {}", program.functions.size())));
+  readSteps(member(json, "steps", "the program"), program);
   if (const Json *native = optionalMember(json, "native"))
     program.native = std::make_shared<NativeCode>(nativeFrom(*native));
   if (const Json *info = optionalMember(json, "info"))
@@ -450,11 +526,13 @@ std::string writeProgram(const Program &program) {
       program.native ? fmt::format("\"native\": {},\n ", text(toJson(*program.native))) : std::string();
   std::string schedule = program.schedule ? fmt::format("\"schedule\": {},\n ", text(toJson(*program.schedule))) : "";
   return fmt::format("{{\"kerf_package\": {},\n \"mesh\": {},\n {}\"entry\": {},\n \"args\": {},\n \"results\": {},\n "
-                     "\"functions\": {},\n {}"
+                     "\"functions\": {},\n \"steps\": {{\"passes\": {}, \"stages\": {}}},\n {}"
                      "\"info\": {}}}\n",
                      program.version, text(mesh), schedule, text(program.entry), lines(program.args, "  ", asLine),
-                     lines(program.results, "  ", asLine), lines(program.functions, "  ", writeFunction), native,
-                     text(program.info));
+                     lines(program.results, "  ", asLine), lines(program.functions, "  ", writeFunction),
+                     text(program.stepPasses),
+                     lines(program.steps, "  ", [&](const StepList &list) { return lines(list, "   ", asLine); }),
+                     native, text(program.info));
 }
 
 Result<Program> readProgram(std::string_view bytes) {

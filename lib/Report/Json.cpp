@@ -53,6 +53,21 @@ void memoryFields(Fields &f, Report::Memory &m) {
   f.plain("total", m.total);
 }
 
+void stepsFields(Fields &f, Report::StageSteps &s) {
+  f.plain("stage", s.stage);
+  f.list("passes", s.passes, [](Fields &f, Report::StepPass &p) {
+    f.plain("name", p.name);
+    f.plain("what", p.what);
+    f.plain("changed", p.changed);
+  });
+  f.list("buckets", s.buckets, [](Fields &f, Report::Bucket &b) {
+    f.plain("op", b.op);
+    f.plain("stream", b.stream);
+    f.plain("collectives", b.collectives);
+    f.plain("bytes", b.bytes);
+  });
+}
+
 void reportFields(Fields &f, Report &r) {
   f.plain("model", r.model);
   f.plain("cluster", r.cluster);
@@ -88,6 +103,8 @@ void reportFields(Fields &f, Report &r) {
     f.plain("bytes", c.bytes);
     f.plain("seconds", c.seconds);
   });
+  if (f.reading ? f.json.contains("steps") : !r.steps.empty())
+    f.list("steps", r.steps, stepsFields);
   f.list("runners_up", r.alternatives, [](Fields &f, Report::Alternative &a) {
     f.plain("what", a.what);
     f.plain("rejected", a.rejected);

@@ -41,6 +41,25 @@ std::string memoryLine(const char *what, const Report::Memory &m) {
                      bytesText(m.total));
 }
 
+/// The passes that changed a stage's list, and the sizes of its buckets.
+std::string stepsText(const Report::StageSteps &steps) {
+  std::string text;
+  for (const Report::StepPass &pass : steps.passes)
+    if (pass.changed > 0)
+      text += fmt::format("  {:<9} {:>6}  {:<20} {}\n", text.empty() ? fmt::format("stage {}", steps.stage) : "",
+                          pass.changed, pass.name, pass.what);
+  if (steps.buckets.empty())
+    return text;
+  int64_t collectives = 0, bytes = 0, most = 0;
+  for (const Report::Bucket &bucket : steps.buckets) {
+    collectives += bucket.collectives;
+    bytes += bucket.bytes;
+    most = std::max(most, bucket.bytes);
+  }
+  return text + fmt::format("  {:<9} {:>6}  buckets of {} collectives: {}, the largest {}\n", "", steps.buckets.size(),
+                            collectives, bytesText(bytes), bytesText(most));
+}
+
 template <typename T> std::vector<T> dearest(std::vector<T> list) {
   std::stable_sort(list.begin(), list.end(), [](const T &a, const T &b) { return a.seconds > b.seconds; });
   return list;
@@ -113,6 +132,11 @@ std::string toText(const Report &report) {
                        c.axes, bytesText(c.bytes), c.cause));
   if (report.collectives.size() > kMostLines)
     line(fmt::format("  ... and {} more (--report FILE.json has all)", report.collectives.size() - kMostLines));
+
+  if (!report.steps.empty())
+    line("\nThe list of steps: instructions that each pass moved, joined or marked, all microbatches");
+  for (const Report::StageSteps &steps : report.steps)
+    text += stepsText(steps);
 
   if (!report.alternatives.empty()) {
     line("\nRunners-up");

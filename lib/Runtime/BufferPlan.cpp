@@ -46,7 +46,7 @@ private:
       root[value] = int(value);
     for (const FlatInstruction &instruction : flat.body) {
       const std::string &op = instruction.source->op;
-      if (!isView(flat, instruction))
+      if (!package::isView(flat, instruction))
         continue;
       if (instruction.operands.size() != 1 || instruction.results.size() != 1)
         return Error{fmt::format("{} of '{}' takes one operand and gives one result, not {} and {}", op,
@@ -91,10 +91,6 @@ private:
     for (int result : flat.results)
       if (result >= 0)
         use(result, end);
-    // What nobody uses is received until the step's end all the same.
-    for (const FlatInstruction &instruction : flat.body)
-      if (instruction.kind == FlatInstruction::Kind::Receive && lastUse[size_t(instruction.results[0])] < 0)
-        use(instruction.results[0], end);
   }
 
   int addBuffer(int value, BufferKind kind, int64_t begin) {
@@ -118,7 +114,7 @@ private:
 
   void placeResults(int64_t position) {
     const FlatInstruction &instruction = flat.body[size_t(position)];
-    if (isView(flat, instruction))
+    if (package::isView(flat, instruction))
       return;
     bool collective = package::isAsynchronous(instruction.source->op);
     BufferKind kind = instruction.source->op == package::kOffload ? BufferKind::Host : BufferKind::Working;
@@ -126,7 +122,7 @@ private:
     for (size_t r = 0; r < instruction.results.size(); ++r) {
       int value = instruction.results[r];
       int64_t bytes = bytesOfValue(flat.values[size_t(value)]);
-      bool constant = isKeptConstant(*instruction.source, flat.values[size_t(value)]);
+      bool constant = package::isKeptConstant(*instruction.source, flat.values[size_t(value)]);
       int buffer = -1;
       if (sharing == Sharing::InPlace && !constant)
         buffer = updatedArgument(instruction, int(r), position, collective, taken);

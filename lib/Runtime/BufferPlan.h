@@ -2,10 +2,15 @@
 // Which buffer each value of a flat program has, and how long each buffer is alive.
 #pragma once
 
-#include "Flatten.h"
 #include "MemoryPlan.h"
+#include "kerf/Package/FlatProgram.h"
+#include "kerf/Runtime/Device.h"
 
 namespace kerf::runtime {
+
+using package::FlatArg;
+using package::FlatInstruction;
+using package::FlatProgram;
 
 /// `Argument` and `Constant` buffers keep their content between steps; `Working` ones share the arena, `Host` ones a
 /// pool of the host's.

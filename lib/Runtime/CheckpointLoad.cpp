@@ -19,14 +19,14 @@ namespace fs = std::filesystem;
 using package::Arg;
 
 /// A few of many names.
-std::string listed(const std::vector<std::string> &names) {
+std::string namesText(const std::vector<std::string> &names) {
   constexpr size_t kMost = 4;
   std::vector<std::string> few(names.begin(), names.begin() + std::ptrdiff_t(std::min(names.size(), kMost)));
   std::string out = fmt::format("'{}'", fmt::join(few, "', '"));
   return names.size() > kMost ? fmt::format("{} and {} more", out, names.size() - kMost) : out;
 }
 
-bool isFloating(DType dtype) {
+bool isFloatingType(DType dtype) {
   return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16;
 }
 
@@ -166,7 +166,7 @@ Result<Checkpoint> openCheckpoint(const std::string &path) {
           others.push_back(checkpointName(other));
       return Error{fmt::format("checkpoint: '{}' has no {}; there {}", folder, kIndexFile,
                                others.empty() ? "is no other in its folder"
-                                              : fmt::format("are also {}: name one of them", listed(others)))};
+                                              : fmt::format("are also {}: name one of them", namesText(others)))};
     }
   }
   std::string indexPath = (fs::path(folder) / kIndexFile).string();
@@ -201,18 +201,18 @@ Status checkCheckpoint(const Checkpoint &checkpoint, const package::Program &pro
       unknown.push_back(name);
   if (!missing.empty() && !anyFound)
     return failed(
-        fmt::format("it is of another model: it holds {}, this one has {}", listed(unknown), listed(missing)));
+        fmt::format("it is of another model: it holds {}, this one has {}", namesText(unknown), namesText(missing)));
   if (!missing.empty() || !unknown.empty())
     return failed(fmt::format("it is of another model or optimizer: {}{}{}",
-                              missing.empty() ? "" : fmt::format("it lacks {}", listed(missing)),
+                              missing.empty() ? "" : fmt::format("it lacks {}", namesText(missing)),
                               missing.empty() || unknown.empty() ? "" : "; ",
-                              unknown.empty() ? "" : fmt::format("it holds {}, which are not here", listed(unknown))));
+                              unknown.empty() ? "" : fmt::format("it holds {}, which are not here", namesText(unknown))));
   for (const auto &[name, saved] : checkpoint.index.tensors) {
     const Arg *arg = known.find(name)->second;
     if (saved.exportedShape != arg->exportedShape)
       return failed(fmt::format("'{}' has shape {} there, {} in the model", name, shapeText(saved.exportedShape),
                                 shapeText(arg->exportedShape)));
-    if (isFloating(saved.dtype) != isFloating(arg->dtype))
+    if (isFloatingType(saved.dtype) != isFloatingType(arg->dtype))
       return failed(
           fmt::format("'{}' is {} there, {} in the model", name, toString(saved.dtype), toString(arg->dtype)));
   }

@@ -3,7 +3,7 @@
 // checksums, writes the index and gives the folder its name.
 #include "CheckpointDisk.h"
 #include "CheckpointFiles.h"
-#include "Flatten.h"
+#include "kerf/Package/FlatProgram.h"
 #include "kerf/Package/SafetensorsHeader.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr int64_t kChecksumTag = 2;
 std::vector<bool> holdersOf(const package::Program &program, size_t arg) {
   std::vector<bool> holders(size_t(package::stagesOf(program)));
   for (size_t stage = 0; stage < holders.size(); ++stage)
-    holders[stage] = hasArg(program, arg, int64_t(stage));
+    holders[stage] = package::hasArg(program, arg, int64_t(stage));
   return holders;
 }
 

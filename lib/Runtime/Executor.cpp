@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading: flatten, plan memory, bind, list the actions of a step. A step enqueues the list. A collective that is
-// waited for at once runs on the compute stream; any other is started on its own and waited for by an event, and so is
-// what a stage receives, before its first use. Sends are begun, and waited for, on the compute stream.
+// Loading: read the program's list of steps, plan memory, bind, list the actions of a step. A step enqueues these.
+// What the list gives a stream of its own is started there and waited for, by an event, where the list waits. Sends are
+// begun, and waited for, on the compute stream.
 #include "kerf/Runtime/Executor.h"
 #include "RankTimes.h"
 #include "StepParts.h"
@@ -91,8 +91,6 @@ public:
     compute = std::move(*created);
     timers.resize(size_t(flat.origins));
     ran.resize(flat.body.size());
-    for (size_t value = 0; value < flat.values.size(); ++value)
-      root.push_back(int(value));
     if (Status status = bindAll(); !status)
       return status;
     reserve();
@@ -188,12 +186,10 @@ private:
   Status bind(size_t index) {
     const FlatInstruction &instruction = flat.body[index];
     const package::Instruction &source = *instruction.source;
-    if (isView(flat, instruction)) {
-      root[size_t(instruction.results[0])] = root[size_t(instruction.operands[0])];
+    if (package::isView(flat, instruction))
       return source.op == "wait" ? bindWait(index) : ok();
-    }
-    if (Status status = waitForReceived(instruction); !status)
-      return status;
+    if (instruction.kind == FlatInstruction::Kind::Received)
+      return bindWait(index);
     if (instruction.kind != FlatInstruction::Kind::Op)
       return bindTransfer(index);
     if (package::isCollective(source.op))
@@ -246,7 +242,7 @@ private:
       auto kernel = collectives->bindReceive(request);
       return kernel ? addAsynchronous(index, std::move(*kernel)) : Status(kernel.error());
     }
-    bool waits = transfer.kind == FlatInstruction::Kind::WaitForSend;
+    bool waits = transfer.kind == FlatInstruction::Kind::Sent;
     auto kernel = waits ? collectives->bindSent(request) : collectives->bindSend(request);
     return kernel ? addCompute(index, std::move(*kernel), waits) : Status(kernel.error());
   }
@@ -260,7 +256,7 @@ private:
   /// Transfers have the tags before.
   Status bindCollectiveAt(size_t index) {
     int64_t tag = kFirstCollectiveTag + flat.messages + 2 * collectivesBound++;
-    auto kernel = collectives->bind({request(index), tag, flat.body[index].others});
+    auto kernel = collectives->bind({request(index), tag, othersOf(flat.body[index])});
     if (!kernel)
       return kernel.error();
     return addAsynchronous(index, std::move(*kernel));
@@ -317,18 +313,6 @@ private:
     if (found == pending.end())
       return ok(); // ran on the compute stream
     return addWait(found->second, index);
-  }
-
-  Status waitForReceived(const FlatInstruction &instruction) {
-    for (int operand : instruction.operands) {
-      auto found = pending.find(root[size_t(operand)]);
-      if (found == pending.end() || found->second.waited ||
-          flat.body[size_t(found->second.instruction)].kind != FlatInstruction::Kind::Receive)
-        continue;
-      if (Status status = addWait(found->second, std::nullopt); !status)
-        return status;
-    }
-    return ok();
   }
 
   void addEndCopy(size_t number) {
@@ -500,7 +484,6 @@ private:
   std::shared_ptr<std::byte> persistent, arena, inHost;
   Memories memories;
   int64_t collectivesBound = 0;
-  std::vector<int> root;          // of each value: the one whose memory a view has
   std::map<int, Pending> pending; // [value]: started on a stream
   std::vector<Timer> timers;      // of each origin
   std::vector<Ran> ran;           // of each instruction

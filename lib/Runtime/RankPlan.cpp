@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RankPlan.h"
-#include "Buckets.h"
-#include "EarlyUpdates.h"
-#include "GatherAhead.h"
-#include "HostCopies.h"
+#include "ExpandKernels.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -18,16 +15,11 @@ public:
       : program(program), rank(rank), device(device), code(code) {}
 
   Result<RankPlan> run(const ExecutorOptions &options) {
-    auto flattened = flatten(program, package::stageOf(program, rank), code);
+    auto flattened = package::flatten(program, package::stageOf(program, rank));
     if (!flattened)
       return flattened.error();
     flat = std::move(*flattened);
-    if (options.bucketBytes) {
-      fillBuckets(flat, *options.bucketBytes);
-      gatherAhead(flat);
-    }
-    copyBeside(flat);
-    moveUpdatesAhead(flat);
+    expandKernels(flat, code);
     auto planned = planBuffers(program, flat, options.reuseMemory ? Sharing::InPlace : Sharing::Views, device);
     if (!planned)
       return planned.error();
@@ -50,11 +42,11 @@ private:
     std::map<std::pair<int, std::vector<const package::Instruction *>>, int64_t> knownBuckets; // of its first's origin
     for (size_t i = 0; i < flat.body.size(); ++i) {
       const package::Instruction &instruction = *flat.body[i].source;
-      if (flat.body[i].kind != FlatInstruction::Kind::Op || isView(flat, flat.body[i]) ||
+      if (flat.body[i].kind != FlatInstruction::Kind::Op || package::isView(flat, flat.body[i]) ||
           package::isHostCopy(instruction.op))
         continue;
       bool collective = package::isCollective(instruction.op);
-      const auto &others = flat.body[i].others;
+      const std::vector<const package::Instruction *> others = othersOf(flat.body[i]);
       int origin = flat.body[i].origin;
       int64_t &bytes =
           others.empty() ? known[size_t(origin)] : knownBuckets.try_emplace({origin, others}, -1).first->second;
@@ -124,7 +116,7 @@ private:
       }
     }
     std::vector<bool> isGradient(buffers.buffers.size(), false);
-    for (int gradient : gradientsOf(flat))
+    for (int gradient : package::gradientsOf(flat))
       isGradient[size_t(buffers.bufferOf[size_t(gradient)])] = true;
     std::vector<int64_t> live = liveBytes(working, int64_t(flat.body.size()) + 1, device.alignment());
     int64_t fullest = std::max_element(live.begin(), live.end()) - live.begin();
@@ -150,6 +142,13 @@ Result<RankPlan> planRank(const package::Program &program, int64_t rank, Device 
   return RankPlanner(program, rank, device, code).run(options);
 }
 
+std::vector<const package::Instruction *> othersOf(const FlatInstruction &instruction) {
+  std::vector<const package::Instruction *> others;
+  for (const FlatInstruction::Member &other : instruction.others)
+    others.push_back(other.source);
+  return others;
+}
+
 TensorView viewOf(const RankPlan &plan, int value, const Memories &memories) {
   const package::Value &type = plan.flat.values[size_t(value)];
   int buffer = plan.buffers.bufferOf[size_t(value)];
@@ -173,12 +172,8 @@ KernelRequest kernelRequest(const package::Program &program, const RankPlan &pla
 }
 
 std::string streamOf(const RankPlan &plan, size_t instruction) {
-  const package::Instruction &source = *plan.flat.body[instruction].source;
-  if (plan.flat.body[instruction].kind == FlatInstruction::Kind::Receive)
-    return kReceiveStream;
-  if (!package::isAsynchronous(source.op) || plan.buffers.waitedAt[instruction] == int64_t(instruction) + 1)
-    return kComputeStream;
-  return streamNamed(source);
+  const std::string &stream = plan.flat.body[instruction].stream;
+  return stream.empty() ? kComputeStream : stream;
 }
 
 Result<MemoryReport> planMemory(const package::Program &program, int64_t stage, std::string_view kind) {

@@ -23,14 +23,16 @@ Result<RankPlan> planRank(const package::Program &program, int64_t rank, Device 
 /// Where each buffer lies; none while there is no memory.
 using Memories = std::vector<std::byte *>;
 
+/// Of several collectives that are one, those after the first.
+std::vector<const package::Instruction *> othersOf(const FlatInstruction &instruction);
+
 TensorView viewOf(const RankPlan &plan, int value, const Memories &memories);
 /// `code`: of a device that has some.
 KernelRequest kernelRequest(const package::Program &program, const RankPlan &plan, size_t instruction, int64_t rank,
                             const Memories &memories, const DeviceCode *code);
 
-inline constexpr const char *kComputeStream = "compute", *kReceiveStream = "receive";
-/// Where an instruction runs: a collective that is not waited for at once on the stream that it names, what a stage
-/// receives on "receive", all else on "compute".
+inline constexpr const char *kComputeStream = "compute";
+/// The stream that the program's list gives an instruction.
 std::string streamOf(const RankPlan &plan, size_t instruction);
 
 } // namespace kerf::runtime

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RankRun.h"
-#include "Flatten.h"
 #include "Scalar.h"
 #include "Shards.h"
 #include "StepControl.h"
 #include "Trace.h"
 #include "kerf/Package/Accumulation.h"
+#include "kerf/Package/FlatProgram.h"
 
 #include <algorithm>
 #include <chrono>
@@ -448,7 +448,7 @@ Status RankRun::gatherResults(RunReport &report) {
     if (replaces[r])
       continue;
     const package::EntryResult &result = program.results[r];
-    auto whole = gather(executor->result(r), resultType(program, r), result.shape, result.sharding,
+    auto whole = gather(executor->result(r), package::resultType(program, r), result.shape, result.sharding,
                         std::max<int64_t>(result.stage, 0));
     if (!whole)
       return whole.error();
@@ -461,7 +461,7 @@ Status RankRun::gatherResults(RunReport &report) {
 Result<std::optional<Tensor>> RankRun::gatherArgument(size_t index, const std::vector<ArgumentPiece> &pieces) {
   const Arg &arg = program.args[index];
   int64_t stages = package::stagesOf(program), holder = 0;
-  while (holder < stages && !hasArg(program, index, holder))
+  while (holder < stages && !package::hasArg(program, index, holder))
     ++holder;
   if (holder == stages) { // nobody uses it: it is what it was
     if (communicator.rank() != 0)

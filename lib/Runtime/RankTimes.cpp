@@ -50,8 +50,8 @@ TimeReport timeReport(const RankPlan &plan, const std::vector<Timer> &timers) {
     told[size_t(instruction.origin)] = true;
     const Timer &timer = timers[size_t(instruction.origin)];
     if (!communicates(instruction)) {
-      KernelTime &kernel = byOp[opOf(instruction)];
-      kernel.op = opOf(instruction);
+      KernelTime &kernel = byOp[package::opOf(instruction)];
+      kernel.op = package::opOf(instruction);
       kernel.calls += timer.calls;
       kernel.seconds += timer.seconds;
       report.computeSeconds += timer.seconds;
@@ -84,7 +84,7 @@ Overlap overlapOf(const RankPlan &plan, const std::vector<Ran> &ran) {
   double seconds = 0, exposed = 0;
   for (size_t i = 0; i < ran.size(); ++i) {
     const FlatInstruction &instruction = plan.flat.body[i];
-    bool waits = instruction.source->op == "wait";
+    bool waits = instruction.source->op == "wait" || instruction.kind == FlatInstruction::Kind::Received;
     if (ran[i].seconds < 0 || (!waits && !communicates(instruction)))
       continue;
     seconds += waits ? 0 : ran[i].seconds;
@@ -109,7 +109,7 @@ std::vector<Span> spansOf(const RankPlan &plan, const std::vector<Ran> &ran) {
       continue;
     const FlatInstruction &instruction = plan.flat.body[i];
     const package::Instruction &source = *instruction.source;
-    std::string op = opOf(instruction);
+    std::string op = package::opOf(instruction);
     switch (instruction.kind) {
     case FlatInstruction::Kind::Op:
       break;
@@ -119,7 +119,8 @@ std::vector<Span> spansOf(const RankPlan &plan, const std::vector<Ran> &ran) {
     case FlatInstruction::Kind::Receive:
       op = "receive";
       break;
-    case FlatInstruction::Kind::WaitForSend:
+    case FlatInstruction::Kind::Sent:
+    case FlatInstruction::Kind::Received:
       op = "wait";
       break;
     }

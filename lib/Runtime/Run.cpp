@@ -168,6 +168,8 @@ static Status readCode(package::Program &program, const std::filesystem::path &f
     return ok();
   auto native = std::make_shared<package::NativeCode>(*program.native);
   for (package::NativeImage &image : native->images) {
+    if (!package::isHostImage(image))
+      continue; // no device of this build runs it
     std::string file = (folder / fileOf(image)).string();
     std::error_code code;
     if (!std::filesystem::exists(file, code))

@@ -75,7 +75,7 @@ StepPart partOf(const package::Program &program, const RankPlan &plan, const std
       part.copies.push_back(c);
   std::set<int> putBack;
   for (size_t i = 0; i < flat.body.size(); ++i)
-    if (part.runs[i] && !isView(flat, flat.body[i]))
+    if (part.runs[i] && !package::isView(flat, flat.body[i]))
       for (int result : flat.body[i].results)
         if (int buffer = plan.buffers.bufferOf[size_t(result)];
             ofArguments.contains(buffer) && !replaced.contains(buffer))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/package.md says what the code reads: every key of program.json, every kind of argument and phase, both versions.
+"""docs/package.md says what the code reads: every key of program.json, every kind of argument, phase and entry of a list of steps, both versions.
 
     python3 test/docs/package_page.py
 """
@@ -33,10 +33,11 @@ def main():
     page, reader = read("docs", "package.md"), read("lib", "Package", "ProgramFile.cpp")
     keys = re.findall(r'[mM]ember\(\w+, "(\w+)"', reader) + re.findall(r'strings\("(\w+)"\)', reader)
     kinds, phases = words_of(reader, "kKinds"), words_of(reader, "kPhases")
-    if len(keys) < 20 or len(kinds) < 5 or len(phases) < 5:
+    entries = words_of(read("lib", "Package", "FlatProgram.cpp"), "kNames")
+    if len(keys) < 20 or len(kinds) < 5 or len(phases) < 5 or len(entries) < 5:
         sys.exit("lib/Package/ProgramFile.cpp is written in another way than this test reads")
     faults = [f"'{word}' is read by lib/Package/ProgramFile.cpp, and docs/package.md does not name it"
-              for word in dict.fromkeys(keys + kinds + phases) if not re.search(rf'[`"]{word}[`"]', page)]
+              for word in dict.fromkeys(keys + kinds + phases + entries) if not re.search(rf'[`"]{word}[`"]', page)]
     versions = {
         "the version of the format": (number(page, r"version of the format: (\d+)", "docs/package.md"),
                                       number(read("include", "kerf", "Package", "Package.h"), r"kVersion = (\d+);", "Package.h")),
@@ -46,7 +47,7 @@ def main():
     faults += [f"{what} is {said} in docs/package.md and {real} in the code" for what, (said, real) in versions.items() if said != real]
     for fault in faults:
         print(fault)
-    print(f"{len(set(keys))} keys, {len(kinds)} kinds, {len(phases)} phases, {len(versions)} versions: {len(faults)} faults")
+    print(f"{len(set(keys))} keys, {len(kinds)} kinds, {len(phases)} phases, {len(entries)} entries of lists, {len(versions)} versions: {len(faults)} faults")
     sys.exit(1 if faults else 0)
 
 

@@ -6,6 +6,7 @@
 #include "kerf/Package/Half.h"
 #include "kerf/Runtime/Cpu/Native.h"
 #include "kerf/Runtime/Executor.h"
+#include "kerf/Steps/Steps.h"
 
 #include <cmath>
 #include <cstring>
@@ -64,6 +65,7 @@ Program stepOf(const Function &kernel) {
   main.body.push_back(std::move(call));
   program.functions = {kernel, main};
   program.entry = "main";
+  EXPECT_TRUE(steps::makeSteps(program));
   return program;
 }
 
@@ -385,13 +387,21 @@ TEST(Codegen, CodeThatDoesNotFitIsNotUsed) {
   EXPECT_EQ(unusedAfter([](package::NativeCode &) {}), "");
   EXPECT_EQ(unusedAfter([](package::NativeCode &code) {
               for (package::NativeImage &image : code.images)
-                image.isa = "z80";
+                image.isa = image.isa.back() == '3' ? "z80" : "z90";
             }),
-            "it is for z80 and z80, which this processor does not have");
+            "it is for z80 and z90, which this processor does not have");
   EXPECT_EQ(unusedAfter([](package::NativeCode &code) { code.routines = {"tanh.f16"}; }),
             "it calls 'tanh.f16', which this runtime does not have");
-  EXPECT_EQ(unusedAfter([](package::NativeCode &code) { code.interface = 7; }),
+  EXPECT_EQ(unusedAfter([](package::NativeCode &code) {
+              for (package::NativeImage &image : code.images)
+                image.interface = 7;
+            }),
             "its interface is 7, this runtime has 2");
+  EXPECT_EQ(unusedAfter([](package::NativeCode &code) {
+              code.images.resize(1);
+              code.images[0].kind = "ptx";
+            }),
+            "it is ptx, this device runs x86-64");
   // Files that are not there.
   EXPECT_NE(unusedAfter([](package::NativeCode &code) {
               for (package::NativeImage &image : code.images)

@@ -154,12 +154,16 @@ TEST(Native, FaultsSayWhatDoesNotFit) {
          "has 0 entries for 1 kernels");
   expect(faultAfter([](NativeCode &native, Program &) { native.images[0].isa = "../x86"; }),
          "an image is for the instruction set '../x86'");
-  // Of another Kerf: not looked at.
-  EXPECT_EQ(faultAfter([](NativeCode &native, Program &) {
-              native.interface = 7;
-              native.kernels = {"other"};
-            }),
-            "");
+  expect(faultAfter([](NativeCode &native, Program &) { native.images.push_back(native.images[0]); }),
+         "two images are for x86-64-v3");
+  // Of another Kerf, or for another device: not looked at.
+  for (auto [kind, interface] : {std::pair("x86-64", 7), {"ptx", 2}})
+    EXPECT_EQ(faultAfter([&](NativeCode &native, Program &) {
+                native.images[0].kind = kind;
+                native.images[0].interface = interface;
+                native.images[0].entries = {100, 200};
+              }),
+              "");
 }
 
 TEST(Native, KernelsAreOfPointwiseOpsOverOneShape) {

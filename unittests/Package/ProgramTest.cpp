@@ -372,10 +372,10 @@ TEST(Program, NestedCallsCannotExplode) {
 
 TEST(Program, AnotherVersionIsRefused) {
   std::string text = writeProgram(sample());
-  text.replace(text.find("\"kerf_package\": 2"), 17, "\"kerf_package\": 1");
+  text.replace(text.find("\"kerf_package\": 3"), 17, "\"kerf_package\": 2");
   auto read = readProgram(text);
   ASSERT_FALSE(bool(read));
-  EXPECT_NE(read.error().message.find("version 1, this runtime reads version 2"), std::string::npos)
+  EXPECT_NE(read.error().message.find("version 2, this runtime reads version 3"), std::string::npos)
       << read.error().message;
 }
 

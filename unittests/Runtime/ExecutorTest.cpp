@@ -171,8 +171,9 @@ TEST(Executor, SharingMemoryAndBucketsChangeNoBit) {
     ASSERT_TRUE(status) << "trial " << trial << ": " << status.error().message;
     ASSERT_EQ(package::writeProgram(*package::readProgram(package::writeProgram(program))),
               package::writeProgram(program));
-    ExecutorOptions buckets{/*reuseMemory=*/true, /*bucketBytes=*/trial % 3 ? 1000 * (trial % 3 - 1) : kBucketBytes};
-    auto shared = trace(program, buckets, 3), apart = trace(program, {false, std::nullopt}, 3);
+    steps::StepOptions buckets{/*bucketBytes=*/trial % 3 ? 1000 * (trial % 3 - 1) : steps::kBucketBytes};
+    auto shared = trace(withSteps(program, buckets), {/*reuseMemory=*/true}, 3),
+         apart = trace(withSteps(program, {std::nullopt}), {/*reuseMemory=*/false}, 3);
     for (size_t r = 0; r < shared.size(); ++r)
       ASSERT_TRUE(shared[r] == apart[r]) << "seed " << kSeed << ", trial " << trial << ", rank " << r;
   }
@@ -182,7 +183,7 @@ TEST(Executor, EveryDeviceGivesTheSameBits) {
   constexpr uint32_t kSeed = 57;
   std::mt19937 random(kSeed);
   for (int trial = 0; trial < 60; ++trial) {
-    auto program = randomProgram(random, 1 + trial % 3);
+    auto program = withSteps(randomProgram(random, 1 + trial % 3));
     ExecutorOptions options;
     options.deterministic = true;
     auto expected = trace(program, options, 3);
@@ -213,7 +214,7 @@ TEST(Executor, AWaitedValueMayBeUsedWhileOthersAreUnderWay) {
   program.args = {{package::ArgKind::State, "x", DType::F64, {2000}, {2000}, Sharding::replicated(1), -1, false}};
   program.results = {{"y", Sharding::replicated(1), {2000}}};
   ASSERT_TRUE(package::checkProgram(program));
-  for (const auto &bytes : trace(program, {}, 2)) {
+  for (const auto &bytes : trace(withSteps(program), {}, 2)) {
     const double *values = reinterpret_cast<const double *>(bytes.data()) + 2000;
     for (int e = 0; e < 2000; ++e) // sum over r of 0.01 (e + 1) - 0.3 r
       EXPECT_NEAR(values[e], 3 * 0.01 * (e + 1) - 0.9, 1e-12);
@@ -234,6 +235,10 @@ TEST(Executor, LoadErrorsNameTheNode) {
   auto communicators = createThreadCommunicators(1);
   auto device = std::move(*createDevice());
   auto executor = Executor::create(program, *device, *communicators[0]);
+  ASSERT_FALSE(bool(executor));
+  EXPECT_NE(executor.error().message.find("compile the model again"), std::string::npos) << executor.error().message;
+  program = withSteps(std::move(program));
+  executor = Executor::create(program, *device, *communicators[0]);
   ASSERT_FALSE(bool(executor));
   EXPECT_NE(executor.error().message.find("node.0 (no_such_op)"), std::string::npos) << executor.error().message;
   program.functions[0].body[0] = {"reshape", {0}, {1}, Json::object(), "view"};

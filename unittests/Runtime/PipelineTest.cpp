@@ -152,7 +152,7 @@ TEST(Pipeline, SumsInAWiderType) {
     program.args = {{package::ArgKind::Input, "x", DType::BF16, {8}, {8}, cut, -1, false}};
     program.results = {{"loss", Sharding::replicated(0), {}}};
     ASSERT_TRUE(package::checkProgram(program)) << package::checkProgram(program).error().message;
-    auto report = run(program, {}, {{"x", makeTensor({1, 8}, {256, 1, 1, 1, 1, 1, 1, 1})}}, optionsFor(1));
+    auto report = run(withSteps(program), {}, {{"x", makeTensor({1, 8}, {256, 1, 1, 1, 1, 1, 1, 1})}}, optionsFor(1));
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_EQ(report->steps[0].loss, sum == DType::F32 ? 263 : 256);
   }
@@ -190,7 +190,7 @@ TEST(Pipeline, MicrobatchesOfAnInnerDimensionMayBePadded) {
     values.push_back(std::sin(double(i)));
     expected += std::exp(values.back());
   }
-  auto report = run(program, {}, {{"x", makeTensor({1, 22}, values)}}, optionsFor(1));
+  auto report = run(withSteps(program), {}, {{"x", makeTensor({1, 22}, values)}}, optionsFor(1));
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_NEAR(report->steps[0].loss, expected, 1e-12);
 }
@@ -327,7 +327,7 @@ TEST(Pipeline, RandomProgramsComputeWhatTheySay) {
   constexpr uint32_t kSeed = 13;
   std::mt19937 random(kSeed);
   for (int trial = 0; trial < 120; ++trial) {
-    package::Program program = randomPipeline(random);
+    package::Program program = withSteps(randomPipeline(random));
     SCOPED_TRACE("seed " + std::to_string(kSeed) + ", trial " + std::to_string(trial));
     auto expected = stepByDefinition(program);
     for (auto [kind, reuseMemory] : {std::pair("cpu", true), {"cpu", false}, {"check", true}}) {
@@ -497,6 +497,7 @@ TEST(Pipeline, AStageThatFailsEndsAll) {
   package::Instruction lookup{"embedding", {main.args[6], labels}, {labels + 1}, {{"rows", kPipelineWidth}}, "lookup",
                               last->task};
   main.body.insert(last, lookup);
+  program = withSteps(std::move(program));
   Status status = package::checkProgram(program);
   ASSERT_TRUE(status) << status.error().message;
   TensorMap data = pipelineData(test, 1);

@@ -223,7 +223,7 @@ private:
 };
 } // namespace
 
-package::Program pipelineProgram(const PipelineCase &test) { return PipelineBuilder(test).build(); }
+package::Program pipelineProgram(const PipelineCase &test) { return withSteps(PipelineBuilder(test).build()); }
 
 package::Program plainProgram(PipelineCase test) {
   test.stages = test.data = test.microbatches = 1;

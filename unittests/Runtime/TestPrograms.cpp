@@ -62,6 +62,14 @@ int FunctionBuilder::allReduce(int operand, const std::vector<int64_t> &axes) {
   return wait(start("all_reduce", operand, function.values[size_t(operand)].shape, {{"axes", axes}, {"kind", "sum"}}));
 }
 
+package::Program withSteps(package::Program program, const steps::StepOptions &options) {
+  if (auto made = steps::makeSteps(program, options); !made) {
+    std::fprintf(stderr, "no steps: %s\n", made.error().message.c_str());
+    std::abort();
+  }
+  return program;
+}
+
 package::Program classifier(int64_t ranks, int64_t rows, int64_t width, int64_t classes, DType dtype) {
   package::Program program;
   program.mesh.axes = {{"data", ranks}};
@@ -133,7 +141,7 @@ package::Program classifier(int64_t ranks, int64_t rows, int64_t width, int64_t 
                      {"weight_squared", scalar, {}}};
   program.functions = {update.function, main.function};
   program.entry = "main";
-  return program;
+  return withSteps(std::move(program));
 }
 
 TensorMap classifierData(int64_t ranks, int64_t rows, int64_t width, int64_t classes, int64_t steps, int64_t badStep,

@@ -5,6 +5,7 @@
 #include "kerf/Package/TensorFile.h"
 #include "kerf/Runtime/Cpu/Collectives.h"
 #include "kerf/Runtime/Run.h"
+#include "kerf/Steps/Steps.h"
 #include <random>
 
 namespace kerf::runtime::test {
@@ -25,6 +26,9 @@ struct FunctionBuilder {
   int wait(int pending);
   int allReduce(int operand, const std::vector<int64_t> &axes);
 };
+
+/// The program with its lists of steps; fails the process where they can't be made.
+package::Program withSteps(package::Program program, const steps::StepOptions &options = {});
 
 /// Every rank holds `rows` rows of x [rows * ranks, width] and of the labels; logits = x w; mean cross entropy; SGD
 /// with momentum on w through an outlined function. Trains w of `width` x `classes`.

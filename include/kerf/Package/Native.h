@@ -7,7 +7,9 @@
 
 namespace kerf::package {
 
-/// Of the call below. Code of another interface is not used.
+/// The kind of image that holds machine code for x86-64, and the version of its interface, the call below. A device
+/// uses images of the kinds and interfaces that it knows.
+inline constexpr std::string_view kHostImage = "x86-64";
 inline constexpr int64_t kNativeInterface = 2;
 /// Where the elements of a kernel's argument or result are: that of (row, column) `row` * `rowStride` + `column`
 /// elements after `data`. What is broadcast lies whole at `data`. In place of a reduction's result there are running
@@ -23,24 +25,28 @@ struct NativeBuffer {
 using NativeEntry = void (*)(const NativeBuffer *buffers, const void *const *routines, int64_t rowBegin, int64_t rowEnd,
                              int64_t columnBegin, int64_t columnEnd);
 
-/// Code for one instruction set: one block without references to anything outside, which runs at any page of memory.
+/// Code for one instruction set. Of kHostImage: one block without references to anything outside, which runs at any
+/// page of memory.
 struct NativeImage {
-  std::string isa;              // "x86-64-v3"
+  std::string isa;              // "x86-64-v3"; small letters, digits and '-'
   std::vector<int64_t> entries; // of each kernel: where it begins
   uint32_t checksum = 0;        // CRC-32 of `code`
   std::string code;             // not in program.json: in a file beside it
+  std::string kind = std::string(kHostImage);
+  int64_t interface = kNativeInterface; // of `kind`
 };
+/// True of an image that the host's processors may run.
+bool isHostImage(const NativeImage &image);
 /// "kernels-x86-64-v3.bin".
 std::string fileOf(const NativeImage &image);
 
 struct NativeCode {
-  int64_t interface = kNativeInterface;
   std::vector<std::string> kernels; // functions of the program
   std::vector<uint32_t> checksums;  // of each: CRC-32 of writeFunction
-  /// Routines of the runtime that the code calls, in the order of its table: "OP.f32", "OP.f64", and "OP.tanh.f32"
+  /// Routines of the runtime that host images call, in the order of its table: "OP.f32", "OP.f64", and "OP.tanh.f32"
   /// where the op has `approximate`.
   std::vector<std::string> routines;
-  std::vector<NativeImage> images; // worst first
+  std::vector<NativeImage> images; // of a kind, worst first
 };
 
 uint32_t checksumOf(std::string_view bytes);

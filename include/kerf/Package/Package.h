@@ -99,7 +99,29 @@ struct ScheduleChoice {
 /// program with either has a schedule.
 inline constexpr std::string_view kStageAxis = "stage", kMicrobatchAxis = "microbatch";
 
-inline constexpr int kVersion = 2;
+/// An instruction in one microbatch, under its number in the expanded program (kerf/Package/FlatProgram.h).
+struct StepMember {
+  int op = 0;
+  int64_t microbatch = 0;
+  bool operator==(const StepMember &) const = default;
+};
+
+/// An entry of the list that a stage's ranks run.
+struct StepEntry {
+  /// `Run`: the instructions from `first` to `last`, one after the other. `Start`: `members`, collectives that are one,
+  /// or one copy to or from the host. `Send`, `Receive`: begins one side of the transfer `first`; `Sent`, `Received`:
+  /// waits until that side is done.
+  enum class Kind { Run, Start, Send, Sent, Receive, Received } kind = Kind::Run;
+  int first = 0, last = 0; // last: of a Run
+  int64_t microbatch = 0;  // of all but a Start
+  std::vector<StepMember> members = {};
+  std::string stream = {}; // of Start and Receive: the stream that they run on; "": that of kernels
+  bool operator==(const StepEntry &) const = default;
+};
+std::string_view toString(StepEntry::Kind kind); // "run", "start", "send", "sent", "receive", "received"
+using StepList = std::vector<StepEntry>;
+
+inline constexpr int kVersion = 3;
 
 struct NativeCode;
 
@@ -111,6 +133,9 @@ struct Program {
   std::string entry; // name of the function that is one training step
   std::vector<Arg> args;
   std::vector<EntryResult> results;
+  /// What the ranks of each stage run, in this order; empty until kerf/Steps/Steps.h has made it.
+  std::vector<StepList> steps;
+  std::string stepPasses;                   // that made the lists, in order: for people
   std::shared_ptr<const NativeCode> native; // code for functions that are kernels; none without
   /// For people and for `kerf run`'s report: the plan, the model's name, predictions. The runtime does not depend on
   /// it.
@@ -141,8 +166,9 @@ inline constexpr std::string_view kTransfer = "transfer", kAccumulate = "accumul
 /// no number.
 std::optional<double> numberFrom(const nlohmann::ordered_json &json);
 
-/// Counts, indices, shapes and names agree; each instruction's operands are defined before it. Everything that a
-/// hand-edited or damaged file can get wrong is found here (kernels check their own attributes when they are bound).
+/// Counts, indices, shapes and names agree; each instruction's operands are defined before it, in the functions and in
+/// the lists of steps, where there are lists. Everything that a hand-edited or damaged file can get wrong is found here
+/// (kernels check their own attributes when they are bound).
 Status checkProgram(const Program &program);
 std::string writeProgram(const Program &program); // the bytes of program.json: deterministic
 Result<Program> readProgram(std::string_view json);

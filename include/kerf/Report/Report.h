@@ -39,6 +39,23 @@ struct Report {
     Shape shape;
   };
 
+  /// Collectives of the program that are started together. `stream`: "" where they are waited for at once.
+  struct Bucket {
+    std::string op, stream;
+    int64_t collectives = 0, bytes = 0;
+  };
+  /// A pass over a stage's list of steps, and how many instructions it moved, joined or marked.
+  struct StepPass {
+    std::string name, what;
+    int64_t changed = 0;
+  };
+  /// What became of a stage's list, all microbatches.
+  struct StageSteps {
+    int64_t stage = 0;
+    std::vector<StepPass> passes;
+    std::vector<Bucket> buckets;
+  };
+
   struct Type {
     std::string what, type; // "parameters", "f32"
   };
@@ -52,6 +69,7 @@ struct Report {
   double secondsPerByte = 0; // what one byte more of memory would save at about this limit
   std::vector<Op> ops;
   std::vector<Collective> collectives;
+  std::vector<StageSteps> steps;
   Memory memory;
   std::vector<Alternative> alternatives;
   std::vector<Parameter> trained;

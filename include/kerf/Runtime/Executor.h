@@ -61,16 +61,9 @@ struct Span {
   double start = 0, seconds = 0; // by the machine's steady clock
 };
 
-/// A link of 10 GB/s and 50 microseconds passes half of it in its latency.
-inline constexpr int64_t kBucketBytes = 1 << 20;
-
 struct ExecutorOptions {
   /// Off: every value has memory of its own. The oracle of the memory plan's tests.
   bool reuseMemory = true;
-  /// Reductions of gradients, and gathers of what the step leaves behind, are put together until they have so many
-  /// bytes; 0: only what is ready at the same moment. Nothing: every collective alone, the oracle of the buckets'
-  /// tests.
-  std::optional<int64_t> bucketBytes = kBucketBytes;
   /// Off: kernels run op by op although there is code for them. The oracle of its tests.
   bool useNative = true;
   /// Sums of collectives have bits that depend on nothing but their operands (CollectiveOptions::ordered).
@@ -90,7 +83,8 @@ enum class StepKind { Step, Batch, Evaluation };
 
 class Executor {
 public:
-  /// `program` must have passed checkProgram; it, `device` and `communicator` must outlive the executor.
+  /// `program` must have passed checkProgram and have its lists of steps; it, `device` and `communicator` must outlive
+  /// the executor.
   static Result<std::unique_ptr<Executor>> create(const package::Program &program, Device &device,
                                                   Communicator &communicator, const ExecutorOptions &options = {});
   virtual ~Executor() = default;

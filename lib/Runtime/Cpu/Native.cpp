@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <set>
 #include <sys/mman.h>
 
 namespace kerf::runtime {
@@ -15,11 +16,6 @@ Result<std::shared_ptr<NativeKernels>> described(const package::Program &program
   auto native = std::make_shared<NativeKernels>();
   if (!program.native)
     return native;
-  if (program.native->interface != package::kNativeInterface) {
-    native->whyUnused =
-        fmt::format("its interface is {}, this runtime has {}", program.native->interface, package::kNativeInterface);
-    return native;
-  }
   for (const package::Function &function : program.functions) {
     if (std::find(program.native->kernels.begin(), program.native->kernels.end(), function.name) ==
         program.native->kernels.end())
@@ -43,11 +39,31 @@ std::shared_ptr<const void> mapCode(const std::string &code) {
   return mprotect(memory, code.size(), PROT_READ | PROT_EXEC) == 0 ? owner : nullptr;
 }
 
+/// Why none of the images is for a host like this, or "".
+std::string foreign(const package::NativeCode &code) {
+  std::set<std::string> kinds, interfaces;
+  for (const package::NativeImage &image : code.images) {
+    if (package::isHostImage(image))
+      return "";
+    kinds.insert(image.kind);
+    if (image.kind == package::kHostImage)
+      interfaces.insert(std::to_string(image.interface));
+  }
+  if (!interfaces.empty())
+    return fmt::format("its interface is {}, this runtime has {}", fmt::join(interfaces, " and "),
+                       package::kNativeInterface);
+  return fmt::format("it is {}, this device runs {}", fmt::join(kinds, " and "), package::kHostImage);
+}
+
 /// Why the code cannot be used, or "".
 std::string map(const package::NativeCode &code, NativeKernels &native) {
+  if (std::string why = foreign(code); !why.empty())
+    return why;
   const package::NativeImage *best = nullptr;
   std::vector<std::string> isas, missing;
   for (const package::NativeImage &image : code.images) {
+    if (!package::isHostImage(image))
+      continue;
     isas.push_back(image.isa);
     if (image.code.empty())
       missing.push_back(image.isa);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "../../lib/Runtime/Buckets.h"
-#include "../../lib/Runtime/GatherAhead.h"
+#include "../../lib/Steps/Buckets.h"
+#include "../../lib/Steps/GatherAhead.h"
 
 #include <deque>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-namespace kerf::runtime {
+namespace kerf::steps {
 namespace {
+using package::FlatInstruction;
+using package::FlatProgram;
 
 /// A body written down op by op; every value has eight bytes.
 struct Body {
@@ -131,4 +133,4 @@ TEST(GatherAhead, ALayerAheadAllOfALayerAtOnce) {
 }
 
 } // namespace
-} // namespace kerf::runtime
+} // namespace kerf::steps

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace kerf::runtime {
+namespace kerf::steps {
 
 StepOrder stepOrder(Schedule schedule) {
   ScheduleTimes times =
@@ -28,4 +28,4 @@ size_t waitTask(const StepOrder &order, int64_t stage, int64_t consumerStage, si
   return size_t(std::upper_bound(own.begin(), own.end(), received) - own.begin());
 }
 
-} // namespace kerf::runtime
+} // namespace kerf::steps

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stages that send, receive and wait in the order of their unrolled programs never wait for each other in a circle, for
 // random sizes, schedules and transfers; and an unrolled program uses nothing before it is there.
-#include "../../lib/Runtime/StepOrder.h"
-#include "../../lib/Runtime/Buckets.h"
-#include "TestPipelines.h"
+#include "../../lib/Steps/StepOrder.h"
+#include "../Runtime/TestPipelines.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <set>
 
-namespace kerf::runtime::test {
+namespace kerf::steps::test {
 namespace {
+using package::FlatArg;
+using package::FlatInstruction;
+using package::FlatProgram;
+using runtime::test::randomPipeline;
+using runtime::test::withSteps;
 
 using Kind = FlatInstruction::Kind;
 
@@ -73,7 +77,7 @@ std::vector<size_t> walk(const std::vector<FlatProgram> &stages) {
       for (; at[s] < stages[s].body.size(); ++at[s], moved = true) {
         const FlatInstruction &next = stages[s].body[at[s]];
         if ((next.kind == Kind::Receive && !sent.count(next.message)) ||
-            (next.kind == Kind::WaitForSend && !received.count(next.message)))
+            (next.kind == Kind::Sent && !received.count(next.message)))
           break;
         if (next.kind == Kind::Send) {
           EXPECT_TRUE(sent.insert(next.message).second);
@@ -105,7 +109,7 @@ void checkOrder(const FlatProgram &flat) {
     if (instruction.kind == Kind::Send) {
       EXPECT_TRUE(open.insert(instruction.message).second);
     }
-    if (instruction.kind == Kind::WaitForSend) {
+    if (instruction.kind == Kind::Sent) {
       EXPECT_EQ(open.erase(instruction.message), 1u);
     }
     EXPECT_LT(instruction.message, flat.messages);
@@ -119,18 +123,15 @@ TEST(StepOrder, RandomTransfersNeverDeadlock) {
   std::mt19937 random(kSeed);
   int64_t messages = 0;
   for (int trial = 0; trial < 400; ++trial) {
-    package::Program program = randomPipeline(random);
+    package::Program program = withSteps(randomPipeline(random), {/*bucketBytes=*/trial % 2 ? 0 : 100});
     SCOPED_TRACE("seed " + std::to_string(kSeed) + ", trial " + std::to_string(trial));
     Status status = package::checkProgram(program);
     ASSERT_TRUE(status) << status.error().message << "\n" << package::writeProgram(program);
     std::vector<FlatProgram> stages;
     for (int64_t s = 0; s < package::stagesOf(program); ++s) {
-      auto flat = flatten(program, s);
+      auto flat = package::flatten(program, s);
       ASSERT_TRUE(flat) << flat.error().message;
       checkOrder(*flat);
-      FlatProgram filled = *flat;
-      fillBuckets(filled, /*bucketBytes=*/trial % 2 ? 0 : 100);
-      checkOrder(filled);
       stages.push_back(std::move(*flat));
     }
     messages += stages[0].messages;
@@ -145,8 +146,8 @@ TEST(StepOrder, InstructionsOfOneOriginAreTheSame) {
   constexpr uint32_t kSeed = 12;
   std::mt19937 random(kSeed);
   for (int trial = 0; trial < 50; ++trial) {
-    package::Program program = randomPipeline(random);
-    auto flat = flatten(program, 0);
+    package::Program program = withSteps(randomPipeline(random));
+    auto flat = package::flatten(program, 0);
     ASSERT_TRUE(flat);
     std::map<int, const package::Instruction *> sources;
     for (const FlatInstruction &instruction : flat->body)
@@ -155,4 +156,4 @@ TEST(StepOrder, InstructionsOfOneOriginAreTheSame) {
 }
 
 } // namespace
-} // namespace kerf::runtime::test
+} // namespace kerf::steps::test

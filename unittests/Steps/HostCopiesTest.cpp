@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "../../lib/Runtime/HostCopies.h"
+#include "../../lib/Steps/HostCopies.h"
 
 #include <deque>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <map>
 
-namespace kerf::runtime {
+namespace kerf::steps {
 namespace {
+using package::FlatInstruction;
+using package::FlatProgram;
 
 /// Layers that run forward, then backward, what each makes kept in the host's memory.
 struct Step {
@@ -74,4 +76,4 @@ TEST(HostCopies, AreNotFetchedBeforeTheyAreThere) {
 }
 
 } // namespace
-} // namespace kerf::runtime
+} // namespace kerf::steps

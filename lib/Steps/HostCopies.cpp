@@ -4,15 +4,19 @@
 #include <algorithm>
 #include <map>
 
-namespace kerf::runtime {
+namespace kerf::steps {
 
 namespace {
+using package::FlatInstruction;
+using package::FlatProgram;
+
 bool is(const FlatInstruction &instruction, std::string_view op) {
   return instruction.kind == FlatInstruction::Kind::Op && instruction.source->op == op;
 }
 
 /// Puts the waits for copies to the host off until the next layer has run, or something needs the copy.
-void waitLater(FlatProgram &flat) {
+int64_t waitLater(FlatProgram &flat) {
+  int64_t put = 0;
   struct Later {
     FlatInstruction wait;
     int ran = -1; // the layer that has begun since
@@ -33,6 +37,7 @@ void waitLater(FlatProgram &flat) {
       bool ended = one.ran >= 0 && one.ran != call;
       bool needed = std::count(instruction.operands.begin(), instruction.operands.end(), one.wait.results[0]) > 0;
       if (ended || needed) {
+        put += one.ran >= 0;
         body.push_back(std::move(one.wait));
         continue;
       }
@@ -43,9 +48,12 @@ void waitLater(FlatProgram &flat) {
     later = std::move(still);
     body.push_back(std::move(instruction));
   }
-  for (Later &one : later)
+  for (Later &one : later) {
+    put += one.ran >= 0;
     body.push_back(std::move(one.wait));
+  }
   flat.body = std::move(body);
+  return put;
 }
 
 /// Prefetches that stand together: those of one backward pass of a layer.
@@ -56,7 +64,7 @@ struct Fetches {
 };
 
 /// Begins each layer's where the layer before it in this list waits for its own.
-void fetchAhead(FlatProgram &flat) {
+int64_t fetchAhead(FlatProgram &flat) {
   std::vector<Fetches> all;
   std::map<int, size_t> fetchOf;                   // of what a prefetch makes
   std::vector<size_t> made(flat.values.size(), 0); // where each value is
@@ -95,12 +103,13 @@ void fetchAhead(FlatProgram &flat) {
       body.push_back(flat.body[i]);
   }
   flat.body = std::move(body);
+  return std::count(moves.begin(), moves.end(), true);
 }
 } // namespace
 
-void copyBeside(FlatProgram &flat) {
-  waitLater(flat);
-  fetchAhead(flat);
+int64_t copyBeside(FlatProgram &flat) {
+  int64_t later = waitLater(flat);
+  return later + fetchAhead(flat);
 }
 
-} // namespace kerf::runtime
+} // namespace kerf::steps

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Buckets.h"
+#include "Unroll.h"
 
 #include <map>
 #include <utility>
 
-namespace kerf::runtime {
+namespace kerf::steps {
 
 namespace {
+using package::FlatInstruction;
+using package::FlatProgram;
 constexpr size_t kNone = SIZE_MAX;
 
 /// The bucket that fills on a stream, and what waits for its predecessor or for itself.
-struct Bucket {
+struct Filling {
   size_t open = kNone; // in the body
   int64_t bytes = 0, leastBytes = 0;
   std::vector<FlatInstruction> later; // put off: waits, views of what they give, sums of microbatches
@@ -21,7 +24,7 @@ public:
   Filler(FlatProgram &flat, int64_t bucketBytes)
       : flat(flat), bucketBytes(bucketBytes), from(flat.values.size(), nullptr), leaves(flat.values.size(), true) {}
 
-  void run() {
+  int64_t run() {
     std::vector<FlatInstruction> before = std::move(flat.body);
     flat.body.clear();
     findWhatLeaves(before);
@@ -29,7 +32,7 @@ public:
       place(std::move(instruction));
     for (auto &[key, bucket] : buckets)
       flush(bucket);
-    std::erase_if(flat.body, [](const FlatInstruction &instruction) { return !instruction.source; });
+    return int64_t(std::erase_if(flat.body, [](const FlatInstruction &instruction) { return !instruction.source; }));
   }
 
 private:
@@ -37,15 +40,15 @@ private:
   void findWhatLeaves(const std::vector<FlatInstruction> &body) {
     for (size_t i = body.size(); i-- > 0;)
       for (int operand : body[i].operands)
-        if (!isView(flat, body[i]) || !leaves[size_t(body[i].results[0])])
+        if (!package::isView(flat, body[i]) || !leaves[size_t(body[i].results[0])])
           leaves[size_t(operand)] = false;
   }
 
   void place(FlatInstruction instruction) {
-    bool light = instruction.source->op == package::kAccumulate || isView(flat, instruction);
-    Bucket *needed = nullptr;
+    bool light = instruction.source->op == package::kAccumulate || package::isView(flat, instruction);
+    Filling *needed = nullptr;
     for (int operand : instruction.operands) {
-      Bucket *bucket = from[size_t(operand)];
+      Filling *bucket = from[size_t(operand)];
       if (!bucket || bucket == needed)
         continue;
       if (needed || !light)
@@ -75,14 +78,14 @@ private:
     const package::Value &operand = flat.values[size_t(instruction.operands[0])];
     int result = instruction.results[0];
     bool late = reducesGradients(*instruction.source) || leaves[size_t(result)];
-    Bucket &bucket = buckets[{streamNamed(*instruction.source), late}];
+    Filling &bucket = buckets[{streamNamed(*instruction.source), late}];
     if (bucket.open == kNone) {
       flush(bucket);
       bucket.bytes = 0;
       bucket.leastBytes = late ? bucketBytes : 0;
     } else {
       FlatInstruction &before = flat.body[bucket.open];
-      before.others.push_back(instruction.source);
+      before.others.push_back({instruction.source, instruction.origin, instruction.microbatch});
       before.operands.push_back(instruction.operands[0]);
       before.results.push_back(result);
       instruction = std::exchange(before, {});
@@ -94,7 +97,7 @@ private:
   }
 
   /// What was put off comes here, behind its bucket, which is closed.
-  void flush(Bucket &bucket) {
+  void flush(Filling &bucket) {
     bucket.open = kNone;
     for (FlatInstruction &instruction : bucket.later) {
       for (const std::vector<int> *values : {&instruction.operands, &instruction.results})
@@ -107,12 +110,12 @@ private:
 
   FlatProgram &flat;
   int64_t bucketBytes;
-  std::map<std::pair<std::string, bool>, Bucket> buckets; // by stream, and whether they wait for more
-  std::vector<Bucket *> from; // of each value: the bucket that makes it, or that it was put off with; null: it is there
+  std::map<std::pair<std::string, bool>, Filling> buckets; // by stream, and whether they wait for more
+  std::vector<Filling *> from; // of each value: the bucket that makes it, or that it was put off with; null: it is there
   std::vector<bool> leaves;   // of each value
 };
 } // namespace
 
-void fillBuckets(FlatProgram &flat, int64_t bucketBytes) { Filler(flat, bucketBytes).run(); }
+int64_t fillBuckets(package::FlatProgram &flat, int64_t bucketBytes) { return Filler(flat, bucketBytes).run(); }
 
-} // namespace kerf::runtime
+} // namespace kerf::steps

@@ -12,10 +12,11 @@
 // bucket are put off until the next bucket begins, so that kernels run between: one bucket at a time is on its way.
 #pragma once
 
-#include "Flatten.h"
+#include "kerf/Package/FlatProgram.h"
 
-namespace kerf::runtime {
+namespace kerf::steps {
 
-void fillBuckets(FlatProgram &flat, int64_t bucketBytes);
+/// Returns how many collectives joined another.
+int64_t fillBuckets(package::FlatProgram &flat, int64_t bucketBytes);
 
-} // namespace kerf::runtime
+} // namespace kerf::steps

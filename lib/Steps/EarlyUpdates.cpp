@@ -3,31 +3,11 @@
 
 #include <algorithm>
 
-namespace kerf::runtime {
-
-bool isUpdate(const FlatInstruction &instruction) {
-  return instruction.kind == FlatInstruction::Kind::Op && !instruction.source->update.empty();
-}
-
-std::vector<int> gradientsOf(const FlatProgram &flat) {
-  std::vector<bool> isOther(flat.values.size(), false); // arguments, what only shows them, and results of updates
-  for (const FlatArg &arg : flat.args)
-    isOther[size_t(arg.value)] = true;
-  std::vector<int> gradients;
-  for (const FlatInstruction &instruction : flat.body) {
-    bool updates = isUpdate(instruction);
-    bool shows = isView(flat, instruction) && !instruction.operands.empty() && isOther[size_t(instruction.operands[0])];
-    for (int result : instruction.results)
-      isOther[size_t(result)] = updates || shows;
-    if (updates)
-      for (int operand : instruction.operands)
-        if (!isOther[size_t(operand)] && !flat.values[size_t(operand)].shape.empty())
-          gradients.push_back(operand);
-  }
-  return gradients;
-}
+namespace kerf::steps {
 
 namespace {
+using package::FlatInstruction;
+using package::FlatProgram;
 
 /// Updates, and the scalars that nothing but updates reads: corrections by the number of the step.
 std::vector<bool> ofUpdates(const FlatProgram &flat) {
@@ -52,7 +32,7 @@ std::vector<bool> ofUpdates(const FlatProgram &flat) {
 
 } // namespace
 
-void moveUpdatesAhead(FlatProgram &flat) {
+int64_t moveUpdatesAhead(package::FlatProgram &flat) {
   int64_t end = int64_t(flat.body.size());
   const std::vector<bool> mayMove = ofUpdates(flat);
   // The value whose memory each value has; where it is made (-1: before the step), and last used but by updates.
@@ -115,6 +95,7 @@ void moveUpdatesAhead(FlatProgram &flat) {
       body.push_back(flat.body[size_t(update)]);
   }
   flat.body = std::move(body);
+  return std::count(moves.begin(), moves.end(), true);
 }
 
-} // namespace kerf::runtime
+} // namespace kerf::steps

@@ -10,7 +10,7 @@
 
 #include "kerf/Schedule/Schedule.h"
 
-namespace kerf::runtime {
+namespace kerf::steps {
 
 struct StepOrder {
   Schedule schedule;
@@ -25,4 +25,4 @@ StepOrder stepOrder(Schedule schedule);
 /// number of its tasks when there is none.
 size_t waitTask(const StepOrder &order, int64_t stage, int64_t consumerStage, size_t consumer);
 
-} // namespace kerf::runtime
+} // namespace kerf::steps

@@ -7,10 +7,11 @@
 // The next layer's begins where a layer first waits for its own, so that no more than two layers' are whole at a time.
 #pragma once
 
-#include "Flatten.h"
+#include "kerf/Package/FlatProgram.h"
 
-namespace kerf::runtime {
+namespace kerf::steps {
 
-void gatherAhead(FlatProgram &flat);
+/// Returns how many gathers begin before their layer.
+int64_t gatherAhead(package::FlatProgram &flat);
 
-} // namespace kerf::runtime
+} // namespace kerf::steps

@@ -11,10 +11,11 @@
 // layer behind it runs, within a microbatch. So no more than two layers' values of a microbatch are there at a time.
 #pragma once
 
-#include "Flatten.h"
+#include "kerf/Package/FlatProgram.h"
 
-namespace kerf::runtime {
+namespace kerf::steps {
 
-void copyBeside(FlatProgram &flat);
+/// Returns how many copies have kernels beside them that had none.
+int64_t copyBeside(package::FlatProgram &flat);
 
-} // namespace kerf::runtime
+} // namespace kerf::steps

@@ -5,9 +5,13 @@
 #include <map>
 #include <set>
 
-namespace kerf::runtime {
+namespace kerf::steps {
 
 namespace {
+using package::FlatArg;
+using package::FlatInstruction;
+using package::FlatProgram;
+
 /// Gathers of one layer, or one that is in none.
 struct Layer {
   int call = -1;
@@ -22,14 +26,17 @@ public:
       args.insert(arg.value);
   }
 
-  void run() {
+  int64_t run() {
     findLayers();
+    int64_t ahead = 0;
     std::map<size_t, FlatInstruction> starts; // before the instruction at that place
     std::vector<bool> moved(flat.body.size(), false);
     for (size_t l = 0; l < layers.size(); ++l) {
       size_t place = layers[l].gathers.front();
-      if (l > 0)
-        place = std::min(place, layers[l - 1].firstWait);
+      if (l > 0 && layers[l - 1].firstWait < place) {
+        place = layers[l - 1].firstWait;
+        ahead += int64_t(layers[l].gathers.size());
+      }
       FlatInstruction &start = starts[place];
       for (size_t gather : layers[l].gathers) {
         join(start, std::move(flat.body[gather]));
@@ -44,13 +51,15 @@ public:
         body.push_back(std::move(flat.body[i]));
     }
     flat.body = std::move(body);
+    return ahead;
   }
 
 private:
   bool gathersArguments(const FlatInstruction &instruction) const {
     auto isGather = [](const package::Instruction *source) { return source->op == "all_gather"; };
     return instruction.kind == FlatInstruction::Kind::Op && isGather(instruction.source) &&
-           std::all_of(instruction.others.begin(), instruction.others.end(), isGather) &&
+           std::all_of(instruction.others.begin(), instruction.others.end(),
+                       [&](const FlatInstruction::Member &other) { return isGather(other.source); }) &&
            std::all_of(instruction.operands.begin(), instruction.operands.end(),
                        [&](int operand) { return args.contains(operand); });
   }
@@ -77,7 +86,7 @@ private:
       start = std::move(gather);
       return;
     }
-    start.others.push_back(gather.source);
+    start.others.push_back({gather.source, gather.origin, gather.microbatch});
     start.others.insert(start.others.end(), gather.others.begin(), gather.others.end());
     start.operands.insert(start.operands.end(), gather.operands.begin(), gather.operands.end());
     start.results.insert(start.results.end(), gather.results.begin(), gather.results.end());
@@ -89,6 +98,6 @@ private:
 };
 } // namespace
 
-void gatherAhead(FlatProgram &flat) { Mover(flat).run(); }
+int64_t gatherAhead(FlatProgram &flat) { return Mover(flat).run(); }
 
-} // namespace kerf::runtime
+} // namespace kerf::steps

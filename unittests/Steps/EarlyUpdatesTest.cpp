@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of a step after its updates have moved, on steps written by hand.
-#include "../../lib/Runtime/EarlyUpdates.h"
+#include "../../lib/Steps/EarlyUpdates.h"
 
 #include <deque>
 #include <gtest/gtest.h>
 
-namespace kerf::runtime::test {
+namespace kerf::steps::test {
 namespace {
+using package::FlatInstruction;
+using package::FlatProgram;
 
 /// Instructions by name; a value is its number.
 struct Step {
@@ -86,4 +88,4 @@ TEST(EarlyUpdates, StayWhereTheOldValueIsAResult) {
 }
 
 } // namespace
-} // namespace kerf::runtime::test
+} // namespace kerf::steps::test
