@@ -156,11 +156,11 @@ Status prepareFor(StepOptions &options, const Plan &plan, const std::string &whe
   return ok();
 }
 
-Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string &path, const StepOptions &options) {
-  auto model = importModel(context, path, options.import);
+Result<TrainingStep> importTrainingStep(MLIRContext &context, const ModelSource &source, const StepOptions &options) {
+  auto model = importModel(context, source, options.import);
   if (!model)
     return model.error();
-  return trainingStepOf(context, std::move(*model), path, options);
+  return trainingStepOf(context, std::move(*model), source.name, options);
 }
 
 Result<TrainingStep> trainingStepOf(MLIRContext &context, ImportedModel model, const std::string &path,

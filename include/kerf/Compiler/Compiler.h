@@ -54,7 +54,7 @@ struct TrainingStep {
 
 /// Imports the model and runs the passes up to one whole training step: composites, reshapes, layers, precision,
 /// gradients, optimizer.
-Result<TrainingStep> importTrainingStep(mlir::MLIRContext &context, const std::string &path,
+Result<TrainingStep> importTrainingStep(mlir::MLIRContext &context, const ModelSource &model,
                                         const StepOptions &options);
 
 struct PlanOptions {

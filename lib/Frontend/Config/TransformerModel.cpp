@@ -234,8 +234,10 @@ static void readDropout(ConfigReader &config, const std::string &type, Transform
     }
 }
 
-Result<TransformerModel> modelFromConfig(const std::string &path, StepSize &step, std::vector<std::string> &warnings) {
-  KERF_TRY(config, ConfigReader::open(path));
+Result<TransformerModel> modelFromConfig(const ModelSource &source, StepSize &step,
+                                         std::vector<std::string> &warnings) {
+  const std::string &path = source.name;
+  KERF_TRY(config, ConfigReader::open(source));
   auto located = [&](const Error &error) { return Error{fmt::format("'{}': {}", path, error.message), error.status}; };
   auto family = familyOf(config);
   if (!family)
