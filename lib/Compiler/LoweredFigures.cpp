@@ -42,7 +42,7 @@ Result<TrainingStep *> LoweredFigures::imported(const Plan &plan, const std::str
 Status LoweredFigures::apply(const Plan &plan, const std::string &where, const Cluster &cluster,
                              Simulation &simulation) {
   if (dtype == "f8")
-    return Error{fmt::format("{}: --dtype f8 is simulated only; programs run in f32, f64, bf16 and f16", where)};
+    return Error{fmt::format("{}: <dtype> f8 is simulated only; programs run in f32, f64, bf16 and f16", where)};
   auto imported = this->imported(plan, where);
   if (!imported)
     return imported.error();

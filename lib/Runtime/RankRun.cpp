@@ -98,7 +98,7 @@ Error RankRun::told(Error error) const {
 std::string RankRun::lastCheckpointText() const {
   if (options.checkpoint.folder.empty())
     return options.resume ? fmt::format("the checkpoint that it began with is '{}'", options.resume->folder)
-                          : "no checkpoint was asked for (--checkpoint)";
+                          : "no checkpoint was asked for (<checkpoint>)";
   if (!lastCheckpoint)
     return "no checkpoint was written";
   return fmt::format("the last checkpoint is '{}/{}'", options.checkpoint.folder, checkpointName(*lastCheckpoint));
@@ -106,8 +106,8 @@ std::string RankRun::lastCheckpointText() const {
 
 Error RankRun::nonfiniteLoss(const StepResult &step) const {
   return {fmt::format("step {}: the loss is {}; nothing of this step was kept, and {}. Look for infinite or missing "
-                      "numbers in the data, lower --lr or give --clip-norm; --on-nan skip leaves such steps out, "
-                      "--on-nan continue goes on",
+                      "numbers in the data, lower <lr> or give <clip-norm>; <on-nan> skip leaves such steps out, "
+                      "<on-nan> continue goes on",
                       step.step, step.loss, lastCheckpointText())};
 }
 
@@ -208,8 +208,8 @@ Status RankRun::checkFinite(int64_t nextStep) {
     return agree(communicator, found ? ok() : Status(found.error()));
   return agree(communicator,
                Error{fmt::format("step {}: the loss is finite, but '{}' holds an infinite number or a NaN after it, "
-                                 "which is written nowhere; {}. Lower --lr or give --clip-norm; --on-nan skip leaves "
-                                 "such steps out, --on-nan continue writes them",
+                                 "which is written nowhere; {}. Lower <lr> or give <clip-norm>; <on-nan> skip leaves "
+                                 "such steps out, <on-nan> continue writes them",
                                  nextStep - 1, *found, lastCheckpointText())});
 }
 

@@ -28,9 +28,9 @@ static Result<TensorMap> replacements(const OnnxFile &file, const std::string &p
       unknown.push_back(name);
   if (unknown.size() == given->size())
     return Error{
-        fmt::format("--weights '{}' holds none of the model's tensors; it has: {}", path, fmt::join(unknown, ", "))};
+        fmt::format("<weights> '{}' holds none of the model's tensors; it has: {}", path, fmt::join(unknown, ", "))};
   if (!unknown.empty())
-    warnings.push_back(fmt::format("--weights '{}': {} of its {} tensors are not in the model: {}", path,
+    warnings.push_back(fmt::format("<weights> '{}': {} of its {} tensors are not in the model: {}", path,
                                    unknown.size(), given->size(), fmt::join(unknown, ", ")));
   for (const std::string &name : unknown)
     given->erase(name);
@@ -79,7 +79,7 @@ static Error notAModel(const std::filesystem::path &file) {
   if (ending == ".pt" || ending == ".pth" || ending == ".bin" || ending == ".safetensors" || ending == ".py")
     return {fmt::format("'{}' holds no graph that Kerf reads; export the model to ONNX, or give its Hugging Face "
                         "config.json{}",
-                        path, ending == ".py" ? "" : " and the weights by --weights")};
+                        path, ending == ".py" ? "" : " and the weights by <weights>")};
   return {fmt::format("'{}' is no model file that Kerf reads: .onnx, config.json, or .mlir as 'kerf import' writes it",
                       path)};
 }
@@ -87,7 +87,7 @@ static Error notAModel(const std::filesystem::path &file) {
 /// An export has its sizes: those that were asked for have to be the same.
 static Status checkSizes(const ImportedModel &model, const std::string &path, const ImportOptions &options) {
   if (options.expertCapacity)
-    return Error{fmt::format("'{}' is an export, which has its experts' slots: --expert-capacity is for a config.json; "
+    return Error{fmt::format("'{}' is an export, which has its experts' slots: <expert-capacity> is for a config.json; "
                              "leave it out",
                              path)};
   auto main = mlir::SymbolTable(*model.module).lookup<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
@@ -103,11 +103,11 @@ static Status checkSizes(const ImportedModel &model, const std::string &path, co
       sequences.insert(type.getDimSize(1));
   }
   if (options.globalBatch && batch && options.globalBatch != batch)
-    return Error{fmt::format("--global-batch is {}; '{}' was exported with a batch of {}, which is fixed: leave the "
+    return Error{fmt::format("<global-batch> is {}; '{}' was exported with a batch of {}, which is fixed: leave the "
                              "option out, or export it with {}",
                              options.globalBatch, path, batch, options.globalBatch)};
   if (options.sequence && !sequences.empty() && !sequences.contains(options.sequence))
-    return Error{fmt::format("--sequence is {}; the inputs of '{}' were exported with {} as their second dimension, "
+    return Error{fmt::format("<sequence> is {}; the inputs of '{}' were exported with {} as their second dimension, "
                              "which is fixed: leave the option out, or export it with {}",
                              options.sequence, path, fmt::join(sequences, ", "), options.sequence)};
   return ok();
@@ -118,11 +118,11 @@ static Status checkMetrics(const std::vector<std::string> &metrics, const ModelS
   std::set<std::string> seen = {"loss"};
   for (const std::string &name : metrics)
     if (!seen.insert(name).second)
-      return Error{name == "loss" ? "--metric loss: evaluations tell the loss anyway"
-                                  : fmt::format("--metric {} is given twice", name)};
+      return Error{name == "loss" ? "<metric> loss: evaluations tell the loss anyway"
+                                  : fmt::format("<metric> {} is given twice", name)};
   if (!metrics.empty() && source.isConfig())
     return Error{
-        fmt::format("--metric {}: the model of '{}' has no output but its loss", metrics.front(), source.name)};
+        fmt::format("<metric> {}: the model of '{}' has no output but its loss", metrics.front(), source.name)};
   return ok();
 }
 

@@ -218,8 +218,8 @@ Status applyGlobs(mlir::func::FuncOp function, const ImportOptions &options) {
     }
     return ok();
   };
-  KERF_CHECK(apply(options.frozen, "--frozen", false));
-  return apply(options.trainable, "--trainable", true);
+  KERF_CHECK(apply(options.frozen, "<frozen>", false));
+  return apply(options.trainable, "<trainable>", true);
 }
 
 Status verifyModule(mlir::ModuleOp module) {
@@ -260,10 +260,10 @@ Result<ImportedModel> readKerf(mlir::MLIRContext &context, const ModelSource &so
   mlir::func::FuncOp function = entryOf(*model.module);
   auto resultName = function.getResultAttrOfType<mlir::StringAttr>(0, ir::KerfDialect::kNameAttr);
   if (!options.loss.empty() && (!resultName || resultName.str() != options.loss))
-    return Error{fmt::format("'{}' has the loss '{}' already; --loss is chosen when a model is imported", path,
+    return Error{fmt::format("'{}' has the loss '{}' already; <loss> is chosen when a model is imported", path,
                              resultName ? resultName.str() : "")};
   if (!options.metrics.empty())
-    return Error{fmt::format("'{}' is kerf IR, whose results are chosen already; --metric is for exports", path)};
+    return Error{fmt::format("'{}' is kerf IR, whose results are chosen already; <metric> is for exports", path)};
   retype(*model.module, options.floatType);
   dropIdleConversions(*model.module);
   KERF_CHECK(applyGlobs(function, options));
@@ -285,7 +285,7 @@ Result<ImportedModel> readDeviceProgram(mlir::MLIRContext &context, const std::s
   KERF_TRY(module, parseKerf(context, path, text));
   model.module = std::move(module);
   if (model.module->getOps<ir::MeshOp>().empty())
-    return Error{fmt::format("'{}' has no kerf.mesh: it is no device program; `kerf compile --device-ir` writes one "
+    return Error{fmt::format("'{}' has no kerf.mesh: it is no device program; `kerf compile <device-ir>` writes one "
                              "to begin with",
                              path)};
   if (Status status = verifyModule(*model.module); !status)

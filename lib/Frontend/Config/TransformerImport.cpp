@@ -359,7 +359,7 @@ Result<ImportedModel> importConfig(mlir::MLIRContext &context, const ModelSource
                                    const ImportOptions &options) {
   const std::string &path = source.name;
   if (!options.loss.empty() && options.loss != "loss")
-    return Error{fmt::format("'{}' has the loss of its model; --loss '{}' is for exports", path, options.loss)};
+    return Error{fmt::format("'{}' has the loss of its model; <loss> '{}' is for exports", path, options.loss)};
   ImportedModel model;
   StepSize step = stepSizeOf(options);
   KERF_TRY(transformer, modelFromConfig(source, step, model.warnings));

@@ -229,15 +229,15 @@ Status HloImport::decideKinds() {
     anyTrained |= input.trained;
   }
   if (isStep && !(options.trainable.empty() && options.frozen.empty()))
-    return Error{"--trainable and --frozen: the program is a whole train step, which says itself what it trains"};
+    return Error{"<trainable> and <frozen>: the program is a whole train step, which says itself what it trains"};
   for (size_t k = 0; k < used.size(); ++k)
     if (!used[k])
-      return Error{fmt::format("--trainable '{}' matches none of the floating arguments; they are: {}",
+      return Error{fmt::format("<trainable> '{}' matches none of the floating arguments; they are: {}",
                                options.trainable[k], nameList())};
   if (!isStep && !anyTrained)
     return Error{fmt::format(
         "none of the arguments is a parameter: {} Name arguments 'params.*' in signature.json, or say what is trained "
-        "with --trainable GLOB; the arguments are: {}",
+        "with <trainable> GLOB; the arguments are: {}",
         signature ? "" : "there is no signature.json beside the text.", nameList())};
   return ok();
 }
@@ -292,7 +292,7 @@ Status HloImport::chooseLoss() {
   return Error{fmt::format("none of the results ({}) is a floating scalar{}: return the loss{}", fmt::join(names, ", "),
                            isStep ? " beside the new parameters and states" : "",
                            isStep ? ""
-                                  : ", name it with --loss NAME, or build one with --loss \"cross_entropy(LOGITS, "
+                                  : ", name it with <loss> NAME, or build one with <loss> \"cross_entropy(LOGITS, "
                                     "LABELS)\"")};
 }
 
