@@ -87,8 +87,8 @@ Status takeOpPins(ModuleOp module, Annotations &found) {
   for (const std::string &key : found.annotated)
     if (std::none_of(kept.begin(), kept.end(), [&](const std::string &pattern) { return globMatch(pattern, key); }))
       return Error{fmt::format("{}: the op with this kerf.strategy is not in the training step as it is written (it "
-                               "was folded, or became part of another one); pin what `kerf plan --json` names instead, "
-                               "with --constraints",
+                               "was folded, or became part of another one); pin what `kerf plan <json>` names instead, "
+                               "with <constraints>",
                                key)};
   return ok();
 }
@@ -129,7 +129,7 @@ Result<Compiled> compileDevice(const TrainingStep &device, const std::string &fi
     if (axis.name == KerfDialect::kMicrobatchAxis)
       axis.size = 1;
   if (ranks.ranks() > cluster.ranks())
-    return Error{fmt::format("'{}': its kerf.mesh has {} ranks, {} has {}; give --ranks {}", file, ranks.ranks(),
+    return Error{fmt::format("'{}': its kerf.mesh has {} ranks, {} has {}; give <ranks> {}", file, ranks.ranks(),
                              cluster.name, cluster.ranks(), ranks.ranks())};
   Compiled compiled;
   Report &report = compiled.report;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/LoweredFigures.h"
 
-#include <filesystem>
 #include <fmt/format.h>
 
 namespace kerf {
@@ -15,9 +14,8 @@ std::optional<PrecisionOptions> defaultPrecision(std::string_view dtype) {
   return options;
 }
 
-LoweredFigures::LoweredFigures(mlir::MLIRContext &context, std::string modelPath, StepOptions step, std::string dtype)
-    : context(context), modelPath(std::move(modelPath)), dtype(std::move(dtype)), step(std::move(step)),
-      configured(std::filesystem::path(this->modelPath).extension() == ".json") {
+LoweredFigures::LoweredFigures(mlir::MLIRContext &context, ModelSource model, StepOptions step, std::string dtype)
+    : context(context), model(std::move(model)), dtype(std::move(dtype)), step(std::move(step)) {
   this->step.import.floatType = this->dtype == "f64" ? DType::F64 : DType::F32;
   if (!this->step.precision)
     this->step.precision = defaultPrecision(this->dtype);
@@ -27,13 +25,13 @@ Result<TrainingStep *> LoweredFigures::imported(const Plan &plan, const std::str
   StepOptions sized = step;
   if (Status status = prepareFor(sized, plan, where); !status)
     return status.error();
-  int64_t batch = configured ? plan.globalBatch : 0;
+  int64_t batch = model.isConfig() ? plan.globalBatch : 0;
   const std::tuple key(batch, sized.cuts, sized.patterns, sized.patternsOfAllOps);
   auto found = steps.find(key);
   if (found == steps.end()) {
-    if (configured)
+    if (model.isConfig())
       sized.import.globalBatch = batch;
-    auto made = importTrainingStep(context, modelPath, sized);
+    auto made = importTrainingStep(context, model, sized);
     if (!made)
       return made.error();
     found = steps.emplace(key, std::move(*made)).first;
@@ -44,7 +42,7 @@ Result<TrainingStep *> LoweredFigures::imported(const Plan &plan, const std::str
 Status LoweredFigures::apply(const Plan &plan, const std::string &where, const Cluster &cluster,
                              Simulation &simulation) {
   if (dtype == "f8")
-    return Error{fmt::format("{}: --dtype f8 is simulated only; programs run in f32, f64, bf16 and f16", where)};
+    return Error{fmt::format("{}: <dtype> f8 is simulated only; programs run in f32, f64, bf16 and f16", where)};
   auto imported = this->imported(plan, where);
   if (!imported)
     return imported.error();

@@ -12,17 +12,15 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Transforms/Passes.h"
-#include <filesystem>
 #include <fmt/format.h>
 #include <numeric>
 
 namespace kerf {
 
-ModelLayouts::ModelLayouts(mlir::MLIRContext &context, std::string modelPath, StepOptions step, std::string dtype,
+ModelLayouts::ModelLayouts(mlir::MLIRContext &context, ModelSource model, StepOptions step, std::string dtype,
                            const Cluster &cluster, const Plan &pins)
-    : context(context), modelPath(std::move(modelPath)), step(std::move(step)), dtype(std::move(dtype)),
-      cluster(cluster.mixed() ? cluster.groups.front() : cluster), pins(pins),
-      configured(std::filesystem::path(this->modelPath).extension() == ".json") {
+    : context(context), model(std::move(model)), step(std::move(step)), dtype(std::move(dtype)),
+      cluster(cluster.mixed() ? cluster.groups.front() : cluster), pins(pins) {
   this->step.import.floatType = DType::F32; // types are `dtype`'s from here on
   this->step.precision.reset();
   this->step.import.structureOnly = true;
@@ -31,7 +29,7 @@ ModelLayouts::ModelLayouts(mlir::MLIRContext &context, std::string modelPath, St
 
 Result<TrainingJob> ModelLayouts::job(std::optional<int64_t> ranks) {
   TrainingJob job;
-  job.model = modelPath;
+  job.model = model.name;
   job.dtype = dtype;
   auto moments = momentsPerElement();
   if (!moments)
@@ -39,7 +37,7 @@ Result<TrainingJob> ModelLayouts::job(std::optional<int64_t> ranks) {
   job.moments = *moments;
   job.globalBatch = step.import.globalBatch;
   job.ranks = ranks;
-  if (!configured) {
+  if (!model.isConfig()) {
     auto exported = imported(0);
     if (!exported)
       return exported.error();
@@ -57,7 +55,7 @@ Result<double> ModelLayouts::momentsPerElement() {
     ParameterOptimizer optimizer = parameterOptimizer(step.optimizer, "", {1});
     return static_cast<double>(optimizer.states({1}).size());
   }
-  auto one = imported(configured ? 1 : 0);
+  auto one = imported(model.isConfig() ? 1 : 0);
   if (!one)
     return one.error();
   auto main = mlir::SymbolTable(*(*one)->module).lookup<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
@@ -92,26 +90,26 @@ static bool takesLearningRate(mlir::ModuleOp module) {
 }
 
 Result<TrainingStep *> ModelLayouts::imported(int64_t microbatch) {
-  int64_t batch = configured ? microbatch : 0; // an exported model has a batch of its own
+  int64_t batch = model.isConfig() ? microbatch : 0; // an exported model has a batch of its own
   auto found = steps.find(batch);
   if (found == steps.end()) {
     StepOptions sized = step;
-    if (configured)
+    if (model.isConfig())
       sized.import.globalBatch = microbatch;
-    auto made = importTrainingStep(context, modelPath, sized);
+    auto made = importTrainingStep(context, model, sized);
     if (!made)
       return made.error();
     if (!takesLearningRate(*made->module))
       return Error{
           fmt::format("'{}' is a whole train step; whole plans are predicted for a loss function, to which Kerf "
                       "adds gradients and optimizer",
-                      modelPath)};
+                      model.name)};
     if (steps.empty()) {
       theWarnings = made->warnings;
       addPins(*made, pins);
     }
     if (Status status = pinRecomputation(*made->module, pins.recomputeOps); !status)
-      return Error{fmt::format("{}: {}", modelPath, status.error().message)};
+      return Error{fmt::format("{}: {}", model.name, status.error().message)};
     found = steps.emplace(batch, std::move(*made)).first;
   }
   return &found->second;
@@ -220,7 +218,7 @@ static Status tryMicrobatches(const TrainingStep &step, int64_t samples, const C
 }
 
 Status ModelLayouts::checkMicrobatches() {
-  if (configured || microbatched)
+  if (model.isConfig() || microbatched)
     return microbatched.value_or(ok());
   auto step = imported(1);
   if (!step)
@@ -247,7 +245,7 @@ Result<ModelLayouts::Placed> ModelLayouts::place(const LayoutKey &key) {
   mlir::ModuleOp module = *(*step)->module;
   LayoutKey first = key;
   bool follows = false;
-  if (configured) {
+  if (model.isConfig()) {
     first.microbatch = key.expert > 1 ? 1 : 2;
     follows = key.microbatch > first.microbatch;
   } else if (key.expert == 1 && !hasAttention(module)) {
@@ -257,7 +255,7 @@ Result<ModelLayouts::Placed> ModelLayouts::place(const LayoutKey &key) {
   if (follows && !decided.contains(first))
     if (auto made = work(first); !made)
       return made.error();
-  auto laid = layOut(module, modelPath, key, cluster, pins, follows ? &decided.at(first) : nullptr);
+  auto laid = layOut(module, model.name, key, cluster, pins, follows ? &decided.at(first) : nullptr);
   if (!laid)
     return laid.error();
   if (key == first)

@@ -225,7 +225,7 @@ Result<PlanLowering> lowerPlan(const TrainingStep &step, const Plan &given, cons
   if (completed->plan.attention == AttentionKernels::Unfused)
     return Error{
         fmt::format("{}: attention: \"unfused\" is simulated only; programs run \"fused\", or any attention as "
-                    "exported with --no-recognition",
+                    "exported with <no-recognition>",
                     where)};
   PlanLowering lowering{std::move(*completed), {}, {}, {}};
   if (Status status = layOutStages(module, lowering); !status)

@@ -37,7 +37,7 @@ Result<std::vector<Plan>> frames(const Plan &constraints, const std::string &whe
   for (const auto &[axis, size] : constraints.meshSizes)
     sizes.push_back(fmt::format("{} = {}", axis, size));
   if (ranks % fixed != 0 || (!freeData && !freeModel && fixed != ranks))
-    return Error{fmt::format("{}: the mesh ({}) has {} ranks, which does not make {}; change a size or --ranks", where,
+    return Error{fmt::format("{}: the mesh ({}) has {} ranks, which does not make {}; change a size or <ranks>", where,
                              fmt::join(sizes, ", "), fixed, ranks)};
   int64_t open = ranks / fixed;
   std::vector<Plan> list;
@@ -316,7 +316,7 @@ SearchedMeshes searchMeshes(const TrainingStep &step, const Cluster &cluster, co
 std::string fewerRanksText(int64_t ranks, double seconds, int64_t fewer, double fewerSeconds) {
   std::string all = secondsText(seconds), its = secondsText(fewerSeconds);
   std::string takes = fewer == 1 ? "1 takes" : fmt::format("{} take", fewer);
-  return fmt::format("{} ranks would take {} a step, {} {}: planned for {}; --all-ranks plans for {}", ranks, all,
+  return fmt::format("{} ranks would take {} a step, {} {}: planned for {}; <all-ranks> plans for {}", ranks, all,
                      takes, all == its ? "as long" : its, fewer, ranks);
 }
 
@@ -372,7 +372,7 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
   if (fitting.empty())
     return Error{
         fmt::format("no plan for {} fits into {} of memory per rank: the smallest found needs {} bytes ({}): {}; "
-                    "give --memory {} or more, or more ranks",
+                    "give <memory> {} or more, or more ranks",
                     countText(cluster.ranks(), "rank"), bytesText(limit), leastBytes, bytesText(leastBytes),
                     memoryText(leastMemory), leastBytes),
         ExitStatus::Infeasible};

@@ -15,7 +15,7 @@ static constexpr int64_t kLeastTokens = 1024;
 
 const std::vector<std::string> &WholeJob::warnings() const { return model->warnings(); }
 
-Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPath, const Cluster &cluster,
+Result<WholeJob> wholeJob(mlir::MLIRContext &context, const ModelSource &source, const Cluster &cluster,
                           const WholeJobOptions &options) {
   for (const StageLayers &run : options.search.constraints.stages)
     if (!run.until.empty())
@@ -41,8 +41,7 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPa
   StepOptions step = options.step;
   if (Status status = prepareFor(step, options.search.constraints, options.search.constraintsFile); !status)
     return status.error();
-  auto model =
-      std::make_shared<ModelLayouts>(context, modelPath, step, options.dtype, *used, options.search.constraints);
+  auto model = std::make_shared<ModelLayouts>(context, source, step, options.dtype, *used, options.search.constraints);
   auto job = model->job(std::nullopt);
   if (!job)
     return job.error();
@@ -83,7 +82,7 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPa
     return cannot ? Result<const ModelWork *>(nullptr) : work;
   };
   if (pricedAsLowered(*used) && options.dtype != "f8") {
-    auto figures = std::make_shared<LoweredFigures>(context, modelPath, options.step, options.dtype);
+    auto figures = std::make_shared<LoweredFigures>(context, source, options.step, options.dtype);
     job->asLowered = [figures](const Plan &plan, const Cluster &on, Simulation &simulation) {
       return figures->apply(plan, "the plan", on, simulation);
     };

@@ -314,14 +314,13 @@ Shrunk shrink(const CompletedPlan &completed, int64_t layers, ShrunkModel model)
   return Shrinker(completed, layers).run(model);
 }
 
-Result<TrainingStep> importSmallStep(mlir::MLIRContext &context, const std::string &configPath,
-                                     const StepOptions &options, const SmallSizes &sizes,
-                                     std::vector<std::string> &notes) {
-  auto small = importSmallModel(context, configPath, options.import, sizes);
+Result<TrainingStep> importSmallStep(mlir::MLIRContext &context, const ModelSource &config, const StepOptions &options,
+                                     const SmallSizes &sizes, std::vector<std::string> &notes) {
+  auto small = importSmallModel(context, config, options.import, sizes);
   if (!small)
     return small.error();
   notes.insert(notes.end(), small->notes.begin(), small->notes.end());
-  return trainingStepOf(context, std::move(small->model), configPath, options);
+  return trainingStepOf(context, std::move(small->model), config.name, options);
 }
 
 } // namespace kerf

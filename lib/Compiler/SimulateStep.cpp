@@ -19,27 +19,27 @@ static Plan withoutStrategies(Plan plan) {
 }
 
 /// The figures of the plan's program, where they are the plan's.
-static Status useProgram(mlir::MLIRContext &context, const std::string &modelPath, const Plan &plan,
+static Status useProgram(mlir::MLIRContext &context, const ModelSource &source, const Plan &plan,
                          const std::string &planFile, const SimulateOptions &options, Simulated &simulated) {
-  LoweredFigures figures(context, modelPath, options.step, options.dtype);
+  LoweredFigures figures(context, source, options.step, options.dtype);
   return figures.apply(plan, planFile, simulated.cluster, simulated.simulation);
 }
 
-Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &modelPath, const Plan &given,
+Result<Simulated> simulatePlan(mlir::MLIRContext &context, const ModelSource &source, const Plan &given,
                                const std::string &planFile, const Cluster &cluster, const SimulateOptions &options) {
   StepOptions prepared = options.step;
   for (Status status : {prepareFor(prepared, given, planFile), checkMachines(*options.trainer, cluster)})
     if (!status)
       return status.error();
   const Plan alone = withoutStrategies(given);
-  auto pinned = std::make_unique<ModelLayouts>(context, modelPath, prepared, options.dtype, cluster, given);
+  auto pinned = std::make_unique<ModelLayouts>(context, source, prepared, options.dtype, cluster, given);
   auto job = pinned->job(options.ranks);
   if (!job)
     return job.error();
   const bool opByOp = isOpByOp(given, job->exportedBatch ? job->exportedBatch : given.globalBatch);
   const Plan &plan = opByOp ? alone : given;
   if (opByOp) {
-    pinned = std::make_unique<ModelLayouts>(context, modelPath, prepared, options.dtype, cluster, plan);
+    pinned = std::make_unique<ModelLayouts>(context, source, prepared, options.dtype, cluster, plan);
     job = pinned->job(options.ranks);
     if (!job)
       return job.error();
@@ -85,11 +85,11 @@ Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &mo
                       std::move(completed->plan), std::move(*step), std::move(completed->cluster),
                       layouts.warnings()};
   if (opByOp) {
-    if (Status status = useProgram(context, modelPath, given, planFile, options, simulated); !status)
+    if (Status status = useProgram(context, source, given, planFile, options, simulated); !status)
       return status.error();
   } else if (pricedAsLowered(simulated.cluster)) {
     const Plan completedPlan = simulated.plan;
-    if (Status status = useProgram(context, modelPath, completedPlan, planFile, options, simulated); !status)
+    if (Status status = useProgram(context, source, completedPlan, planFile, options, simulated); !status)
       simulated.warnings.push_back(fmt::format(
           "the plan cannot be lowered for CPUs, and its figures are the simulator's: {}", status.error().message));
   }

@@ -93,7 +93,7 @@ Tensor scalarOf(float value) {
 /// What a step that came with gradients and an optimizer of its own cannot be asked for.
 Status checkWholeStep(const std::string &path, const StepOptions &options) {
   if (options.precision)
-    return Error{fmt::format("'{}' is a whole train step, which runs in the types that it is written in: give --dtype "
+    return Error{fmt::format("'{}' is a whole train step, which runs in the types that it is written in: give <dtype> "
                              "f32 or f64",
                              path)};
   if (!options.cuts.empty())
@@ -102,10 +102,10 @@ Status checkWholeStep(const std::string &path, const StepOptions &options) {
                              path)};
   if (options.optimizer.accumulate > 1)
     return Error{
-        fmt::format("'{}' is a whole train step, which updates after each batch: leave --accumulate out", path)};
+        fmt::format("'{}' is a whole train step, which updates after each batch: leave <accumulate> out", path)};
   if (options.optimizer.gradientNorms)
     return Error{
-        fmt::format("'{}' is a whole train step, whose gradients have no names: leave --gradient-norms out", path)};
+        fmt::format("'{}' is a whole train step, whose gradients have no names: leave <gradient-norms> out", path)};
   return ok();
 }
 
@@ -124,7 +124,7 @@ Status takeFolded(ModuleOp module, const std::string &path, bool accepted) {
       fmt::format("'{}': the exporter folded {} parameter{} into constants or merged them with others, so that "
                   "training this graph would train another model: {}{}. Export it with torch.onnx.export(..., "
                   "dynamo=True, optimize=False), or with dynamo=False, do_constant_folding=False "
-                  "(docs/exporting.md); --accept-folded trains what is left",
+                  "(docs/exporting.md); <accept-folded> trains what is left",
                   path, folded.size(), folded.size() == 1 ? "" : "s", fmt::join(names, ", "),
                   folded.size() > names.size() ? fmt::format(" and {} more", folded.size() - names.size()) : "")};
 }
@@ -156,11 +156,11 @@ Status prepareFor(StepOptions &options, const Plan &plan, const std::string &whe
   return ok();
 }
 
-Result<TrainingStep> importTrainingStep(MLIRContext &context, const std::string &path, const StepOptions &options) {
-  auto model = importModel(context, path, options.import);
+Result<TrainingStep> importTrainingStep(MLIRContext &context, const ModelSource &source, const StepOptions &options) {
+  auto model = importModel(context, source, options.import);
   if (!model)
     return model.error();
-  return trainingStepOf(context, std::move(*model), path, options);
+  return trainingStepOf(context, std::move(*model), source.name, options);
 }
 
 Result<TrainingStep> trainingStepOf(MLIRContext &context, ImportedModel model, const std::string &path,
@@ -186,7 +186,7 @@ Result<TrainingStep> trainingStepOf(MLIRContext &context, ImportedModel model, c
     return status.error();
   if (whole && isChosen(options.optimizer))
     step.warnings.push_back(
-        "the program is a whole train step with an optimizer of its own: --optimizer and its options are not used");
+        "the program is a whole train step with an optimizer of its own: <optimizer> and its options are not used");
   Collected collected(&context);
   auto passes = PassManager::on<ModuleOp>(&context);
   addStepPasses(passes, {whole, options.recognizeComposites, options.patterns, options.patternsOfAllOps, options.cuts,

@@ -455,7 +455,7 @@ Status kerf::writeCluster(const Cluster &cluster, const std::string &path) { ret
 
 Result<Cluster> kerf::firstRanks(const Cluster &cluster, int64_t ranks) {
   if (ranks < 1 || ranks > cluster.usedRanks)
-    return Error{fmt::format("cluster '{}' has {} ranks, {} are asked for; give --ranks from 1 to {}", cluster.name,
+    return Error{fmt::format("cluster '{}' has {} ranks, {} are asked for; give <ranks> from 1 to {}", cluster.name,
                              cluster.usedRanks, ranks, cluster.usedRanks)};
   Cluster first = cluster;
   first.usedRanks = ranks;
@@ -496,6 +496,6 @@ Status kerf::checkOneGroup(const Cluster &cluster, std::string_view command) {
     return ok();
   return Error{
       fmt::format("cluster '{}' has {} groups ({}): mixed clusters are simulated only, {} needs ranks that are "
-                  "alike; give --ranks {} or fewer, or a file with one of the groups",
+                  "alike; give <ranks> {} or fewer, or a file with one of the groups",
                   cluster.name, cluster.groups.size(), groupsText(cluster), command, cluster.groups.front().usedRanks)};
 }

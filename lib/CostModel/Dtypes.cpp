@@ -17,7 +17,7 @@ Status checkDtype(const Cluster &cluster, std::string_view dtype) {
   for (const auto &[name, flops] : device.peakFlops)
     if (name != "tf32") // what f32 products may be computed in, no type of a model
       has.push_back(name);
-  return Error{fmt::format("device '{}' does not compute in {}: its peak_flops has {}; give --dtype {}, or add "
+  return Error{fmt::format("device '{}' does not compute in {}: its peak_flops has {}; give <dtype> {}, or add "
                            "peak_flops.{} to the cluster file if the device has it",
                            device.name.empty() ? device.kind : device.name, dtype, fmt::join(has, ", "),
                            dtype == "bf16" && device.peakFlops.contains("f16") ? "f16"

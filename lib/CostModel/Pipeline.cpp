@@ -21,7 +21,7 @@ Error notInOneGroup(const Cluster &cluster, const std::string &what) {
   int64_t common = commonRanks(cluster);
   return {
       fmt::format("{}: '{}' has {} groups ({}), and a stage must lie in one of them. Each holds whole stages when "
-                  "mesh.stage is a multiple of {} (stages of {} ranks or a divisor of it); or use --ranks {} or fewer",
+                  "mesh.stage is a multiple of {} (stages of {} ranks or a divisor of it); or use <ranks> {} or fewer",
                   what, cluster.name, cluster.groups.size(), groupsText(cluster), cluster.ranks() / common, common,
                   cluster.groups.front().ranks())};
 }

@@ -30,7 +30,7 @@ constexpr int64_t kMaxThreadRanks = 4096;
 Result<Cluster> kerf::thisMachine(int64_t ranks) {
   if (ranks < 1 || ranks > kMaxThreadRanks)
     return Error{
-        fmt::format("{} ranks on this machine; give --ranks from 1 to {}, or --cluster", ranks, kMaxThreadRanks)};
+        fmt::format("{} ranks on this machine; give <ranks> from 1 to {}, or <cluster>", ranks, kMaxThreadRanks)};
   int64_t cores = std::max<long>(1, sysconf(_SC_NPROCESSORS_ONLN));
   int64_t memory = std::max<int64_t>(kMemoryStep, int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE)));
   Cluster cluster;

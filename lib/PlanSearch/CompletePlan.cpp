@@ -59,7 +59,7 @@ Status Completion::completeMesh() {
   if (!plan.meshSizes.contains("data")) {
     if (available % others != 0)
       return wrong(fmt::format(
-          "the mesh without \"data\" has {} ranks, which do not divide the {} ranks of {}; give mesh.data or --ranks",
+          "the mesh without \"data\" has {} ranks, which do not divide the {} ranks of {}; give mesh.data or <ranks>",
           others, available, all.name));
     plan.meshSizes["data"] = available / others;
     others = available;
@@ -69,9 +69,9 @@ Status Completion::completeMesh() {
   if (others > available)
     return wrong(
         fmt::format("its mesh has {} ranks, {} {}", others, all.name,
-                    job.ranks ? fmt::format("is used with --ranks {}", available) : fmt::format("has {}", available)));
+                    job.ranks ? fmt::format("is used with <ranks> {}", available) : fmt::format("has {}", available)));
   if (job.ranks && others != available)
-    return wrong(fmt::format("its mesh has {} ranks, --ranks is {}; change one of them", others, available));
+    return wrong(fmt::format("its mesh has {} ranks, <ranks> is {}; change one of them", others, available));
   auto first = firstRanks(all, others);
   if (!first)
     return first.error();
@@ -140,7 +140,7 @@ Status Completion::checkBatchOfStages() const {
 Status Completion::completeBatch() {
   int64_t asked = job.globalBatch, exported = job.exportedBatch;
   if (asked && plan.globalBatch && asked != plan.globalBatch)
-    return wrong(fmt::format("global_batch is {}, --global-batch is {}; drop one of them", plan.globalBatch, asked));
+    return wrong(fmt::format("global_batch is {}, <global-batch> is {}; drop one of them", plan.globalBatch, asked));
   if (asked)
     plan.globalBatch = asked;
   if (exported) {
@@ -238,10 +238,10 @@ Status Completion::completeExecution() {
         job.trainer->overlap({stages, schedule.kind, static_cast<int>(sharding), plan.sequenceParallel.front()}));
   bool mixed = job.dtype != "f32" && job.dtype != "f64";
   if (!mixed && !plan.gradientDtype.empty() && plan.gradientDtype != job.dtype)
-    return wrong(fmt::format("gradient_dtype is {} and --dtype {}: gradients of another type are for bf16, f16 and f8",
+    return wrong(fmt::format("gradient_dtype is {} and <dtype> {}: gradients of another type are for bf16, f16 and f8",
                              plan.gradientDtype, job.dtype));
   if (mixed && plan.gradientDtype == "f64")
-    return wrong(fmt::format("gradient_dtype is f64 and --dtype {}: give f32 or a type of 16 bits", job.dtype));
+    return wrong(fmt::format("gradient_dtype is f64 and <dtype> {}: give f32 or a type of 16 bits", job.dtype));
   if (plan.gradientDtype.empty())
     plan.gradientDtype = mixed ? "f32" : job.dtype;
   plan.attention = plan.attention.value_or(AttentionKernels::Fused);

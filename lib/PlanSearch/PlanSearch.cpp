@@ -47,7 +47,7 @@ static std::string leastText(const FoundPlan &least, bool limitGiven) {
                      std::ceil(fullest.deviceBytes), bytesText(fullest.deviceBytes),
                      axes.empty() ? "one rank" : fmt::format("{}", fmt::join(axes, " x ")),
                      memoryText(least.simulation),
-                     limitGiven ? "; give --memory as much, more ranks, or devices of more memory"
+                     limitGiven ? "; give <memory> as much, more ranks, or devices of more memory"
                                 : "; it takes more ranks or devices of more memory");
 }
 

@@ -93,7 +93,7 @@ Result<FoundPlans> searchLowered(const Cluster &cluster, const TrainingJob &job,
       return Error{fmt::format("no plan for {} ranks of {} fits into {:.0f} bytes a device: the smallest found needs "
                                "{:.0f} bytes: take more ranks or devices of more memory{}",
                                cluster.ranks(), cluster.name, limit, lowering.least,
-                               options.memoryLimitBytes ? ", or give --memory as much" : ""),
+                               options.memoryLimitBytes ? ", or give <memory> as much" : ""),
                    ExitStatus::Infeasible};
     return options.leastMemory ? searchEstimates(cluster, job, layouts, options) : Result<FoundPlans>(*error);
   }

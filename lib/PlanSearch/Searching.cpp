@@ -342,7 +342,7 @@ Result<FoundPlans> Searching::run() {
     return *refusal;
   if (found.plans.empty() && !exhausted())
     return Error{fmt::format("no plan for {} of {} that fits into {} was found within the budget; give a larger "
-                             "--budget, or pin a part of the plan",
+                             "<budget>, or pin a part of the plan",
                              countText(all.ranks(), "rank"), all.name, limitText()),
                  ExitStatus::Infeasible};
   if (found.plans.empty())

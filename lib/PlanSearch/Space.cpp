@@ -109,7 +109,7 @@ std::vector<int64_t> Space::sizes(const char *axis, const std::vector<int64_t> &
 
 Result<std::vector<Choice>> Space::meshes() const {
   if (batch <= 0)
-    return Error{"the global batch is not known; give --global-batch or \"global_batch\" in the constraints"};
+    return Error{"the global batch is not known; give <global-batch> or \"global_batch\" in the constraints"};
   if (given.microbatch && batch % given.microbatch != 0)
     return Error{fmt::format("{}: microbatch is {}, which does not divide the global batch of {}; every data group has "
                              "whole microbatches",

@@ -46,10 +46,10 @@ Status checkMachines(const Trainer &trainer, const Cluster &cluster) {
     return ok();
   if (cluster.mixed() && !trainer.space.mixedClusters)
     return Error{fmt::format("{} gives all ranks the same arguments, and cluster '{}' has {} groups of devices; plan "
-                             "for one of them, or with --for {}",
+                             "for one of them, or with <for> {}",
                              trainer.title, cluster.name, cluster.groups.size(), ownTrainer().name)};
   if (!cluster.mixed() && cluster.device.kind == "cpu")
-    return Error{fmt::format("{} does not train on CPUs, which '{}' has; give --cluster with accelerators, or --for {}",
+    return Error{fmt::format("{} does not train on CPUs, which '{}' has; give <cluster> with accelerators, or <for> {}",
                              trainer.title, cluster.name, ownTrainer().name)};
   return ok();
 }
@@ -61,9 +61,9 @@ Status checkTrainer(const Trainer &trainer, const Cluster &cluster, const std::s
   const TrainerSpace &can = trainer.space;
   if (!can.dtypes.empty() && !has(can.dtypes, dtype))
     return Error{
-        fmt::format("{} does not train in {}; give --dtype {}", trainer.title, dtype, fmt::join(can.dtypes, ", "))};
+        fmt::format("{} does not train in {}; give <dtype> {}", trainer.title, dtype, fmt::join(can.dtypes, ", "))};
   if (!can.optimizers.empty() && !has(can.optimizers, optimizer))
-    return Error{fmt::format("plans for {} are made for {}, not for {}; give --optimizer {}", trainer.title,
+    return Error{fmt::format("plans for {} are made for {}, not for {}; give <optimizer> {}", trainer.title,
                              fmt::join(can.optimizers, ", "), optimizer, can.optimizers.front())};
   return ok();
 }
@@ -73,7 +73,7 @@ Status checkPins(const Trainer &trainer, const Plan &pins, const std::string &wh
     return ok();
   const TrainerSpace &can = trainer.space;
   auto wrong = [&](const std::string &what, const std::string &way) {
-    return Error{fmt::format("{}: {}, which {} does not run; {}, or give --for {}", where, what, trainer.title, way,
+    return Error{fmt::format("{}: {}, which {} does not run; {}, or give <for> {}", where, what, trainer.title, way,
                              ownTrainer().name)};
   };
   if (!can.solvedLayout && pins.layout == OpLayout::Solved)

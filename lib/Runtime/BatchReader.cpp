@@ -38,13 +38,13 @@ Status checkInput(const BatchInput &input, const DataArray &array, const std::ve
   if (!order.samples && array.row != shape)
     return Error{fmt::format("data: '{}' has shape {}, the model takes {} for each step: [steps{}{}]{}", input.name,
                              shapeText(whole), shapeText(shape), shape.empty() ? "" : ", ", fmt::join(shape, ", "),
-                             isSample ? "; --samples makes batches of an array of samples" : "")};
+                             isSample ? "; <samples> makes batches of an array of samples" : "")};
   if (order.samples && (shape.empty() || inputs.front().shape.empty() || shape[0] != inputs.front().shape[0]))
-    return Error{fmt::format("data: --samples makes batches of samples, so every input must begin with the batch; "
-                             "'{}' takes {}, '{}' takes {}: give arrays by step, without --samples",
+    return Error{fmt::format("data: <samples> makes batches of samples, so every input must begin with the batch; "
+                             "'{}' takes {}, '{}' takes {}: give arrays by step, without <samples>",
                              inputs.front().name, shapeText(inputs.front().shape), input.name, shapeText(shape))};
   if (order.samples && !isSample)
-    return Error{fmt::format("data: '{}' has shape {}, the model takes {} for each batch; with --samples that is "
+    return Error{fmt::format("data: '{}' has shape {}, the model takes {} for each batch; with <samples> that is "
                              "[samples{}{}]",
                              input.name, shapeText(whole), shapeText(shape), shape.size() > 1 ? ", " : "",
                              fmt::join(shape.begin() + 1, shape.end(), ", "))};
@@ -66,7 +66,7 @@ Status checkReadable(const DataSet &data, const std::vector<BatchInput> &inputs,
     const std::vector<DataPiece> &pieces = data.arrays.at(input.name).pieces;
     for (const DataPiece &piece : pieces)
       if (pieces.size() > kUnpackedFiles && piece.stored.compressed)
-        return Error{fmt::format("data: '{}' is compressed in '{}' and {} other shards; --shuffle reads rows of all "
+        return Error{fmt::format("data: '{}' is compressed in '{}' and {} other shards; <shuffle> reads rows of all "
                                  "shards in turn: write them with numpy.savez instead of savez_compressed",
                                  input.name, piece.file, pieces.size() - 1)};
   }

@@ -22,21 +22,29 @@ struct BatchInput {
 /// The number of batches in one pass through the data. Fails where the data does not fit the inputs.
 Result<int64_t> batchesOf(const DataSet &data, const std::vector<BatchInput> &inputs, const DataOrder &order);
 
-class BatchReader {
+/// What ranks take their batches from. Each of its users asks for every batch, in order.
+class BatchSource {
+public:
+  virtual ~BatchSource() = default;
+  /// Waits until the user's next batch is there. Element i of the result is input i's part, row-major, in the input's
+  /// type; it stays until `release`.
+  virtual Result<const std::vector<const std::byte *> *> next(int64_t user) = 0;
+  /// The user needs its batch no more.
+  virtual void release(int64_t user) = 0;
+};
+
+class BatchReader : public BatchSource {
 public:
   /// Request r, for r in [0, requests), is batch `batchOf(r)`, counted through all passes of `batches` batches each.
   /// `data` must outlive the reader; `batches` is what batchesOf gave for it. Each of `users` asks for every request.
   BatchReader(const DataSet &data, std::vector<BatchInput> inputs, const DataOrder &order, int64_t batches,
               int64_t requests, std::function<int64_t(int64_t)> batchOf, int64_t users);
-  ~BatchReader();
+  ~BatchReader() override;
   BatchReader(const BatchReader &) = delete;
   BatchReader &operator=(const BatchReader &) = delete;
 
-  /// Waits until the user's next batch is read. Element i of the result is input i's part, row-major, in the input's
-  /// type; it stays until `release`.
-  Result<const std::vector<const std::byte *> *> next(int64_t user);
-  /// The user needs its batch no more.
-  void release(int64_t user);
+  Result<const std::vector<const std::byte *> *> next(int64_t user) override;
+  void release(int64_t user) override;
 
 private:
   struct Slot {

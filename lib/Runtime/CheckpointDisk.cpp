@@ -214,7 +214,7 @@ Result<FolderLock> prepareFolder(const CheckpointOptions &options, const package
   int64_t newest = *latest ? **latest : steps.empty() ? firstStep : steps.back();
   if (newest > firstStep)
     return Error{fmt::format("'{}' has checkpoints up to step {}, and this run begins at step {}: go on from them with "
-                             "--resume, or give --checkpoint another folder",
+                             "<resume>, or give <checkpoint> another folder",
                              folder, newest, firstStep)};
   if (Status status = beginCheckpoint(folder, firstStep); !status) // can it be written, whoever we are?
     return status.error();
@@ -228,7 +228,7 @@ Result<FolderLock> prepareFolder(const CheckpointOptions &options, const package
     return lock;
   constexpr double kMegabyte = 1e6;
   return Error{fmt::format("checkpoints need {} x {:.1f} MB more in '{}', where {:.1f} MB are free: make room, keep "
-                           "fewer (--keep), or give --checkpoint another folder",
+                           "fewer (<keep>), or give <checkpoint> another folder",
                            more, double(planned->bytes()) / kMegabyte, folder, double(space.available) / kMegabyte)};
 }
 

@@ -67,16 +67,16 @@ std::string textIn(int descriptor) {
 Error isTaken(const std::string &path, const std::optional<LockOwner> &owner) {
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (!owner)
-    return {fmt::format("another run writes its checkpoints in '{}': wait for it, or give --checkpoint another folder "
+    return {fmt::format("another run writes its checkpoints in '{}': wait for it, or give <checkpoint> another folder "
                         "(its lock '{}' does not say which process it is; where none runs, remove that file)",
                         folder, path)};
   if (owner->host != thisProcess().host)
     return {fmt::format("process {} of host {} writes its checkpoints in '{}' since {}: wait for it, or give "
-                        "--checkpoint another folder. Whether it still runs cannot be seen from here; where it does "
+                        "<checkpoint> another folder. Whether it still runs cannot be seen from here; where it does "
                         "not, remove '{}'",
                         owner->pid, owner->host, folder, owner->start, path)};
   return {fmt::format("process {} of this host ({}) writes its checkpoints in '{}' since {}: wait for it or end it, or "
-                      "give --checkpoint another folder",
+                      "give <checkpoint> another folder",
                       owner->pid, owner->host, folder, owner->start)};
 }
 
@@ -176,7 +176,7 @@ Result<FolderLock> FolderLock::take(const std::string &folder, bool useFlock) {
       return status.error();
     return lock;
   }
-  return Error{fmt::format("cannot lock '{}': other runs take it and leave it again and again; give --checkpoint "
+  return Error{fmt::format("cannot lock '{}': other runs take it and leave it again and again; give <checkpoint> "
                            "another folder",
                            path)};
 }

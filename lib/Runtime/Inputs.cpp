@@ -93,8 +93,7 @@ std::vector<BatchInput> batchInputs(const package::Program &program) {
   return inputs;
 }
 
-Result<Inputs> findInputs(const package::Program &program, const TensorMap &weights, const DataSet &data,
-                          const DataOrder &order, const Checkpoint *resume) {
+Result<Inputs> findInputs(const package::Program &program, const TensorMap &weights, const Checkpoint *resume) {
   Inputs inputs;
   if (Status status = resume ? checkCheckpoint(*resume, program) : ok(); !status)
     return status.error();
@@ -102,10 +101,6 @@ Result<Inputs> findInputs(const package::Program &program, const TensorMap &weig
   if (Status status = findWeights(program, weights, resume, inputs); !status)
     return status.error();
   inputs.batch = batchInputs(program);
-  auto batches = batchesOf(data, inputs.batch, order);
-  if (!batches)
-    return batches.error();
-  inputs.dataSteps = *batches;
   size_t input = 0;
   for (size_t i = 0; i < program.args.size(); ++i) {
     ArgSource &source = inputs.sources[i];
@@ -143,6 +138,45 @@ Result<Inputs> findInputs(const package::Program &program, const TensorMap &weig
     return batchesOfStep.error();
   inputs.batchesOfStep = *batchesOfStep;
   return inputs;
+}
+
+Result<Inputs> findInputs(const package::Program &program, const TensorMap &weights, const DataSet &data,
+                          const DataOrder &order, const Checkpoint *resume) {
+  auto inputs = findInputs(program, weights, resume);
+  if (!inputs)
+    return inputs;
+  auto batches = batchesOf(data, inputs->batch, order);
+  if (!batches)
+    return batches.error();
+  inputs->dataSteps = *batches;
+  return inputs;
+}
+
+Status findEvaluation(const EvaluationOptions &evaluation, Inputs &inputs) {
+  if (!evaluation.data)
+    return ok();
+  auto batches = batchesOf(*evaluation.data, inputs.batch, DataOrder{evaluation.samples, false, 0});
+  if (!batches)
+    return Error{fmt::format("evaluation: {}", batches.error().message)};
+  inputs.evaluationData = *batches;
+  inputs.evaluationBatches = evaluation.batches.value_or(*batches);
+  if (inputs.evaluationBatches < 1 || inputs.evaluationBatches > *batches || evaluation.every < 1)
+    return Error{fmt::format("evaluation: {} batches every {} steps are asked for; the data has {} batches",
+                             inputs.evaluationBatches, evaluation.every, *batches)};
+  return ok();
+}
+
+Status checkAssigned(const package::Program &program, const TensorMap &tensors) {
+  for (const auto &[name, tensor] : tensors) {
+    auto arg = std::find_if(program.args.begin(), program.args.end(), [&](const Arg &one) {
+      return one.name == name && (one.kind == ArgKind::Parameter || one.kind == ArgKind::Buffer);
+    });
+    if (arg == program.args.end())
+      return Error{fmt::format("weights: the model has no parameter '{}'", name)};
+    if (Status status = checkWeight(*arg, tensor); !status)
+      return status;
+  }
+  return ok();
 }
 
 } // namespace kerf::runtime

@@ -4,6 +4,7 @@
 
 #include "BatchReader.h"
 #include "kerf/Runtime/Checkpoint.h"
+#include "kerf/Runtime/Run.h"
 
 namespace kerf::runtime {
 
@@ -26,9 +27,17 @@ struct Inputs {
   std::vector<std::string> initialized, unused;
 };
 
-/// With `resume`, what stays between steps comes from there.
+/// What needs no data: sources, batch, results. With `resume`, what stays between steps comes from there.
+Result<Inputs> findInputs(const package::Program &program, const TensorMap &weights, const Checkpoint *resume);
+/// The same, and the batches of one pass through the data.
 Result<Inputs> findInputs(const package::Program &program, const TensorMap &weights, const DataSet &data,
                           const DataOrder &order, const Checkpoint *resume);
+
+/// Finds the batches of an evaluation; nothing where there is none.
+Status findEvaluation(const EvaluationOptions &evaluation, Inputs &inputs);
+
+/// Every tensor is one that steps leave in the program, a parameter or a buffer, in its exported shape.
+Status checkAssigned(const package::Program &program, const TensorMap &tensors);
 
 /// What the program takes of each batch, in the order of its inputs.
 std::vector<BatchInput> batchInputs(const package::Program &program);

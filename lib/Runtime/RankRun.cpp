@@ -43,47 +43,49 @@ RankRun::RankRun(RankRun &&) = default;
 RankRun::~RankRun() = default;
 
 Result<RunReport> RankRun::run() {
-  Clock::time_point start = Clock::now();
-  Status loaded = load();
-  if (Status status = agree(communicator, loaded); !status)
-    return told(status.error());
   RunReport report;
-  report.memory = executor->memory();
-  report.loadSeconds = secondsSince(start);
-  report.initialized = inputs.initialized;
-  report.unused = inputs.unused;
-  if (Status status = gatherMemory(report); !status)
+  if (Status status = start(report); !status)
     return status.error();
   report.steps.reserve(size_t(std::clamp<int64_t>(options.steps, 0, kReservedSteps)));
   bool isFirstHere = communicator.rank() == 0 || options.communicator; // of its process
   if (isFirstHere && options.onStart)
     options.onStart();
-  int64_t step = options.firstStep;
-  for (; step < options.firstStep + options.steps && !report.stoppedBy; ++step) {
-    if (options.onNan == OnNan::Skip)
-      if (Status status = guard->keep(); !status)
-        return status.error();
+  int64_t number = options.firstStep;
+  for (; number < options.firstStep + options.steps && !report.stoppedBy; ++number) {
     StepResult result;
-    result.step = step;
-    if (Status status = runStep(result); !status)
+    result.step = number;
+    auto end = step(result);
+    if (!end)
+      return end.error();
+    if (Status status = record(result, *end, report); !status)
       return status.error();
-    if (Status status = endStep(result, report); !status)
-      return status.error();
-    if (evaluatesAfter(step))
-      if (Status status = evaluate(step, report); !status)
+    if (evaluatesAfter(number))
+      if (Status status = evaluateAfter(number, report); !status)
         return status.error();
-    if (Status status = checkpoint(step + 1, report.stoppedBy != 0); !status)
+    if (Status status = checkpoint(number + 1, report.stoppedBy != 0); !status)
       return told(status.error());
   }
   report.skippedSteps = skippedSteps;
   report.times = executor->times();
   if (!options.savePath.empty() || options.saveTo)
-    if (Status status = saveTrained(step); !status)
+    if (Status status = saveTrained(number); !status)
       return told(status.error());
   if (!options.tracePath.empty())
     if (Status status = writeTrace(); !status)
       return told(status.error());
   return report;
+}
+
+Status RankRun::start(RunReport &report) {
+  Clock::time_point begin = Clock::now();
+  Status loaded = load();
+  if (Status status = agree(communicator, loaded); !status)
+    return told(status.error());
+  report.memory = executor->memory();
+  report.loadSeconds = secondsSince(begin);
+  report.initialized = inputs.initialized;
+  report.unused = inputs.unused;
+  return gatherMemory(report);
 }
 
 /// Rank 0 tells an error that all ranks have.
@@ -96,7 +98,7 @@ Error RankRun::told(Error error) const {
 std::string RankRun::lastCheckpointText() const {
   if (options.checkpoint.folder.empty())
     return options.resume ? fmt::format("the checkpoint that it began with is '{}'", options.resume->folder)
-                          : "no checkpoint was asked for (--checkpoint)";
+                          : "no checkpoint was asked for (<checkpoint>)";
   if (!lastCheckpoint)
     return "no checkpoint was written";
   return fmt::format("the last checkpoint is '{}/{}'", options.checkpoint.folder, checkpointName(*lastCheckpoint));
@@ -104,13 +106,22 @@ std::string RankRun::lastCheckpointText() const {
 
 Error RankRun::nonfiniteLoss(const StepResult &step) const {
   return {fmt::format("step {}: the loss is {}; nothing of this step was kept, and {}. Look for infinite or missing "
-                      "numbers in the data, lower --lr or give --clip-norm; --on-nan skip leaves such steps out, "
-                      "--on-nan continue goes on",
+                      "numbers in the data, lower <lr> or give <clip-norm>; <on-nan> skip leaves such steps out, "
+                      "<on-nan> continue goes on",
                       step.step, step.loss, lastCheckpointText())};
 }
 
-/// All ranks learn whether the step counts and whether it was the last one, then rank 0 tells of it.
-Status RankRun::endStep(StepResult &step, RunReport &report) {
+Result<StepEnd> RankRun::step(StepResult &result) {
+  if (options.onNan == OnNan::Skip)
+    if (Status status = guard->keep(); !status)
+      return status.error();
+  if (Status status = runStep(result); !status)
+    return status.error();
+  return judge(result);
+}
+
+/// All ranks learn whether the step counts and whether a signal asks to end.
+Result<StepEnd> RankRun::judge(StepResult &step) {
   uint64_t flags = options.stopSignal ? flagOfSignal(options.stopSignal()) : 0;
   bool isNonfinite = !std::isfinite(step.loss);
   if (options.onNan == OnNan::Skip && !isNonfinite) {
@@ -124,13 +135,21 @@ Status RankRun::endStep(StepResult &step, RunReport &report) {
   auto combined = combineFlags(communicator, flags, kStageTag);
   if (!combined)
     return Error{fmt::format("step {}: {}", step.step, combined.error().message), combined.error().status};
-  report.stoppedBy = signalOfFlags(*combined);
   if (*combined & kNonfiniteFlag && options.onNan == OnNan::Skip) {
     if (Status status = guard->putBack(); !status)
-      return status;
+      return status.error();
     step.skipped = true;
     ++skippedSteps;
   }
+  StepEnd end{signalOfFlags(*combined), std::nullopt};
+  if (*combined & kNonfiniteFlag && options.onNan == OnNan::Stop)
+    end.nonfinite = told(nonfiniteLoss(step));
+  return end;
+}
+
+/// Puts the step into the report, and rank 0 tells of it.
+Status RankRun::record(const StepResult &step, const StepEnd &end, RunReport &report) {
+  report.stoppedBy = end.signal;
   report.steps.push_back(step);
   if (step.step == options.firstStep)
     if (Status status = gatherResults(report); !status)
@@ -140,9 +159,7 @@ Status RankRun::endStep(StepResult &step, RunReport &report) {
       communicator.abort(status.error());
       return status;
     }
-  if (*combined & kNonfiniteFlag && options.onNan == OnNan::Stop)
-    return told(nonfiniteLoss(step));
-  return ok();
+  return end.nonfinite ? Status(*end.nonfinite) : ok();
 }
 
 Status RankRun::load() {
@@ -191,8 +208,8 @@ Status RankRun::checkFinite(int64_t nextStep) {
     return agree(communicator, found ? ok() : Status(found.error()));
   return agree(communicator,
                Error{fmt::format("step {}: the loss is finite, but '{}' holds an infinite number or a NaN after it, "
-                                 "which is written nowhere; {}. Lower --lr or give --clip-norm; --on-nan skip leaves "
-                                 "such steps out, --on-nan continue writes them",
+                                 "which is written nowhere; {}. Lower <lr> or give <clip-norm>; <on-nan> skip leaves "
+                                 "such steps out, <on-nan> continue writes them",
                                  nextStep - 1, *found, lastCheckpointText())});
 }
 
@@ -203,17 +220,58 @@ Status RankRun::checkpoint(int64_t nextStep, bool isLast) {
   if (Status status = checkFinite(nextStep); !status)
     return status;
   Clock::time_point start = Clock::now();
-  std::vector<ArgumentPiece> pieces = executor->arguments();
-  TrainingPosition at{nextStep, options.seed, inputs.dataSteps, skippedSteps};
-  Status saved = writer->save(at, [&](size_t arg, std::byte *local) {
-    auto piece = std::find_if(pieces.begin(), pieces.end(), [&](const ArgumentPiece &each) { return each.arg == arg; });
-    return device->copyOut(local, piece->tensor.data, piece->tensor.bytes());
-  });
+  Status saved = write(*writer, nextStep);
   if (saved)
     lastCheckpoint = nextStep;
   if (saved && communicator.rank() == 0 && options.checkpoint.onSaved)
     options.checkpoint.onSaved(nextStep, secondsSince(start));
   return saved;
+}
+
+Status RankRun::write(CheckpointWriter &to, int64_t nextStep) {
+  std::vector<ArgumentPiece> pieces = executor->arguments();
+  TrainingPosition at{nextStep, options.seed, inputs.dataSteps, skippedSteps};
+  return to.save(at, [&](size_t arg, std::byte *local) {
+    auto piece = std::find_if(pieces.begin(), pieces.end(), [&](const ArgumentPiece &each) { return each.arg == arg; });
+    return device->copyOut(local, piece->tensor.data, piece->tensor.bytes());
+  });
+}
+
+Status RankRun::save(const CheckpointOptions &to, int64_t nextStep) {
+  auto created = CheckpointWriter::create(program, to, communicator, nextStep);
+  if (Status status = agree(communicator, created ? ok() : Status(created.error())); !status)
+    return told(status.error());
+  Status saved = write(*created, nextStep);
+  return saved ? saved : Status(told(saved.error()));
+}
+
+Status RankRun::restore(const Checkpoint &from) {
+  Status verified = verifyFiles(from, communicator.rank(), communicator.size());
+  if (Status status = agree(communicator, verified); !status)
+    return told(status.error());
+  ShardReader files(from);
+  Status read = ok();
+  for (const ArgumentPiece &piece : executor->arguments()) {
+    const bool isSeed = inputs.sources[piece.arg].kind == ArgSource::Kind::Seed;
+    if (read && (isSeed || isSaved(program, piece.arg)))
+      read = isSeed ? fill(piece) : fillSaved(piece, files);
+  }
+  skippedSteps = from.index.skippedSteps;
+  Status all = agree(communicator, read);
+  if (!all) // some tensors are the checkpoint's, some are not
+    communicator.abort(all.error());
+  return all ? all : Status(told(all.error()));
+}
+
+Status RankRun::assign(const TensorMap &tensors) {
+  Status assigned = ok();
+  for (const ArgumentPiece &piece : executor->arguments())
+    if (auto found = tensors.find(program.args[piece.arg].name); found != tensors.end() && assigned)
+      assigned = fillCut(piece, found->second);
+  Status all = agree(communicator, assigned);
+  if (!all)
+    communicator.abort(all.error());
+  return all ? all : Status(told(all.error()));
 }
 
 /// True of what every step gets anew.
@@ -222,40 +280,49 @@ static bool isFed(const ArgSource &source) {
          source.kind == ArgSource::Kind::RateFactor || source.kind == ArgSource::Kind::Step;
 }
 
+/// The part of an argument that the piece is.
+Shard RankRun::shardOfPiece(const ArgumentPiece &piece) const {
+  const Arg &arg = program.args[piece.arg];
+  return shardOf(program.mesh, arg.shape, arg.sharding,
+                 package::virtualRank(program, communicator.rank(), piece.microbatch));
+}
+
+/// Cut first, then converted: a rank never holds the whole tensor twice.
+Status RankRun::fillCut(const ArgumentPiece &piece, const Tensor &whole) {
+  const Arg &arg = program.args[piece.arg];
+  Shard shard = shardOfPiece(piece);
+  auto [cut, bytes] = allocateTensor(whole.dtype, shard.local);
+  cutShard(arg.shape, shard, bytesOf(whole.dtype)).run(whole.data, bytes);
+  auto converted = convertTensor(cut, arg.dtype);
+  if (!converted)
+    return converted.error();
+  return device->copyIn(piece.tensor.data, converted->data, piece.tensor.bytes());
+}
+
+Status RankRun::fillSaved(const ArgumentPiece &piece, ShardReader &from) {
+  std::vector<std::byte> host(static_cast<size_t>(piece.tensor.bytes()));
+  if (Status status = from.read(program.args[piece.arg], shardOfPiece(piece), host.data()); !status)
+    return status;
+  return device->copyIn(piece.tensor.data, host.data(), piece.tensor.bytes());
+}
+
 /// Gives an argument its first content.
 Status RankRun::fill(const ArgumentPiece &piece) {
   const Arg &arg = program.args[piece.arg];
   const ArgSource &source = inputs.sources[piece.arg];
   const TensorView &target = piece.tensor;
-  Shard shard = shardOf(program.mesh, arg.shape, arg.sharding,
-                        package::virtualRank(program, communicator.rank(), piece.microbatch));
+  Shard shard = shardOfPiece(piece);
   if (isFed(source))
     return openFeed(source, cutShard(arg.shape, shard, bytesOf(arg.dtype)), target);
-  std::vector<std::byte> host(static_cast<size_t>(target.bytes()));
-  switch (source.kind) {
-  case ArgSource::Kind::Tensor: {
-    // Cut first, then convert: a rank never holds the whole tensor twice.
-    auto [cut, bytes] = allocateTensor(source.tensor.dtype, shard.local);
-    cutShard(arg.shape, shard, bytesOf(source.tensor.dtype)).run(source.tensor.data, bytes);
-    auto converted = convertTensor(cut, arg.dtype);
-    if (!converted)
-      return converted.error();
-    std::memcpy(host.data(), converted->data, host.size());
-    break;
-  }
-  case ArgSource::Kind::Resume:
-    if (Status status = reader->read(arg, shard, host.data()); !status)
-      return status;
-    break;
-  case ArgSource::Kind::Initialize:
+  if (source.kind == ArgSource::Kind::Tensor)
+    return fillCut(piece, source.tensor);
+  if (source.kind == ArgSource::Kind::Resume)
+    return fillSaved(piece, *reader);
+  std::vector<std::byte> host(static_cast<size_t>(target.bytes())); // zeros
+  if (source.kind == ArgSource::Kind::Initialize)
     initializeParameter(options.seed, arg.name, arg.shape, shard, {host.data(), arg.dtype, shard.local});
-    break;
-  case ArgSource::Kind::Seed:
+  if (source.kind == ArgSource::Kind::Seed)
     std::memcpy(host.data(), &options.seed, sizeof(options.seed));
-    break;
-  default: // zeros
-    break;
-  }
   return device->copyIn(target.data, host.data(), target.bytes());
 }
 
@@ -269,8 +336,8 @@ Status RankRun::openFeed(const ArgSource &source, BoxCopy cut, const TensorView 
 }
 
 /// Gives the program its next batch, the batch's number and the learning rate.
-Status RankRun::feed(BatchReader &reader, int64_t number, double learningRate, double rateFactor) {
-  auto batch = reader.next(batches.user);
+Status RankRun::feed(BatchSource &source, int64_t number, double learningRate, double rateFactor) {
+  auto batch = source.next(batches.user);
   if (!batch)
     return batch.error();
   for (Feed &feed : feeds) {
@@ -291,7 +358,7 @@ Status RankRun::feed(BatchReader &reader, int64_t number, double learningRate, d
     if (Status status = executor->feed(feed.target, feed.host.get()); !status)
       return status;
   }
-  reader.release(batches.user);
+  source.release(batches.user);
   return ok();
 }
 
@@ -331,6 +398,8 @@ Status RankRun::runBatches(StepResult &result) {
     if (!done)
       return Error{fmt::format("step {}: {}", result.step, done.error().message), done.error().status};
     sum += of;
+    if (auto failure = communicator.failure()) // that a rank alone does not meet
+      return Error{fmt::format("step {}: {}", result.step, failure->message), failure->status};
   }
   result.loss = sum / double(count);
   return ok();
@@ -350,16 +419,31 @@ bool RankRun::evaluatesAfter(int64_t step) const {
   return batches.evaluation && (isLast || (step + 1) % options.evaluation.every == 0);
 }
 
-/// The means of the loss and of other scalar results over the batches of the evaluation's data. Nothing is updated, and
-/// nothing is dropped: the number of the batch is negative.
-Status RankRun::evaluate(int64_t step, RunReport &report) {
+Status RankRun::evaluateAfter(int64_t step, RunReport &report) {
+  auto evaluation = evaluate(*batches.evaluation, inputs.evaluationBatches, step);
+  if (!evaluation)
+    return evaluation.error();
+  report.evaluations.push_back(*evaluation);
+  if (communicator.rank() == 0 && options.onEvaluation)
+    if (Status status = options.onEvaluation(*evaluation); !status) {
+      communicator.abort(status.error());
+      return status;
+    }
+  return ok();
+}
+
+/// The means of the loss and of other scalar results over `count` batches. Nothing is updated, and nothing is dropped:
+/// the number of the batch is negative.
+Result<Evaluation> RankRun::evaluate(BatchSource &source, int64_t count, int64_t step) {
   Clock::time_point start = Clock::now();
   std::vector<double> sums(inputs.metricResults.size(), 0.0);
-  for (int64_t b = 0; b < inputs.evaluationBatches; ++b) {
-    if (Status status = feed(*batches.evaluation, -1, 0, 0); !status) {
-      Error error{fmt::format("evaluation after step {}: {}", step, status.error().message), status.error().status};
-      communicator.abort(error);
-      return error;
+  auto within = [&](const Error &error) {
+    return Error{fmt::format("evaluation after step {}: {}", step, error.message), error.status};
+  };
+  for (int64_t b = 0; b < count; ++b) {
+    if (Status status = feed(source, -1, 0, 0); !status) {
+      communicator.abort(within(status.error()));
+      return within(status.error());
     }
     Status done = executor->step(StepKind::Evaluation);
     for (size_t m = 0; m < sums.size() && done; ++m) {
@@ -367,20 +451,15 @@ Status RankRun::evaluate(int64_t step, RunReport &report) {
       done = readScalar(inputs.metricResults[m], value);
       sums[m] += value;
     }
+    if (auto failure = communicator.failure(); done && failure)
+      done = *failure;
     if (!done)
-      return Error{fmt::format("evaluation after step {}: {}", step, done.error().message), done.error().status};
+      return within(done.error());
   }
-  Evaluation evaluation{step, inputs.evaluationBatches, {}, secondsSince(start)};
+  Evaluation evaluation{step, count, {}, secondsSince(start)};
   for (size_t m = 0; m < sums.size(); ++m)
-    evaluation.means.emplace_back(program.results[size_t(inputs.metricResults[m])].name,
-                                  sums[m] / double(inputs.evaluationBatches));
-  report.evaluations.push_back(evaluation);
-  if (communicator.rank() == 0 && options.onEvaluation)
-    if (Status status = options.onEvaluation(evaluation); !status) {
-      communicator.abort(status.error());
-      return status;
-    }
-  return ok();
+    evaluation.means.emplace_back(program.results[size_t(inputs.metricResults[m])].name, sums[m] / double(count));
+  return evaluation;
 }
 
 /// A scalar result. Every rank of the stage that has it tells its peers on the others.
@@ -485,17 +564,14 @@ Status RankRun::writeTrace() {
   return agree(communicator, communicator.rank() == 0 ? writeFile(options.tracePath, *text) : ok());
 }
 
-/// Gives the weights as they are before step `nextStep` to the file and the function that ask for them.
-Status RankRun::saveTrained(int64_t nextStep) {
-  if (Status status = checkFinite(nextStep); !status)
-    return status;
+Result<TensorMap> RankRun::gatherTensors(bool withStates) {
   TensorMap tensors;
   std::vector<ArgumentPiece> pieces = executor->arguments();
   for (size_t i = 0; i < program.args.size(); ++i) {
     const Arg &arg = program.args[i];
-    bool saved = arg.kind == ArgKind::Parameter || arg.kind == ArgKind::Buffer ||
-                 (arg.kind == ArgKind::State && options.saveStates && !package::isAccumulator(arg));
-    if (!saved)
+    bool wanted = arg.kind == ArgKind::Parameter || arg.kind == ArgKind::Buffer ||
+                  (arg.kind == ArgKind::State && withStates && !package::isAccumulator(arg));
+    if (!wanted)
       continue;
     auto whole = gatherArgument(i, pieces);
     if (!whole)
@@ -505,11 +581,21 @@ Status RankRun::saveTrained(int64_t nextStep) {
     (*whole)->shape = arg.exportedShape;
     tensors.emplace(arg.name, std::move(**whole));
   }
+  return tensors;
+}
+
+/// Gives the weights as they are before step `nextStep` to the file and the function that ask for them.
+Status RankRun::saveTrained(int64_t nextStep) {
+  if (Status status = checkFinite(nextStep); !status)
+    return status;
+  auto tensors = gatherTensors(options.saveStates);
+  if (!tensors)
+    return tensors.error();
   Status written = ok();
   if (communicator.rank() == 0 && !options.savePath.empty())
-    written = writeSafetensors(options.savePath, tensors);
+    written = writeSafetensors(options.savePath, *tensors);
   if (communicator.rank() == 0 && options.saveTo && written)
-    written = options.saveTo(tensors);
+    written = options.saveTo(*tensors);
   return agree(communicator, written);
 }
 

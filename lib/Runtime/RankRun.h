@@ -14,11 +14,19 @@ struct Feed;
 
 /// Where a rank gets its batches from, and as which of the reader's users.
 struct RankBatches {
-  BatchReader &training;
-  BatchReader *evaluation = nullptr; // none: nothing is evaluated
+  BatchSource &training;
+  BatchSource *evaluation = nullptr; // none: nothing is evaluated
   int64_t user = 0;
 };
 
+/// What all ranks know after a step: the signal that asks to end, or 0, and the error of a step whose loss is not
+/// finite under OnNan::Stop.
+struct StepEnd {
+  int signal = 0;
+  std::optional<Error> nonfinite;
+};
+
+/// Every rank calls the same in the same order.
 class RankRun {
 public:
   RankRun(const package::Program &program, const Inputs &inputs, const RunOptions &options, Communicator &communicator,
@@ -26,25 +34,46 @@ public:
   RankRun(RankRun &&);
   ~RankRun();
 
+  /// Everything that the options say, from `start` to the last file. The calls below are its parts.
   Result<RunReport> run();
+
+  /// Loads the program and fills its arguments; the report gets what is known then.
+  Status start(RunReport &report);
+  /// Runs step `result.step`, which fills the rest of it.
+  Result<StepEnd> step(StepResult &result);
+  Result<Evaluation> evaluate(BatchSource &source, int64_t count, int64_t step);
+  /// Writes a checkpoint before step `nextStep`.
+  Status save(const CheckpointOptions &to, int64_t nextStep);
+  /// Takes what stays between steps from a checkpoint, and the seed from the options.
+  Status restore(const Checkpoint &from);
+  /// Gives arguments the content of the tensors of their names, which have their exported shapes.
+  Status assign(const TensorMap &tensors);
+  /// On rank 0: parameters and buffers, and states of the optimizer, in their exported shapes.
+  Result<TensorMap> gatherTensors(bool withStates);
+  int64_t rank() const { return communicator.rank(); }
 
 private:
   Status load();
   Status openCheckpoints();
   Status checkpoint(int64_t nextStep, bool isLast);
+  Status write(CheckpointWriter &to, int64_t nextStep);
   Status checkFinite(int64_t nextStep);
-  Status endStep(StepResult &step, RunReport &report);
+  Result<StepEnd> judge(StepResult &step);
+  Status record(const StepResult &step, const StepEnd &end, RunReport &report);
   Error nonfiniteLoss(const StepResult &step) const;
   std::string lastCheckpointText() const;
   Error told(Error error) const;
+  Shard shardOfPiece(const ArgumentPiece &piece) const;
   Status fill(const ArgumentPiece &piece);
-  Status feed(BatchReader &reader, int64_t number, double learningRate, double rateFactor);
+  Status fillCut(const ArgumentPiece &piece, const Tensor &whole);
+  Status fillSaved(const ArgumentPiece &piece, ShardReader &from);
+  Status feed(BatchSource &source, int64_t number, double learningRate, double rateFactor);
   Status openFeed(const ArgSource &source, BoxCopy cut, const TensorView &target);
   Status clearAccumulators();
   Status runBatches(StepResult &result);
   Status runStep(StepResult &result);
   bool evaluatesAfter(int64_t step) const;
-  Status evaluate(int64_t step, RunReport &report);
+  Status evaluateAfter(int64_t step, RunReport &report);
   Status readScalar(int result, double &value);
   Status gatherMemory(RunReport &report);
   Result<std::optional<Tensor>> gather(const std::optional<TensorView> &local, DType dtype, const Shape &shape,

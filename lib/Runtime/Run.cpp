@@ -3,29 +3,16 @@
 // arguments and steps.
 #include "kerf/Runtime/Run.h"
 #include "CheckpointFiles.h"
-#include "RankRun.h"
+#include "RankThreads.h"
 #include "kerf/Package/Native.h"
 #include "kerf/Support/File.h"
 
-#include <exception>
 #include <filesystem>
 #include <fmt/format.h>
-#include <thread>
 
 namespace kerf::runtime {
 
 namespace {
-/// The rank's run; whatever it throws ends all ranks with a message.
-Result<RunReport> guarded(RankRun &rank, Communicator &communicator) {
-  try {
-    return rank.run();
-  } catch (const std::exception &exception) {
-    Error error{fmt::format("rank {}: {}", communicator.rank(), exception.what()), ExitStatus::InternalCheck};
-    communicator.abort(error);
-    return error;
-  }
-}
-
 /// The readers of a run's data, for `users` ranks in this process.
 struct Readers {
   std::unique_ptr<BatchReader> training, evaluation;
@@ -50,44 +37,34 @@ Readers openReaders(const Inputs &inputs, const DataSet &data, const RunOptions 
   return readers;
 }
 
-/// The batches of an evaluation.
-Status findEvaluation(const EvaluationOptions &evaluation, Inputs &inputs) {
-  if (!evaluation.data)
+/// Runs the ranks of this process: the one of `options.communicator`, or all as threads.
+Result<RunReport> runRanks(const package::Program &program, const Inputs &inputs, const DataSet &data,
+                           const RunOptions &options) {
+  std::vector<std::unique_ptr<Communicator>> made;
+  std::vector<Communicator *> communicators = {options.communicator};
+  if (!options.communicator) {
+    made = createThreadCommunicators(package::ranksOf(program), options.link);
+    communicators.clear();
+    for (const auto &communicator : made)
+      communicators.push_back(communicator.get());
+  }
+  Readers readers = openReaders(inputs, data, options, int64_t(communicators.size()));
+  std::vector<RankRun> ranks;
+  for (size_t user = 0; user < communicators.size(); ++user)
+    ranks.emplace_back(program, inputs, options, *communicators[user], readers.of(int64_t(user)));
+  RankThreads threads(std::move(ranks), communicators);
+  RunReport first; // of this process's first rank
+  Status done = threads.each([&](RankRun &rank) -> Status {
+    auto report = rank.run();
+    if (!report)
+      return report.error();
+    if (rank.rank() == communicators.front()->rank())
+      first = std::move(*report);
     return ok();
-  auto batches = batchesOf(*evaluation.data, inputs.batch, DataOrder{evaluation.samples, false, 0});
-  if (!batches)
-    return Error{fmt::format("evaluation: {}", batches.error().message)};
-  inputs.evaluationData = *batches;
-  inputs.evaluationBatches = evaluation.batches.value_or(*batches);
-  if (inputs.evaluationBatches < 1 || inputs.evaluationBatches > *batches || evaluation.every < 1)
-    return Error{fmt::format("evaluation: {} batches every {} steps are asked for; the data has {} batches",
-                             inputs.evaluationBatches, evaluation.every, *batches)};
-  return ok();
-}
-
-Result<RunReport> runThreads(const package::Program &program, const Inputs &inputs, const DataSet &data,
-                             const RunOptions &options) {
-  Readers readers = openReaders(inputs, data, options, package::ranksOf(program));
-  auto communicators = createThreadCommunicators(package::ranksOf(program), options.link);
-  std::vector<RankRun> ranks; // outlive the threads: one rank's messages are copied from another's memory
-  for (auto &communicator : communicators)
-    ranks.emplace_back(program, inputs, options, *communicator, readers.of(communicator->rank()));
-  std::vector<std::thread> workers;
-  std::vector<std::optional<Error>> failures(ranks.size());
-  for (size_t r = 1; r < ranks.size(); ++r)
-    workers.emplace_back([&, r] {
-      if (auto report = guarded(ranks[r], *communicators[r]); !report)
-        failures[r] = report.error();
-    });
-  auto report = guarded(ranks[0], *communicators[0]);
-  for (std::thread &worker : workers)
-    worker.join();
-  if (auto failure = communicators[0]->failure())
-    return *failure;
-  for (const auto &failure : failures)
-    if (report && failure)
-      return *failure;
-  return report;
+  });
+  if (!done)
+    return done.error();
+  return first;
 }
 
 /// Takes the checkpoint folder for this run.
@@ -153,13 +130,11 @@ Result<RunReport> run(const package::Program &program, const TensorMap &weights,
   if (!options.communicator) {
     if (!ready)
       return ready.error();
-    return runThreads(program, *inputs, data, options);
+    return runRanks(program, *inputs, data, options);
   }
   if (Status status = agree(*options.communicator, ready); !status)
     return Error{isFirst ? status.error().message : "", status.error().status};
-  Readers readers = openReaders(*inputs, data, options, 1);
-  RankRun rank(program, *inputs, options, *options.communicator, readers.of(0));
-  return guarded(rank, *options.communicator);
+  return runRanks(program, *inputs, data, options);
 }
 
 /// Code lies beside the program; what is not there is not used.

@@ -90,7 +90,7 @@ Mesh Plan::mesh() const {
 }
 
 Status checkLowerable(const Plan &plan, const std::string &where) {
-  const char *way = "give it with --plan, without ops that a search chose (docs/plan.md)";
+  const char *way = "give it with <plan>, without ops that a search chose (docs/plan.md)";
   for (const auto &[axis, size] : plan.meshSizes)
     if (size > 1 && (axis == "stage" || axis == "context" || axis == "expert"))
       return Error{

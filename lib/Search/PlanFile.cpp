@@ -515,7 +515,7 @@ Result<Plan> parsePlan(std::string_view json, const std::string &where) {
       plan.others[key] = value;
     } else if (std::find(std::begin(kTrainersKeys), std::end(kTrainersKeys), key) != std::end(kTrainersKeys)) {
       in.fail(fmt::format("{} ({}) is no decision of a plan but a habit of the trainer that runs it: leave it out, and "
-                          "give the trainer with --for",
+                          "give the trainer with <for>",
                           key, placeOfKey(json, key)));
     } else {
       in.unknownKey("", key, kTopLevelKeys);

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A fact about an operator, a schedule or an optimizer stands in its record. Other rooms ask the record, so that a new one is added in one
-place (docs/adding-an-operator.md, docs/adding-a-schedule.md, docs/adding-an-optimizer.md)."""
+place (docs/adding-an-operator.md, docs/adding-a-schedule.md, docs/adding-an-optimizer.md). A library's message names settings, which the
+command line writes as its options."""
 import glob
 import os
 import re
+import subprocess
 import unittest
 
+from support import KERF
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+COMMANDS = ("train", "import", "plan", "compile", "run", "explain", "simulate", "profile", "export", "verify")
 # Where a name may stand, and why.
 ALLOWED = {
     "schedules": {"lib/Schedule/Records.cpp": "the records",
@@ -20,7 +25,12 @@ ALLOWED = {
                    "include/kerf/Export/Export.h": "the default",
                    "include/kerf/Transforms/Optimizer": "the default, and names in comments",
                    "tools/kerf/Options.h": "the default",
-                   "tools/kerf/Remedies.cpp": "where a model does not fit, an optimizer without states is tried"},
+                   "lib/Compiler/Remedies.cpp": "where a model does not fit, an optimizer without states is tried"},
+    "options": {"lib/Export/": "the arguments of the trainers that a plan is exported for",
+                "lib/CostModel/Trainers.cpp": "arguments of the trainers",
+                "lib/Report/": "a report for people says which command tells more",
+                "lib/Transforms/AddOptimizer.cpp": "options of passes, as kerf-opt takes them",
+                "lib/Transforms/Activity.cpp": "a pass's diagnostic, which kerf-opt shows as it is"},
     # Lists of operators that a pass treats alike.
     "lists of operators": {"lib/Transforms/Recognize": "the operators of which a composite's formula is made",
                            "lib/Transforms/CausalMask.cpp": "a mask is followed through the operators that make it",
@@ -29,6 +39,7 @@ ALLOWED = {
     # Names of operators in text: what reads a package has no operators but these names.
     "names of operators": {"lib/Codegen/ElementOps.cpp": "the scalar code of operators",
                            "lib/Codegen/KernelIr.cpp": "constants, broadcasts and reductions are no steps of a kernel",
+                           "lib/Package/FlatProgram.cpp": "a reshape makes nothing: its result is its operand's memory",
                            "lib/Package/KernelSpace.cpp": "constants, broadcasts and reductions decide how a kernel's elements lie",
                            "lib/Profile/KernelSpecs.cpp": "the kernels that a profile times"},
 }
@@ -133,6 +144,35 @@ class Borders(unittest.TestCase):
                 self.assertIsNotNone(reason, f"{path}:{number} names an optimizer; ask its record (kerf/Transforms/OptimizerRecord.h): {line.strip()}")
                 used.add(reason)
         self.assertEqual(set(ALLOWED["optimizers"]) - used, set(), "places of the allow list that name no optimizer")
+
+    def test_options(self):
+        """No text of a library names an option of the command line: it names the setting, as <ranks>, and the command line has an option of that name."""
+        known = {name for command in COMMANDS for name in re.findall(r"--([a-z][a-z-]*)", subprocess.run([KERF, command, "--help"], text=True, capture_output=True).stdout)}
+        self.assertIn("ranks", known)
+        used, settings = set(), set()
+        for path, text in sources():
+            if not path.startswith("lib/"):
+                continue
+            for number, line in enumerate(text.splitlines(), 1):
+                code = "" if line.lstrip().startswith("//") else line
+                for literal in re.findall(r'"(?:[^"\\]|\\.)*"', code):
+                    settings.update((name, f"{path}:{number}") for name in re.findall(r"(?<![\w<])<([a-z][a-z-]*)>", literal) if not path.startswith("lib/Report/"))
+                    if not re.search(r"(?<![\w-])--[a-z]", literal):
+                        continue
+                    reason = next((place for place in ALLOWED["options"] if path.startswith(place)), None)
+                    self.assertIsNotNone(reason, f"{path}:{number} names an option; name the setting as <name> (kerf/Support/Settings.h): {literal}")
+                    used.add(reason)
+        self.assertEqual(set(ALLOWED["options"]) - used, set(), "places of the allow list that name no option")
+        self.assertIn("ranks", {name for name, place in settings})
+        unknown = sorted(f"{place}: <{name}>" for name, place in settings if name not in known)
+        self.assertEqual(unknown, [], "settings that the command line has no option for")
+
+    def test_embedding_page(self):
+        """The page has the program that is built and run."""
+        with open(os.path.join(ROOT, "docs", "embedding.md")) as file:
+            page = file.read()
+        with open(os.path.join(ROOT, "unittests", "Trainer", "EmbeddingExample.cpp")) as file:
+            self.assertIn(file.read().split("\n", 1)[1].strip("\n"), page)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,8 @@
 // kerf import, plan, compile: from a model to a package.
 #include "Checks.h"
 #include "Options.h"
-#include "PlanFigures.h"
+#include "Remedies.h"
 #include "Reports.h"
-#include "SearchChoice.h"
 #include "Trained.h"
 #include "WholePlan.h"
 #include "kerf/Codegen/Codegen.h"
@@ -55,14 +54,9 @@ Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &p
                      : importTrainingStep(*context, model.model, options);
   if (!step)
     return step.error();
+  for (std::string &warning : step->warnings) // reports keep them
+    warning = withOptions(warning);
   return ImportedStep{std::move(context), std::move(*step)};
-}
-
-void describeProgram(package::Program &program, const std::string &model, const TrainingStep &step, const Plan &plan) {
-  program.info["model"] = model;
-  program.info["model_hash"] = step.modelHash;
-  program.info["plan"] = nlohmann::ordered_json::parse(toJson(plan), nullptr, /*allow_exceptions=*/false);
-  program.info["plan"].erase("report");
 }
 
 /// The program is its own plan: the mesh is all that is told of it.
@@ -92,50 +86,16 @@ static Result<Planned> compileByHand(const TrainingStep &device, const std::stri
   return Planned{std::move(plan), std::move(*compiled)};
 }
 
-/// Searches for a whole plan and lowers it.
-static Result<Planned> planWhole(const TrainingStep &step, const ModelFlags &model, const PrecisionFlags &precision,
-                                 const PlanFlags &flags, const Cluster &cluster, const PlanOptions &options) {
-  auto answer = searchWhole(model, precision, flags, cluster, options.constraints, options.constraintsFile);
-  if (!answer)
-    return answer.error();
-  answer->plan.modelHash = step.modelHash;
-  auto compiled = compileStep(step, answer->plan, "the plan found", cluster);
-  if (!compiled)
-    return compiled.error();
-  Planned planned{std::move(answer->plan), std::move(*compiled)};
-  planned.notes = std::move(answer->notes);
+/// Searches as the options say; the message of a job that does not fit has what would help.
+static Result<Planned> search(const TrainingStep &step, const PlanRequest &request, const PlanFlags &flags) {
+  auto planned = planTraining(step, request);
+  if (!planned && request.search != SearchKind::Placement && !isWholeTrainStep(step))
+    return withRemedies(planned.error(), request, flags);
   return planned;
-}
-
-/// Searches as the options say. Where nobody says how, and no placement fits, the whole plan is searched.
-static Result<Planned> searchAndCompile(const TrainingStep &step, const ModelFlags &model,
-                                        const PrecisionFlags &precision, const PlanFlags &flags, const Cluster &cluster,
-                                        const PlanOptions &options) {
-  auto kind = searchOf(flags, cluster, options.constraints, options.constraintsFile, batchOf(*step.module));
-  if (!kind)
-    return kind.error();
-  const bool free = flags.search.empty(), onlyPlaced = isWholeTrainStep(step);
-  if (*kind == Search::Whole && !(free && onlyPlaced)) {
-    auto whole = planWhole(step, model, precision, flags, cluster, options);
-    return whole ? std::move(whole) : withRemedies(whole.error(), model, flags, cluster);
-  }
-  auto planned = planStep(step, cluster, options);
-  if (planned)
-    planned->plan.others["report"] = toJson(planned->compiled.report);
-  if (planned || planned.error().status != ExitStatus::Infeasible || !free || onlyPlaced)
-    return planned;
-  auto whole = planWhole(step, model, precision, flags, cluster, options);
-  if (!whole)
-    return withRemedies(planned.error(), model, flags, cluster);
-  whole->notes.push_back("no placement fits into the memory; the plan is of --search whole");
-  return whole;
 }
 
 static Result<Planned> planOrLoad(const TrainingStep &step, const ModelFlags &model, const PrecisionFlags &precision,
                                   const std::string &planFile, const PlanFlags &flags) {
-  auto options = flags.toPlanOptions();
-  if (!options)
-    return options.error();
   if (flags.mode == "hybrid")
     return compileByHand(step, model.model, planFile, flags);
   std::optional<Plan> loaded;
@@ -154,40 +114,20 @@ static Result<Planned> planOrLoad(const TrainingStep &step, const ModelFlags &mo
   auto cluster = where.toCluster();
   if (!cluster)
     return cluster.error();
-  if (loaded && (loaded->complete() || isExecutionPlan(*loaded, batchOf(*step.module)))) {
-    Plan plan = *loaded;
-    if (flags.cluster.empty())
-      plan.clusterHash.clear(); // nothing to compare it with: this machine stands in
-    auto compiled = compileStep(step, plan, planFile, *cluster);
-    if (!compiled)
-      return compiled.error();
-    compiled->report.model = model.model;
-    if (plan.others.contains("report"))
-      if (auto saved = parseReport(plan.others["report"], planFile); saved) {
-        compiled->report.alternatives = saved->alternatives;
-        compiled->report.memoryLimitBytes = saved->memoryLimitBytes;
-      }
-    Planned planned{std::move(*loaded), std::move(*compiled)};
-    if (Status status = takeFigures(planned, model, *cluster, batchOf(*step.module)); !status)
-      return status.error();
-    if (Status status = checkMemory(planned, planFile, flags, *cluster); !status)
-      return status.error();
-    return planned;
+  auto request = planRequest(model, precision, flags, *cluster);
+  if (!request)
+    return request.error();
+  const bool isWhole = loaded && (loaded->complete() || isExecutionPlan(*loaded, batchOf(*step.module)));
+  if (loaded && !isWhole) {
+    request->options.constraints = std::move(*loaded);
+    request->options.constraintsFile = planFile;
   }
-  if (loaded) {
-    options->constraints = std::move(*loaded);
-    options->constraintsFile = planFile;
-  }
-  auto planned = searchAndCompile(step, model, precision, flags, *cluster, *options);
+  auto planned = isWhole ? compilePlan(step, *loaded, planFile, *request) : search(step, *request, flags);
   if (!planned)
-    return planned.error();
-  planned->compiled.report.model = model.model;
-  if (planned->plan.others.contains("report"))
-    planned->plan.others["report"]["model"] = model.model;
-  if (Status status = takeFigures(*planned, model, *cluster, batchOf(*step.module)); !status)
-    return status.error();
+    return planned;
+  printWarnings(planned->warnings);
   for (const std::string &note : planned->notes)
-    fmt::print(stderr, "note: {}\n", note);
+    fmt::print(stderr, "note: {}\n", withOptions(note));
   return planned;
 }
 
@@ -243,6 +183,8 @@ struct ImportCommand {
     auto imported = importModel(*context, model.model, model.toStepOptions().import);
     if (!imported)
       return fail(imported.error());
+    for (std::string &warning : imported->warnings)
+      warning = withOptions(warning);
     printWarnings(imported->warnings);
     if (!output.empty()) {
       if (Status status = writeModel(*imported, model.model, output); !status)
@@ -291,27 +233,23 @@ struct PlanCommand {
   const CLI::App *app = nullptr;
 
   /// What is asked for decides where nobody says which search it is.
-  Result<Search> search(const Cluster &cluster) const {
-    auto options = plan.toPlanOptions();
-    if (!options)
-      return options.error();
-    const bool other = !plan.trainer.empty() && plan.trainer != ownTrainer().name;
-    if (other && plan.search == "placement")
+  Result<SearchKind> search(const PlanRequest &request) const {
+    if (request.trainer != &ownTrainer() && plan.search == "placement")
       return Error{fmt::format("--search placement is for programs of Kerf's own, --for is {}; leave one of them out",
                                plan.trainer)};
-    if (other)
-      return Search::Whole;
-    auto kind = searchOf(plan, cluster, options->constraints, options->constraintsFile, 0);
-    if (!kind || !plan.search.empty())
+    if (request.trainer != &ownTrainer())
+      return SearchKind::Whole;
+    auto kind = searchOf(request, 0);
+    if (!kind || request.search)
       return kind;
-    if (pareto || !plan.from.empty())
-      return Search::Whole;
-    if (*kind == Search::Placement || !endsWith(model.model, ".mlir"))
+    if (pareto || request.from)
+      return SearchKind::Whole;
+    if (*kind == SearchKind::Placement || !endsWith(model.model, ".mlir"))
       return kind;
     auto imported = importStep(model, precision, /*gradientNorms=*/false);
     if (!imported)
       return imported.error();
-    return isWholeTrainStep(imported->step) ? Search::Placement : Search::Whole;
+    return isWholeTrainStep(imported->step) ? SearchKind::Placement : SearchKind::Whole;
   }
 
   int run() {
@@ -320,15 +258,18 @@ struct PlanCommand {
     auto cluster = plan.toCluster();
     if (!cluster)
       return fail(cluster.error());
-    auto kind = search(*cluster);
+    auto request = planRequest(model, precision, plan, *cluster);
+    if (!request)
+      return fail(request.error());
+    auto kind = search(*request);
     if (!kind)
       return fail(kind.error());
-    if (*kind == Search::Whole) {
+    if (*kind == SearchKind::Whole) {
       if (!dumpProblem.empty())
         return fail({"--dump-problem is of --search placement: it writes the placement problem of one mesh"});
       if (std::string option = precision.given(); !option.empty() && !pricedAsLowered(*cluster))
         return fail({fmt::format("{} is of --search placement; a whole plan says gradient_dtype", option)});
-      return runPlanWhole(*app, model, precision, plan, *cluster, {output, report, json, pareto});
+      return runPlanWhole(*app, *request, plan, {output, report, json, pareto});
     }
     if (pareto || !plan.from.empty())
       return fail({fmt::format("{} is of --search whole", pareto ? "--pareto" : "--from")});

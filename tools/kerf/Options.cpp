@@ -1,22 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Options.h"
 #include "Checks.h"
+#include "kerf/Support/Settings.h"
+#include "kerf/Support/Signals.h"
 
 #include <charconv>
 #include <cmath>
+#include <csignal>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <limits>
+#include <mutex>
+#include <set>
 #include <thread>
 
 namespace kerf::tool {
 
 void say(const std::string &text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
+static std::set<std::string, std::less<>> &knownOptions() {
+  static std::set<std::string, std::less<>> names;
+  return names;
+}
+
+void learnOptions(const CLI::App &app) {
+  for (const CLI::App *command : app.get_subcommands(nullptr))
+    for (const CLI::Option *option : command->get_options())
+      knownOptions().insert(option->get_lnames().begin(), option->get_lnames().end());
+}
+
+std::string withOptions(const std::string &message) {
+  return spellSettings(message, [](std::string_view name) {
+    return knownOptions().contains(name) ? std::optional(fmt::format("--{}", name)) : std::nullopt;
+  });
+}
+
 int fail(const Error &error) {
   if (error.message.empty()) // another process tells it
     return static_cast<int>(error.status);
-  say(fmt::format("error: {}\n", error.message));
+  say(fmt::format("error: {}\n", withOptions(error.message)));
   return static_cast<int>(error.status);
 }
 
@@ -377,6 +399,40 @@ Result<PlanOptions> PlanFlags::toPlanOptions() const {
   options.allRanks = allRanks || mode == "stand-alone";
   options.margin = margin;
   return options;
+}
+
+/// Asked while a whole plan is searched: the first Ctrl-C asks for the best so far, the second one ends the program.
+static bool isInterrupted() {
+  static std::once_flag listening;
+  std::call_once(listening, [] { listenForSignals({SIGINT}); });
+  return receivedSignal() != 0;
+}
+
+Result<PlanRequest> planRequest(const ModelFlags &model, const PrecisionFlags &precision, const PlanFlags &flags,
+                                const Cluster &cluster) {
+  auto options = flags.toPlanOptions();
+  if (!options)
+    return options.error();
+  auto mixed = precision.toOptions(model.dtype);
+  if (!mixed)
+    return mixed.error();
+  PlanRequest request{model.model, model.toStepOptions(), model.dtype, cluster, std::move(*options)};
+  request.step.precision = *mixed;
+  if (!flags.search.empty())
+    request.search = flags.search == "whole" ? SearchKind::Whole : SearchKind::Placement;
+  if (!flags.trainer.empty())
+    request.trainer = findTrainer(flags.trainer);
+  request.dataOnly = flags.mode == "data" || flags.mode == "stand-alone";
+  request.standIn = flags.cluster.empty();
+  request.seconds = flags.budgetSeconds;
+  if (!flags.from.empty()) {
+    auto from = readPlan(flags.from);
+    if (!from)
+      return from.error();
+    request.from = std::move(*from);
+  }
+  request.stop = isInterrupted;
+  return request;
 }
 
 void RunFlags::addKeptTo(CLI::App &command) {

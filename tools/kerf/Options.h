@@ -4,8 +4,9 @@
 
 #include "Applies.h"
 #include "Job.h"
-#include "kerf/Compiler/Compiler.h"
+#include "kerf/Compiler/PlanTraining.h"
 #include "kerf/Runtime/Run.h"
+#include "kerf/Runtime/RunSettings.h"
 #include <CLI/CLI.hpp>
 
 namespace kerf::tool {
@@ -74,22 +75,28 @@ struct PlanFlags {
 };
 
 /// What a run does.
-struct RunFlags {
+struct RunFlags : runtime::AskedSettings {
   std::string data, evalData, save, saveHf, hfConfig, log, trace, gradientNorms, checkpoint, resume;
-  std::optional<std::string> schedule; // these: given, or not
-  std::optional<double> lr;
-  std::optional<int64_t> steps, warmup, total, every, keep, evalEvery, evalSteps;
-  std::optional<uint64_t> seed;
+  std::optional<int64_t> every, keep, evalEvery, evalSteps; // given, or not
   std::optional<runtime::EmulatedLink> link;
   int64_t threads = 1;
   std::string device = std::string(runtime::kDefaultDevice);
-  bool shuffle = false, samples = false, deterministic = false;
+  bool deterministic = false;
   std::string onNan = "stop";
 
   void addTo(CLI::App &command);
   /// The options that plans and packages keep for later runs: learning rate, its schedule and the seed.
   void addKeptTo(CLI::App &command);
 };
+
+/// What is asked of a plan, with the options' step. A whole search that is interrupted ends with the best so far.
+Result<PlanRequest> planRequest(const ModelFlags &model, const PrecisionFlags &precision, const PlanFlags &flags,
+                                const Cluster &cluster);
+
+/// The message of a library with the settings that it names written as options (kerf/Support/Settings.h).
+std::string withOptions(const std::string &message);
+/// The options of all commands, for `withOptions`.
+void learnOptions(const CLI::App &app);
 
 /// Prints lines on standard error. Where that is full or closed, they are lost and the command goes on.
 void say(const std::string &text);
@@ -150,9 +157,6 @@ Result<ImportedStep> importStep(const ModelFlags &model, const PrecisionFlags &p
 /// device program. `step` is of `model`.
 Result<Planned> planAndCompile(const CLI::App &command, const TrainingStep &step, const ModelFlags &model,
                                const PrecisionFlags &precision, const std::string &planFile, const PlanFlags &flags);
-
-/// What a program says of where it comes from: `model`, `model_hash`, `plan` of its info.
-void describeProgram(package::Program &program, const std::string &model, const TrainingStep &step, const Plan &plan);
 
 /// The checkpoint that a run goes on from, or null, and lines for people on options that are not the checkpoint's.
 struct Resumed {

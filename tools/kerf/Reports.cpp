@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Reports.h"
+#include "Options.h"
 #include "kerf/PlanSearch/StepOfPlan.h"
 
 #include "kerf/Support/File.h"
@@ -33,7 +34,8 @@ Result<StepReport> stepReport(const std::string &model, const Cluster &cluster, 
     return pipeline.error();
   StepReport report =
       kerf::stepReport(model, cluster, simulated.plan, simulated.work, simulated.step, *pipeline, simulated.simulation);
-  report.warnings = simulated.warnings;
+  for (const std::string &warning : simulated.warnings)
+    report.warnings.push_back(withOptions(warning));
   return report;
 }
 

@@ -5,13 +5,10 @@
 #include "Options.h"
 #include "Reports.h"
 #include "ResumedOptions.h"
-#include "RunSettings.h"
 #include "StepLines.h"
 #include "Trained.h"
-#include "kerf/Codegen/Codegen.h"
 #include "kerf/Package/Accumulation.h"
 #include "kerf/Package/HuggingFace.h"
-#include "kerf/Runtime/Cpu/Native.h"
 #include "kerf/Support/Signals.h"
 
 #include <algorithm>
@@ -125,7 +122,7 @@ nlohmann::ordered_json summaryJson(const package::Program &program, const runtim
   return summary;
 }
 
-runtime::RunOptions toRunOptions(const RunFlags &flags, const RunSettings &settings,
+runtime::RunOptions toRunOptions(const RunFlags &flags, const runtime::RunSettings &settings,
                                  const runtime::Checkpoint *resumed) {
   runtime::RunOptions options;
   options.firstStep = settings.firstStep;
@@ -138,8 +135,8 @@ runtime::RunOptions toRunOptions(const RunFlags &flags, const RunSettings &setti
   options.savePath = flags.save;
   options.tracePath = flags.trace;
   options.link = flags.link;
-  options.learningRate = [settings](int64_t step) { return settings.learningRate(step); };
-  options.rateFactor = [settings](int64_t step) { return settings.scheduleFactor(step); };
+  options.learningRate = [rate = settings.learningRate](int64_t step) { return rate.at(step); };
+  options.rateFactor = [rate = settings.learningRate](int64_t step) { return rate.factor(step); };
   options.resume = resumed;
   options.onNan = onNanFrom(flags.onNan);
   options.onStart = [] { listenForSignals({SIGINT, SIGTERM}); };
@@ -157,6 +154,19 @@ Result<std::string> deviceOf(const RunFlags &flags, bool isOneOfSeveral) {
     return Error{fmt::format("--device {}: each process would choose the rest for itself; say it, as in --device {}",
                              flags.device, *device)};
   return device ? device : Result<std::string>(Error{"--device: " + device.error().message});
+}
+
+/// The checkpoint of --resume; nothing without it. Its index alone is read, so that a wrong one is told before anything
+/// takes long.
+Result<std::optional<runtime::Checkpoint>> openResumed(const RunFlags &flags) {
+  if (flags.checkpoint.empty() && (flags.every || flags.keep))
+    return Error{fmt::format("{} is about checkpoints: give --checkpoint DIR too", flags.every ? "--every" : "--keep")};
+  if (flags.resume.empty())
+    return std::optional<runtime::Checkpoint>();
+  auto opened = runtime::openCheckpoint(flags.resume);
+  if (!opened)
+    return opened.error();
+  return std::optional<runtime::Checkpoint>(std::move(*opened));
 }
 
 Status openLog(const std::string &path, std::optional<LogFile> &log) {
@@ -212,17 +222,17 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
   auto hfConfig = huggingFaceConfig(program, flags);
   if (!hfConfig)
     return hfConfig.error();
-  auto dataSteps = runtime::batchesOf(program, *data, dataOrder(flags, resumed));
+  auto dataSteps = runtime::batchesOf(program, *data, runtime::dataOrder(flags, resumed));
   if (!dataSteps)
     return dataSteps.error();
   auto perStep = package::batchesOfStep(program);
   if (!perStep)
     return perStep.error();
-  auto settings = toSettings(flags, {*dataSteps, *perStep}, resumed);
+  auto settings = runtime::runSettings(flags, {*dataSteps, *perStep}, resumed);
   if (!settings)
     return settings.error();
   runtime::RunOptions options = toRunOptions(flags, *settings, resumed);
-  options.checkpoint.info = checkpointInfo(program, *settings);
+  options.checkpoint.info = runtime::checkpointInfo(program, *settings);
   options.evaluation = evaluationOptions(flags, *evaluationData, settings->order.samples, settings->endStep);
   if (!flags.saveHf.empty())
     options.saveTo = [&](const TensorMap &tensors) { return writeHuggingFace(flags.saveHf, tensors, *hfConfig); };
@@ -249,7 +259,7 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
   if (!ready)
     return toldOnce(ready.error(), communicator.get());
   if (isFirst && resumed)
-    say(resumeText(*resumed, program, *settings, *dataSteps) + from.note);
+    say(withOptions(runtime::resumeText(*resumed, program, *settings, *dataSteps)) + from.note);
   if (isFirst) {
     printWarnings(warnings);
     say(trainedText(program) + "\n");
@@ -266,7 +276,7 @@ Result<runtime::RunReport> runProgram(const package::Program &program, const Ten
         return status;
     return log->append(logLine(step));
   };
-  options.checkpoint.onNote = [](const std::string &text) { say(fmt::format("note: {}\n", text)); };
+  options.checkpoint.onNote = [](const std::string &text) { say(fmt::format("note: {}\n", withOptions(text))); };
   options.onEvaluation = [&](const runtime::Evaluation &evaluation) -> Status {
     if (!quiet)
       say(evaluationText(program, evaluation));
@@ -368,15 +378,6 @@ struct RunCommand {
   }
 };
 
-/// The best that the processor has; nothing where it has none.
-std::vector<std::string> codeForThisMachine() {
-  std::vector<std::string> isas;
-  for (const char *isa : codegen::kIsas)
-    if (runtime::processorHas(isa))
-      isas = {isa};
-  return isas;
-}
-
 struct TrainCommand {
   ModelFlags model;
   PrecisionFlags precision;
@@ -426,10 +427,7 @@ struct TrainCommand {
     if (!savePlan.empty())
       if (Status status = writeFile(savePlan, toJson(planned->plan)); !status)
         return fail(status.error());
-    auto isas = codeForThisMachine();
-    if (Status status =
-            noNative || isas.empty() ? leaveOutNativeCode(planned->compiled) : addNativeCode(planned->compiled, isas);
-        !status)
+    if (Status status = addCodeForThisMachine(planned->compiled, !noNative); !status)
       return fail(status.error());
     describeProgram(planned->compiled.program, model.model, step, planned->plan);
     auto done = runProgram(planned->compiled.program, step.weights, flags, planned->compiled.report.warnings,

@@ -3,6 +3,7 @@
 #include "Checks.h"
 #include "Options.h"
 #include "Reports.h"
+#include "Trained.h"
 #include "kerf/CostModel/Margin.h"
 #include "kerf/Report/StepText.h"
 #include <fmt/core.h>
@@ -46,8 +47,7 @@ struct SimulateCommand {
         simulatePlan(*context, model.model, asked, plan.empty() ? "the empty plan" : plan, *machine, options);
     if (!simulated)
       return fail(simulated.error());
-    for (const std::string &warning : simulated->warnings)
-      fmt::print(stderr, "warning: {}\n", warning);
+    printWarnings(simulated->warnings);
     if (!trace.empty())
       if (Status status = writeFile(trace, chromeTrace(simulated->simulation)); !status)
         return fail(status.error());

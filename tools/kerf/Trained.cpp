@@ -97,7 +97,7 @@ bool isFloating(DType dtype) {
 
 void printWarnings(const std::vector<std::string> &warnings) {
   for (const std::string &warning : warnings)
-    say(fmt::format("warning: {}\n", warning));
+    say(fmt::format("warning: {}\n", withOptions(warning)));
 }
 
 std::string trainedText(const package::Program &program) {

@@ -2,16 +2,15 @@
 #include "WholePlan.h"
 #include "Remedies.h"
 #include "Reports.h"
+#include "Trained.h"
 
 #include "kerf/Compiler/Simulate.h"
-#include "kerf/CostModel/Margin.h"
 #include "kerf/Report/ExplainText.h"
 #include "kerf/Report/StepText.h"
 #include "kerf/Support/Signals.h"
 #include "kerf/Support/Suggest.h"
 #include <charconv>
 #include <cmath>
-#include <csignal>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -21,134 +20,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Axes that the mode rules out.
-Status applyMode(const PlanFlags &flags, Plan &constraints) {
-  if (flags.mode != "data" && flags.mode != "stand-alone")
-    return ok();
-  for (const char *axis : {"stage", "context", "expert", "model"}) {
-    auto [pinned, isNew] = constraints.meshSizes.try_emplace(axis, 1);
-    if (pinned->second != 1)
-      return Error{
-          fmt::format("--mode {} means mesh.{} = 1; {} says {}", flags.mode, axis, flags.constraints, pinned->second)};
-  }
-  return ok();
-}
-
-Result<WholeJob> makeJob(mlir::MLIRContext &context, const ModelFlags &model, const PrecisionFlags &precision,
-                         const PlanFlags &flags, const Cluster &cluster, const std::optional<Plan> &constraints) {
-  auto given = flags.toPlanOptions();
-  if (!given)
-    return given.error();
-  WholeJobOptions options;
-  options.step = model.toStepOptions();
-  options.dtype = model.dtype;
-  if (!flags.trainer.empty())
-    options.trainer = findTrainer(flags.trainer);
-  auto mixed = precision.toOptions(model.dtype);
-  if (!mixed)
-    return mixed.error();
-  options.step.precision = *mixed;
-  options.search.allRanks = given->allRanks;
-  options.search.constraints = constraints.value_or(given->constraints);
-  options.search.constraintsFile = given->constraintsFile;
-  options.search.memoryLimitBytes = given->memoryLimitBytes;
-  if (Status status = applyMode(flags, options.search.constraints); !status)
-    return status.error();
-  if (int64_t pinned = options.search.constraints.globalBatch;
-      pinned && model.globalBatch && pinned != model.globalBatch)
-    return Error{fmt::format("{}: global_batch is {}, --global-batch is {}; drop one of them", given->constraintsFile,
-                             pinned, model.globalBatch)};
-  if (flags.budgetSeconds > 0) {
-    options.search.seconds = flags.budgetSeconds;
-    options.search.workBudget = kUnlimitedWork;
-  }
-  if (!flags.from.empty()) {
-    auto from = readPlan(flags.from);
-    if (!from)
-      return from.error();
-    options.search.from = std::move(*from);
-  }
-  listenForSignals({SIGINT}); // the first Ctrl-C asks for the best so far, the second one ends the program
-  options.search.stop = [] { return receivedSignal() != 0; };
-  Cluster limited = withMargin(cluster, flags.margin);
-  if (given->memoryLimitBytes) {
-    limited.device.memoryBytes = std::min(limited.device.memoryBytes, *given->memoryLimitBytes);
-    for (Cluster &group : limited.groups)
-      group.device.memoryBytes = std::min(group.device.memoryBytes, *given->memoryLimitBytes);
-  }
-  return wholeJob(context, model.model, limited, options);
-}
-
-/// Asks shortly whether some plan fits.
-bool anyFits(const ModelFlags &model, const PlanFlags &flags, const Cluster &cluster) {
-  constexpr double kSeconds = 2;
-  auto context = createContext();
-  auto job = makeJob(*context, model, PrecisionFlags(), flags, cluster, std::nullopt);
-  if (!job)
-    return false;
-  bool fits = false;
-  job->search.leastMemory = false;
-  job->search.seconds = kSeconds;
-  job->search.progress = [&](double best, double) { fits |= best > 0; };
-  auto stop = job->search.stop;
-  job->search.stop = [&] { return fits || (stop && stop()); };
-  return static_cast<bool>(searchPlans(job->cluster, job->job, job->layouts, job->search));
-}
-
 void tell(const std::string &what) { fmt::print(stderr, "searching: {}\n", what); }
-
-constexpr int64_t kShareForAllRanks = 8; // of the search's budget
-
-/// What the best plan on all ranks would take, where the best of all uses fewer.
-std::vector<std::string> notesOf(const WholeJob &job, const FoundPlan &best) {
-  int64_t ranks = job.cluster.ranks(), used = best.plan.mesh().ranks();
-  if (used == ranks)
-    return {};
-  PlanSearchOptions options = job.search;
-  options.allRanks = true;
-  options.top = 1;
-  options.leastMemory = false;
-  options.from.reset();
-  options.progress = {};
-  options.workBudget /= kShareForAllRanks;
-  auto all = searchPlans(job.cluster, job.job, job.layouts, options);
-  if (!all)
-    return {fmt::format("planned for {} of {} ranks: no plan was found that uses all", used, ranks)};
-  return {fewerRanksText(ranks, all->plans.front().simulation.stepSeconds, used, best.simulation.stepSeconds)};
-}
 
 } // namespace
 
-Result<WholeAnswer> searchWhole(const ModelFlags &model, const PrecisionFlags &precision, const PlanFlags &plan,
-                                const Cluster &cluster, const Plan &constraints, const std::string &constraintsFile) {
-  auto context = createContext();
-  auto job = makeJob(*context, model, precision, plan, cluster, constraints);
-  if (!job)
-    return job.error();
-  job->search.constraintsFile = constraintsFile;
-  auto found = searchPlans(job->cluster, job->job, job->layouts, job->search);
-  if (!found)
-    return found.error();
-  WholeAnswer answer{found->plans.front().plan, notesOf(*job, found->plans.front())};
-  answer.plan.clusterHash = sha256(toJson(cluster));
-  return answer;
-}
-
-Error withRemedies(Error error, const ModelFlags &model, const PlanFlags &plan, const Cluster &cluster) {
-  auto whole = plan.cluster.empty() ? Result<Cluster>(cluster) : readCluster(plan.cluster);
-  if (!whole)
-    return error;
-  return withRemedies(std::move(error), model, *whole, cluster,
-                      [&](const ModelFlags &changed, const Cluster &other) { return anyFits(changed, plan, other); });
-}
-
-int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PrecisionFlags &precision,
-                 const PlanFlags &plan, const Cluster &cluster, const WholePlanFlags &flags) {
+int runPlanWhole(const CLI::App &command, const PlanRequest &request, const PlanFlags &plan,
+                 const WholePlanFlags &flags) {
+  const Cluster &cluster = request.cluster;
   auto whole = plan.cluster.empty() ? Result<Cluster>(cluster) : readCluster(plan.cluster);
   if (!whole)
     return fail(whole.error());
   auto context = createContext();
-  auto job = makeJob(*context, model, precision, plan, cluster, std::nullopt);
+  auto job = wholeJob(*context, request);
   if (!job)
     return fail(job.error());
   auto described = describeJob(command, *whole, cluster.ranks(), job->search.constraints);
@@ -160,13 +43,12 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const Precisi
   };
   auto found = searchPlans(job->cluster, job->job, job->layouts, job->search);
   if (!found)
-    return fail(withRemedies(found.error(), model, plan, cluster));
-  for (const std::string &warning : job->warnings())
-    fmt::print(stderr, "warning: {}\n", warning);
+    return fail(withRemedies(found.error(), request, plan));
+  printWarnings(job->warnings());
   if (receivedSignal())
     fmt::print(stderr, "interrupted: the best so far\n");
-  for (const std::string &note : notesOf(*job, found->plans.front()))
-    fmt::print(stderr, "note: {}\n", note);
+  for (const std::string &note : notesOnRanks(*job, found->plans.front()))
+    fmt::print(stderr, "note: {}\n", withOptions(note));
   std::vector<ParetoPlan> pareto;
   if (flags.pareto)
     pareto = paretoPlans(job->cluster, job->job, job->layouts, job->search, found->plans.front(), tell);
@@ -175,7 +57,7 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const Precisi
   best.clusterHash = sha256(toJson(cluster));
   best.others["job"] = std::move(*described);
   best.others["job"]["outside"] = found->outside;
-  std::string text = toJson(best), told = toText(*found, model.model, cluster);
+  std::string text = toJson(best), told = toText(*found, request.model.name, cluster);
   if (job->search.from) {
     told += fmt::format("changed from {}\n", plan.from);
     auto changes = differences(*job->search.from, best);
@@ -190,11 +72,12 @@ int runPlanWhole(const CLI::App &command, const ModelFlags &model, const Precisi
     if (Status status = writeFile(flags.output, text); !status)
       return fail(status.error());
   if (!flags.report.empty()) {
-    SimulateOptions again{model.toStepOptions(), model.dtype, job->job.trainer, std::nullopt, Trace::Yes};
-    auto simulated = simulatePlan(*context, model.model, best, "the plan found", job->cluster, again);
+    SimulateOptions again{request.step, request.dtype, job->job.trainer, std::nullopt, Trace::Yes};
+    again.step.precision.reset(); // types are `dtype`'s
+    auto simulated = simulatePlan(*context, request.model, best, "the plan found", job->cluster, again);
     if (!simulated)
       return fail(simulated.error());
-    auto full = stepReport(model.model, job->cluster, *simulated);
+    auto full = stepReport(request.model.name, job->cluster, *simulated);
     if (!full)
       return fail(full.error());
     if (found->lowerBoundSeconds > 0) // none is known of programs
@@ -316,7 +199,11 @@ Result<WholeJob> savedJob(mlir::MLIRContext &context, const std::string &file, c
   auto used = firstRanks(cluster, flags.mode == "stand-alone" ? 1 : flags.ranks ? flags.ranks : cluster.ranks());
   if (!used)
     return used.error();
-  return makeJob(context, model, precision, flags, *used, constraints);
+  auto request = planRequest(model, precision, flags, *used);
+  if (!request)
+    return request.error();
+  request->options.constraints = std::move(constraints);
+  return wholeJob(context, *request);
 }
 
 int answerWhatIf(const std::string &file, const Plan &plan, WholeJob job, const std::vector<std::string> &whatIf,

@@ -4,8 +4,6 @@
 
 #include "Options.h"
 
-#include "kerf/Compiler/PlanWhole.h"
-
 namespace kerf::tool {
 
 struct WholePlanFlags {
@@ -13,22 +11,10 @@ struct WholePlanFlags {
   bool json = false, pareto = false;
 };
 
-/// Searches and answers; the exit status. The plan keeps its job, so that it can be explained later.
-int runPlanWhole(const CLI::App &command, const ModelFlags &model, const PrecisionFlags &precision,
-                 const PlanFlags &plan, const Cluster &cluster, const WholePlanFlags &flags);
-
-/// The best whole plan for a model that is then compiled, with notes for the user. `constraints` came from
-/// `constraintsFile`.
-struct WholeAnswer {
-  Plan plan;
-  std::vector<std::string> notes;
-};
-Result<WholeAnswer> searchWhole(const ModelFlags &model, const PrecisionFlags &precision, const PlanFlags &plan,
-                                const Cluster &cluster, const Plan &constraints, const std::string &constraintsFile);
-
-/// Adds to the error of an infeasible job what would make it feasible (Remedies.h). `cluster`: the ranks that the job
-/// has.
-Error withRemedies(Error error, const ModelFlags &model, const PlanFlags &plan, const Cluster &cluster);
+/// Searches and answers; the exit status. The plan keeps its job, so that it can be explained later. `request` is made
+/// of `plan`.
+int runPlanWhole(const CLI::App &command, const PlanRequest &request, const PlanFlags &plan,
+                 const WholePlanFlags &flags);
 
 /// The plan is one that runPlanWhole wrote.
 bool isWhole(const Plan &plan);

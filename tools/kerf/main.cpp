@@ -30,6 +30,7 @@ int main(int argc, char **argv) {
   kerf::tool::addProfile(app, status);
   kerf::tool::addExport(app, status);
   kerf::tool::addVerify(app, status);
+  kerf::tool::learnOptions(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

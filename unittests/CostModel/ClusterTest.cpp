@@ -111,7 +111,7 @@ TEST(Cluster, TypesThatADeviceHasNoFigureForAreRefused) {
   EXPECT_TRUE(checkDtype(cluster, "bf16"));
   ASSERT_FALSE(checkDtype(cluster, "f16"));
   EXPECT_EQ(checkDtype(cluster, "f16").error().message,
-            "device 'A100' does not compute in f16: its peak_flops has bf16, f32; give --dtype f32, or add "
+            "device 'A100' does not compute in f16: its peak_flops has bf16, f32; give <dtype> f32, or add "
             "peak_flops.f16 to the cluster file if the device has it");
   cluster.device.kind = "cpu";
   EXPECT_TRUE(checkDtype(cluster, "f16"));

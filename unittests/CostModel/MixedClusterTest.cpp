@@ -167,7 +167,7 @@ TEST(MixedCluster, ReadsGroupsAndWhatJoinsThem) {
   EXPECT_TRUE(static_cast<bool>(checkOneGroup(parsed(fileOf(groupText(2), "")), "kerf plan")));
   EXPECT_EQ(checkOneGroup(cluster, "kerf plan").error().message,
             "cluster 'mixed' has 2 groups (8 A100 + 12 V100): mixed clusters are simulated only, kerf plan needs ranks "
-            "that are alike; give --ranks 8 or fewer, or a file with one of the groups");
+            "that are alike; give <ranks> 8 or fewer, or a file with one of the groups");
 }
 
 TEST(MixedCluster, BetweenIsOneForAllOrOneForEachPair) {
@@ -388,7 +388,7 @@ TEST(MixedPipeline, StagesLieInsideOneGroup) {
   EXPECT_EQ(refusal({{{"stage", 1}, {"data", 12}}}, cluster), "") << "all of it in group 0";
   std::string end =
       ": 'by hand' has 2 groups (12 cuda + 4 cuda), and a stage must lie in one of them. Each holds whole "
-      "stages when mesh.stage is a multiple of 4 (stages of 4 ranks or a divisor of it); or use --ranks 12 "
+      "stages when mesh.stage is a multiple of 4 (stages of 4 ranks or a divisor of it); or use <ranks> 12 "
       "or fewer";
   EXPECT_EQ(refusal({{{"stage", 1}, {"data", 16}}}, cluster), "mesh.stage is 1 on 16 ranks" + end);
   EXPECT_EQ(refusal({{{"data", 8}, {"model", 2}}}, cluster), "mesh.stage is 1 on 16 ranks" + end);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models from a Hugging Face config.json: parameters as Transformers counts them, layers as calls of one function, and
 // every mistake named. That they compute what Transformers does is tested end to end (test/e2e/test_losses.py).
-#include "Configurations.h"
 #include "Config/TransformerFamilies.h"
+#include "Configurations.h"
 
 #include <ctime>
 
@@ -260,10 +260,10 @@ TEST_F(Configuration, RefusesWhatIsWrongByName) {
   refuses(with(kSmall, "scale_attn_by_inverse_layer_idx", true), {"scale_attn_by_inverse_layer_idx", "false"});
   refuses(with(kSmall, "tie_word_embeddings", "yes"), {"tie_word_embeddings", "yes"});
   refuses(with(kSmall, "architectures", 5), {"architectures", "5"});
-  refuses(kSmall, {"--sequence", "9", "8"}, 1, 9);
-  refuses(kSmall, {"--sequence", "1"}, 1, 1);
-  refuses(kSmall, {"--global-batch", "-2"}, -2, 8);
-  refuses(kSmall, {"--sequence", "-2"}, 1, -2);
+  refuses(kSmall, {"<sequence>", "9", "8"}, 1, 9);
+  refuses(kSmall, {"<sequence>", "1"}, 1, 1);
+  refuses(kSmall, {"<global-batch>", "-2"}, -2, 8);
+  refuses(kSmall, {"<sequence>", "-2"}, 1, -2);
   json wide = with(with(kSmall, "vocab_size", 1 << 30), "n_embd", 1 << 10);
   refuses(wide, {"logits", "16777216"}, 1 << 24, 8);
   refuses(with(with(wide, "n_embd", 1 << 20), "n_head", 1 << 10), {"embedding", "1073741824"}, 1, 8);

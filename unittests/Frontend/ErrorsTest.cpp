@@ -47,7 +47,7 @@ TEST(Errors, ListsThatNoMachineHolds) {
 TEST(Errors, NoSuchFile) { expectError(importFile("/nowhere/model.onnx"), {"/nowhere/model.onnx"}); }
 
 TEST(Errors, AnotherSuffix) {
-  expectError(importFile("model.pt"), {"model.pt", "export the model to ONNX", "--weights"});
+  expectError(importFile("model.pt"), {"model.pt", "export the model to ONNX", "<weights>"});
   expectError(importFile("model.xyz"), {"model.xyz", ".onnx"});
   expectError(importFile("nowhere/config.json"), {"nowhere/config.json"});
 }
@@ -193,7 +193,7 @@ TEST(Errors, NoLossToFind) {
   Graph g = product();
   g.graph->clear_output();
   g.output("y", {2, 4});
-  expectError(importGraph(g), {"(y)", "--loss"});
+  expectError(importGraph(g), {"(y)", "<loss>"});
   ImportOptions options;
   options.loss = "z";
   expectError(importGraph(g, options), {"'z'"});
@@ -206,10 +206,10 @@ TEST(Errors, NoLossToFind) {
 TEST(Errors, GlobsThatMatchNothing) {
   ImportOptions options;
   options.trainable = {"nothing.*"};
-  expectError(importGraph(product(), options), {"--trainable", "'nothing.*'"});
+  expectError(importGraph(product(), options), {"<trainable>", "'nothing.*'"});
   options.trainable.clear();
   options.frozen = {"nothing.*"};
-  expectError(importGraph(product(), options), {"--frozen", "'nothing.*'"});
+  expectError(importGraph(product(), options), {"<frozen>", "'nothing.*'"});
 }
 
 TEST(Errors, TextThatIsNoKerfIr) {

@@ -199,7 +199,7 @@ TEST_F(Mixtures, GivesExpertsTheSlotsThatAreAskedFor) {
   options.expertCapacity = 0;
   Imported refused = importFile(path, options);
   ASSERT_FALSE(bool(refused.model));
-  EXPECT_NE(refused.model.error().message.find("--expert-capacity"), std::string::npos);
+  EXPECT_NE(refused.model.error().message.find("<expert-capacity>"), std::string::npos);
 }
 
 /// A checkpoint has three tensors for each expert, the model two for all of them.

@@ -306,13 +306,13 @@ TEST(Narrow, TheyAreNoParameters) {
   Graph g = cast(E4M3FN, {3}, "123");
   ImportOptions options;
   options.trainable = {"w"};
-  expectError(importGraph(g, options), {"--trainable 'w'", "FLOAT8E4M3FN"});
+  expectError(importGraph(g, options), {"<trainable> 'w'", "FLOAT8E4M3FN"});
   TemporaryFolder folder;
   auto [tensor, bytes] = allocateTensor(DType::F32, {3});
   ASSERT_TRUE(bool(writeSafetensors((folder.path / "new.safetensors").string(), {{"w", tensor}})));
   ImportOptions weights;
   weights.weights = (folder.path / "new.safetensors").string();
-  expectError(importGraph(g, weights), {"--weights", "'w'", "FLOAT8E4M3FN"});
+  expectError(importGraph(g, weights), {"<weights>", "'w'", "FLOAT8E4M3FN"});
   options.trainable = {"*"};
   Imported result = importGraph(g, options);
   ASSERT_TRUE(bool(result.model)) << result.model.error().message;

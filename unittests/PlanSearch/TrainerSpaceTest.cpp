@@ -125,7 +125,7 @@ TEST(TrainerSpace, PinsThatATrainerCannotRunAreRefused) {
   };
   EXPECT_EQ(refused(megatron, R"({"kerf": 1, "schedule": {"name": "zero-bubble", "variant": "2p"}})"),
             "pins.json: schedule is zero-bubble 2p, which Megatron-LM does not run; it runs 1f1b, interleaved, or give "
-            "--for kerf");
+            "<for> kerf");
   EXPECT_NE(refused(megatron, R"({"kerf": 1, "layout": "solved"})").find("layout is solved"), std::string::npos);
   EXPECT_NE(refused(megatron, R"({"kerf": 1, "ops": {"*": {"recompute": true}}})").find("single operators"),
             std::string::npos);
@@ -148,9 +148,9 @@ TEST(TrainerSpace, MachinesTypesAndOptimizers) {
   EXPECT_TRUE(checkTrainer(ownTrainer(), cpu, "f64", "sgd"));
   EXPECT_TRUE(checkTrainer(titan, gpu, "bf16", "adamw"));
   EXPECT_EQ(checkTrainer(titan, cpu, "bf16", "adamw").error().message,
-            "TorchTitan does not train on CPUs, which 'laptop' has; give --cluster with accelerators, or --for kerf");
+            "TorchTitan does not train on CPUs, which 'laptop' has; give <cluster> with accelerators, or <for> kerf");
   EXPECT_EQ(checkTrainer(titan, gpu, "f16", "adamw").error().message,
-            "TorchTitan does not train in f16; give --dtype f32, bf16, f8");
+            "TorchTitan does not train in f16; give <dtype> f32, bf16, f8");
   EXPECT_EQ(checkTrainer(titan, gpu, "bf16", "sgd").error().message,
-            "plans for TorchTitan are made for adamw, not for sgd; give --optimizer adamw");
+            "plans for TorchTitan are made for adamw, not for sgd; give <optimizer> adamw");
 }

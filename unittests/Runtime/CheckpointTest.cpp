@@ -436,10 +436,10 @@ TEST_F(Checkpoints, AFolderThatCannotBeUsedIsToldFirst) {
   expect(message(prepareFolder(into(folder, 0), program, 0, 10)), {"every 0"});
   expect(message(prepareFolder(into(folder, 1, 0), program, 0, 10)), {"of which 0"});
   constexpr int64_t kMany = int64_t(1) << 50;
-  expect(message(prepareFolder(into(folder, 1, kMany), program, 0, kMany)), {"MB more", "are free", "--keep"});
+  expect(message(prepareFolder(into(folder, 1, kMany), program, 0, kMany)), {"MB more", "are free", "<keep>"});
   EXPECT_TRUE(prepareFolder(into(folder, 1, 2), program, 0, kMany)); // only two stay
   ASSERT_TRUE(saveAll(program, into(folder), 4));
-  expect(message(prepareFolder(into(folder), program, 0, 10)), {"up to step 4", "begins at step 0", "--resume"});
+  expect(message(prepareFolder(into(folder), program, 0, 10)), {"up to step 4", "begins at step 0", "<resume>"});
   EXPECT_TRUE(prepareFolder(into(folder), program, 4, 10));
 }
 

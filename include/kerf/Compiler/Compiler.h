@@ -54,7 +54,7 @@ struct TrainingStep {
 
 /// Imports the model and runs the passes up to one whole training step: composites, reshapes, layers, precision,
 /// gradients, optimizer.
-Result<TrainingStep> importTrainingStep(mlir::MLIRContext &context, const std::string &path,
+Result<TrainingStep> importTrainingStep(mlir::MLIRContext &context, const ModelSource &model,
                                         const StepOptions &options);
 
 struct PlanOptions {
@@ -94,7 +94,8 @@ struct Planned {
   /// What the search answered, on the plan's mesh and under the cluster's limit. Without nodes where the plan was
   /// given.
   Problem problem = {};
-  std::vector<std::string> notes = {}; // for the user, such as that fewer ranks are faster
+  std::vector<std::string> notes = {};    // for the user, such as that fewer ranks are faster
+  std::vector<std::string> warnings = {}; // such as that the devices have too little memory for it
 };
 
 /// "4 ranks would take 4.5 ms a step, 2 take 3.4 ms: planned for 2; --all-ranks plans for 4".

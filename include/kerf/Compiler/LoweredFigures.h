@@ -14,7 +14,7 @@ class LoweredFigures {
 public:
   /// `dtype` as SimulateOptions has it; `step.precision` says how a step computes in bf16 and f16, and has
   /// defaultPrecision(dtype) where it is absent.
-  LoweredFigures(mlir::MLIRContext &context, std::string modelPath, StepOptions step, std::string dtype);
+  LoweredFigures(mlir::MLIRContext &context, ModelSource model, StepOptions step, std::string dtype);
 
   /// Puts the seconds, their parts and the memory of the plan's program into `simulation`, which is the simulator's of
   /// the same plan. Refuses plans that cannot be lowered. `where` names the plan in messages.
@@ -24,9 +24,9 @@ private:
   Result<TrainingStep *> imported(const Plan &plan, const std::string &where);
 
   mlir::MLIRContext &context;
-  std::string modelPath, dtype;
+  ModelSource model;
+  std::string dtype;
   StepOptions step;
-  bool configured; // a config.json, of any batch
   /// The imported steps. The key is the batch, then `cuts`, `patterns` and `patternsOfAllOps` of StepOptions.
   std::map<std::tuple<int64_t, std::vector<std::string>, std::vector<std::string>, bool>, TrainingStep> steps;
 };

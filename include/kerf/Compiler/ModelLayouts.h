@@ -14,7 +14,7 @@ public:
   /// `dtype`: of activations and products; `step.import.globalBatch` is the batch that the user asks for. The prices
   /// that choose the layout are the cluster's, of a mixed one its first group's. Of `pins` the ops and arguments count:
   /// what they leave open is Megatron-LM's layout.
-  ModelLayouts(mlir::MLIRContext &context, std::string modelPath, StepOptions step, std::string dtype,
+  ModelLayouts(mlir::MLIRContext &context, ModelSource model, StepOptions step, std::string dtype,
                const Cluster &cluster, const Plan &pins);
 
   /// The job that plans are completed for. Imports an exported model, whose batch is its own.
@@ -45,12 +45,11 @@ private:
   Result<Placed> place(const LayoutKey &key);
 
   mlir::MLIRContext &context;
-  std::string modelPath;
+  ModelSource model;
   StepOptions step;
   std::string dtype;
   Cluster cluster;
   Plan pins;
-  bool configured;                       // a config.json: imported at the size that is asked for
   std::map<int64_t, TrainingStep> steps; // by their batch; an exported model is imported once
   std::map<LayoutKey, ModelWork> works;
   std::map<LayoutKey, DecidedLayout> decided; // of a config.json, to be followed by larger microbatches

@@ -28,7 +28,7 @@ struct WholeJob {
   const std::vector<std::string> &warnings() const;
 };
 
-Result<WholeJob> wholeJob(mlir::MLIRContext &context, const std::string &modelPath, const Cluster &cluster,
+Result<WholeJob> wholeJob(mlir::MLIRContext &context, const ModelSource &model, const Cluster &cluster,
                           const WholeJobOptions &options);
 
 } // namespace kerf

@@ -28,8 +28,7 @@ Shrunk shrink(const CompletedPlan &completed, int64_t layers, ShrunkModel model)
 
 /// The training step of a configuration's model with small sizes, made in memory. `options` have the full sizes. Adds
 /// to `notes` what became of each size.
-Result<TrainingStep> importSmallStep(mlir::MLIRContext &context, const std::string &configPath,
-                                     const StepOptions &options, const SmallSizes &sizes,
-                                     std::vector<std::string> &notes);
+Result<TrainingStep> importSmallStep(mlir::MLIRContext &context, const ModelSource &config, const StepOptions &options,
+                                     const SmallSizes &sizes, std::vector<std::string> &notes);
 
 } // namespace kerf

@@ -28,7 +28,7 @@ struct Simulated {
 
 /// Completes a partial plan as docs/plan.md says and predicts its step. A plan that does not fit is no error
 /// (Simulation::fits). `planFile` names the plan in messages.
-Result<Simulated> simulatePlan(mlir::MLIRContext &context, const std::string &modelPath, const Plan &plan,
+Result<Simulated> simulatePlan(mlir::MLIRContext &context, const ModelSource &model, const Plan &plan,
                                const std::string &planFile, const Cluster &cluster, const SimulateOptions &options);
 
 } // namespace kerf

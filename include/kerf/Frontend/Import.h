@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model file becomes kerf IR: one function @main over whole tensors whose first result is the loss. Weights stay in
+// A model becomes kerf IR: one function @main over whole tensors whose first result is the loss. Weights stay in
 // their mapped files. What the function's arguments say of themselves is described with the dialect (KerfBase.td).
 #pragma once
 
+#include "kerf/Frontend/ModelSource.h"
 #include "kerf/Package/TensorFile.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -53,9 +54,9 @@ struct ImportedModel {
   std::vector<std::string> missingFiles;
 };
 
-/// By suffix: .onnx, .mlir (kerf IR as `writeModel` writes it), or .json (a Hugging Face configuration; its weights are
-/// model.safetensors beside it).
-Result<ImportedModel> importModel(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options);
+/// A file by its suffix: .onnx, .mlir (StableHLO, or kerf IR as `writeModel` writes it), or .json (a Hugging Face
+/// configuration; its weights are model.safetensors beside it). Or the same in memory.
+Result<ImportedModel> importModel(mlir::MLIRContext &context, const ModelSource &source, const ImportOptions &options);
 
 /// Writes the IR as text to `path`. Weights stay outside: the module's `kerf.weights` names the files that hold them,
 /// later ones first: `source` (the model file it was imported from; "" for none), and a .safetensors beside `path` for

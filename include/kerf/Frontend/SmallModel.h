@@ -29,7 +29,7 @@ struct SmallModel {
 
 /// Reads the configuration with the full sizes that `options` ask for, reduces them and writes the model as IR. No file
 /// is written and no weights are read.
-Result<SmallModel> importSmallModel(mlir::MLIRContext &context, const std::string &configPath,
-                                    const ImportOptions &options, const SmallSizes &sizes);
+Result<SmallModel> importSmallModel(mlir::MLIRContext &context, const ModelSource &config, const ImportOptions &options,
+                                    const SmallSizes &sizes);
 
 } // namespace kerf

@@ -2,8 +2,8 @@
 // One door for every kind of model file.
 #include "kerf/Frontend/Import.h"
 #include "Common/KerfFile.h"
-#include "Onnx/OnnxGraph.h"
 #include "Config/TransformerImport.h"
+#include "Onnx/OnnxGraph.h"
 #include "kerf/Dialect/Kerf/KerfDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -28,18 +28,19 @@ static Result<TensorMap> replacements(const OnnxFile &file, const std::string &p
       unknown.push_back(name);
   if (unknown.size() == given->size())
     return Error{
-        fmt::format("--weights '{}' holds none of the model's tensors; it has: {}", path, fmt::join(unknown, ", "))};
+        fmt::format("<weights> '{}' holds none of the model's tensors; it has: {}", path, fmt::join(unknown, ", "))};
   if (!unknown.empty())
-    warnings.push_back(fmt::format("--weights '{}': {} of its {} tensors are not in the model: {}", path,
+    warnings.push_back(fmt::format("<weights> '{}': {} of its {} tensors are not in the model: {}", path,
                                    unknown.size(), given->size(), fmt::join(unknown, ", ")));
   for (const std::string &name : unknown)
     given->erase(name);
   return given;
 }
 
-static Result<ImportedModel> importOnnxFile(mlir::MLIRContext &context, const std::string &path,
+static Result<ImportedModel> importOnnxFile(mlir::MLIRContext &context, const ModelSource &source,
                                             const ImportOptions &options) {
-  Result<OnnxFile> file = readOnnx(path);
+  const std::string &path = source.name;
+  Result<OnnxFile> file = readOnnx(source);
   if (!file)
     return file.error();
   std::vector<std::string> warnings;
@@ -78,7 +79,7 @@ static Error notAModel(const std::filesystem::path &file) {
   if (ending == ".pt" || ending == ".pth" || ending == ".bin" || ending == ".safetensors" || ending == ".py")
     return {fmt::format("'{}' holds no graph that Kerf reads; export the model to ONNX, or give its Hugging Face "
                         "config.json{}",
-                        path, ending == ".py" ? "" : " and the weights by --weights")};
+                        path, ending == ".py" ? "" : " and the weights by <weights>")};
   return {fmt::format("'{}' is no model file that Kerf reads: .onnx, config.json, or .mlir as 'kerf import' writes it",
                       path)};
 }
@@ -86,7 +87,7 @@ static Error notAModel(const std::filesystem::path &file) {
 /// An export has its sizes: those that were asked for have to be the same.
 static Status checkSizes(const ImportedModel &model, const std::string &path, const ImportOptions &options) {
   if (options.expertCapacity)
-    return Error{fmt::format("'{}' is an export, which has its experts' slots: --expert-capacity is for a config.json; "
+    return Error{fmt::format("'{}' is an export, which has its experts' slots: <expert-capacity> is for a config.json; "
                              "leave it out",
                              path)};
   auto main = mlir::SymbolTable(*model.module).lookup<mlir::func::FuncOp>(ir::KerfDialect::kEntryName);
@@ -102,49 +103,53 @@ static Status checkSizes(const ImportedModel &model, const std::string &path, co
       sequences.insert(type.getDimSize(1));
   }
   if (options.globalBatch && batch && options.globalBatch != batch)
-    return Error{fmt::format("--global-batch is {}; '{}' was exported with a batch of {}, which is fixed: leave the "
+    return Error{fmt::format("<global-batch> is {}; '{}' was exported with a batch of {}, which is fixed: leave the "
                              "option out, or export it with {}",
                              options.globalBatch, path, batch, options.globalBatch)};
   if (options.sequence && !sequences.empty() && !sequences.contains(options.sequence))
-    return Error{fmt::format("--sequence is {}; the inputs of '{}' were exported with {} as their second dimension, "
+    return Error{fmt::format("<sequence> is {}; the inputs of '{}' were exported with {} as their second dimension, "
                              "which is fixed: leave the option out, or export it with {}",
                              options.sequence, path, fmt::join(sequences, ", "), options.sequence)};
   return ok();
 }
 
 /// Names of metrics are names of results.
-static Status checkMetrics(const std::vector<std::string> &metrics, const std::string &path) {
+static Status checkMetrics(const std::vector<std::string> &metrics, const ModelSource &source) {
   std::set<std::string> seen = {"loss"};
   for (const std::string &name : metrics)
     if (!seen.insert(name).second)
-      return Error{name == "loss" ? "--metric loss: evaluations tell the loss anyway"
-                                  : fmt::format("--metric {} is given twice", name)};
-  if (!metrics.empty() && std::filesystem::path(path).extension() == ".json")
-    return Error{fmt::format("--metric {}: the model of '{}' has no output but its loss", metrics.front(), path)};
+      return Error{name == "loss" ? "<metric> loss: evaluations tell the loss anyway"
+                                  : fmt::format("<metric> {} is given twice", name)};
+  if (!metrics.empty() && source.isConfig())
+    return Error{
+        fmt::format("<metric> {}: the model of '{}' has no output but its loss", metrics.front(), source.name)};
   return ok();
 }
 
-static Result<ImportedModel> importAnyFile(mlir::MLIRContext &context, const std::string &path,
-                                           const ImportOptions &options) {
+static Result<ImportedModel> importAny(mlir::MLIRContext &context, const ModelSource &source,
+                                       const ImportOptions &options) {
   context.loadDialect<mlir::func::FuncDialect, ir::KerfDialect>();
   if (options.floatType != DType::F32 && options.floatType != DType::F64)
     return Error{fmt::format("a model is imported in f32 or f64, not in {}", toString(options.floatType))};
-  if (Status status = checkMetrics(options.metrics, path); !status)
+  if (Status status = checkMetrics(options.metrics, source); !status)
     return status.error();
-  std::filesystem::path file(path);
-  if (file.extension() == ".onnx")
-    return importOnnxFile(context, path, options);
-  if (file.extension() == ".mlir")
-    return readKerf(context, path, options);
-  if (file.extension() == ".json")
-    return importConfig(context, path, options);
-  return notAModel(file);
+  if (!source.format)
+    return notAModel(source.name);
+  switch (*source.format) {
+  case ModelFormat::Onnx:
+    return importOnnxFile(context, source, options);
+  case ModelFormat::Mlir:
+    return readKerf(context, source, options);
+  case ModelFormat::Config:
+    return importConfig(context, source, options);
+  }
+  return notAModel(source.name);
 }
 
-Result<ImportedModel> importModel(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options) {
-  auto model = importAnyFile(context, path, options);
-  if (model && std::filesystem::path(path).extension() != ".json")
-    if (Status status = checkSizes(*model, path, options); !status)
+Result<ImportedModel> importModel(mlir::MLIRContext &context, const ModelSource &source, const ImportOptions &options) {
+  auto model = importAny(context, source, options);
+  if (model && !source.isConfig())
+    if (Status status = checkSizes(*model, source.name, options); !status)
       return status.error();
   return model;
 }

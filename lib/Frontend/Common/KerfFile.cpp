@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads and writes kerf IR as text. Weights stay in their files; the module says in which.
 #include "Common/KerfFile.h"
-#include "StableHlo/HloImport.h"
-#include "Onnx/OnnxFile.h"
 #include "Common/TermBuilder.h"
 #include "Config/TransformerImport.h"
+#include "Onnx/OnnxFile.h"
+#include "StableHlo/HloImport.h"
 #include "kerf/Frontend/DeviceFile.h"
 #include "kerf/Support/Glob.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -181,20 +181,20 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> parseKerf(mlir::MLIRContext &context, 
 }
 
 /// Takes the attribute that names the weights' files off the module, and loads them.
-Status takeWeights(ImportedModel &model, const std::string &path, const std::optional<std::string> &more) {
+Status takeWeights(ImportedModel &model, const ModelSource &source, const std::optional<std::string> &more) {
   std::vector<std::string> files;
   if (auto named = (*model.module)->getAttrOfType<mlir::ArrayAttr>(kWeightsAttr))
     for (mlir::Attribute name : named) {
       auto file = mlir::dyn_cast<mlir::StringAttr>(name);
       if (!file)
-        return Error{fmt::format("'{}': kerf.weights is not a list of file names", path)};
-      files.push_back((std::filesystem::path(path).parent_path() / file.str()).string());
+        return Error{fmt::format("'{}': kerf.weights is not a list of file names", source.name)};
+      files.push_back(source.beside(file.str()));
     }
   (*model.module)->removeAttr(kWeightsAttr);
   if (more)
     files.push_back(*more);
   if (Status status = loadWeights(model, entryOf(*model.module), files); !status)
-    return Error{fmt::format("'{}': {}", path, status.error().message)};
+    return Error{fmt::format("'{}': {}", source.name, status.error().message)};
   return ok();
 }
 
@@ -218,8 +218,8 @@ Status applyGlobs(mlir::func::FuncOp function, const ImportOptions &options) {
     }
     return ok();
   };
-  KERF_CHECK(apply(options.frozen, "--frozen", false));
-  return apply(options.trainable, "--trainable", true);
+  KERF_CHECK(apply(options.frozen, "<frozen>", false));
+  return apply(options.trainable, "<trainable>", true);
 }
 
 Status verifyModule(mlir::ModuleOp module) {
@@ -247,28 +247,29 @@ Result<TensorMap> readWeights(const std::string &path) {
   return tensors;
 }
 
-Result<ImportedModel> readKerf(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options) {
-  KERF_TRY(text, readFile(path));
+Result<ImportedModel> readKerf(mlir::MLIRContext &context, const ModelSource &source, const ImportOptions &options) {
+  const std::string &path = source.name;
+  KERF_TRY(text, source.read());
   if (text.rfind("ML\xefR", 0) == 0)
     return Error{fmt::format("'{}' is MLIR bytecode; Kerf reads text: what JAX's lowered.as_text() gives", path)};
   if (text.find("stablehlo.") != std::string::npos)
-    return importStableHlo(context, path, text, options);
+    return importStableHlo(context, source, text, options);
   ImportedModel model;
   KERF_TRY(module, parseKerf(context, path, text));
   model.module = std::move(module);
   mlir::func::FuncOp function = entryOf(*model.module);
   auto resultName = function.getResultAttrOfType<mlir::StringAttr>(0, ir::KerfDialect::kNameAttr);
   if (!options.loss.empty() && (!resultName || resultName.str() != options.loss))
-    return Error{fmt::format("'{}' has the loss '{}' already; --loss is chosen when a model is imported", path,
+    return Error{fmt::format("'{}' has the loss '{}' already; <loss> is chosen when a model is imported", path,
                              resultName ? resultName.str() : "")};
   if (!options.metrics.empty())
-    return Error{fmt::format("'{}' is kerf IR, whose results are chosen already; --metric is for exports", path)};
+    return Error{fmt::format("'{}' is kerf IR, whose results are chosen already; <metric> is for exports", path)};
   retype(*model.module, options.floatType);
   dropIdleConversions(*model.module);
   KERF_CHECK(applyGlobs(function, options));
   if (Status status = verifyModule(*model.module); !status)
     return Error{fmt::format("'{}': {}", path, status.error().message)};
-  KERF_CHECK(takeWeights(model, path, options.weights));
+  KERF_CHECK(takeWeights(model, source, options.weights));
   return model;
 }
 
@@ -284,7 +285,7 @@ Result<ImportedModel> readDeviceProgram(mlir::MLIRContext &context, const std::s
   KERF_TRY(module, parseKerf(context, path, text));
   model.module = std::move(module);
   if (model.module->getOps<ir::MeshOp>().empty())
-    return Error{fmt::format("'{}' has no kerf.mesh: it is no device program; `kerf compile --device-ir` writes one "
+    return Error{fmt::format("'{}' has no kerf.mesh: it is no device program; `kerf compile <device-ir>` writes one "
                              "to begin with",
                              path)};
   if (Status status = verifyModule(*model.module); !status)

@@ -7,7 +7,7 @@
 
 namespace kerf::frontend {
 
-Result<ImportedModel> readKerf(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options);
+Result<ImportedModel> readKerf(mlir::MLIRContext &context, const ModelSource &source, const ImportOptions &options);
 /// Tensors of a weights file of any kind that Kerf reads: .onnx (its initializers), .safetensors, .npz, a folder of
 /// .npy, config.json (what lies beside it; nothing where there is none).
 Result<TensorMap> readWeights(const std::string &path);

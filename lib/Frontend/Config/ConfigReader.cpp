@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Config/ConfigReader.h"
-#include "kerf/Support/File.h"
 #include "kerf/Support/JsonText.h"
 #include "kerf/Support/Nesting.h"
 
@@ -26,12 +25,13 @@ std::string shown(const json &value) {
 
 } // namespace
 
-Result<ConfigReader> ConfigReader::open(const std::string &path) {
+Result<ConfigReader> ConfigReader::open(const ModelSource &source) {
+  const std::string &path = source.name;
   std::error_code code;
-  uintmax_t size = std::filesystem::file_size(path, code);
+  uintmax_t size = source.bytes ? source.bytes->size() : std::filesystem::file_size(path, code);
   if (!code && size > kMostFileBytes)
     return Error{fmt::format("'{}' has {} bytes: no configuration is larger than {}", path, size, kMostFileBytes)};
-  auto text = readFile(path);
+  auto text = source.read();
   if (!text)
     return text.error();
   if (int levels = nestingOf(*text); levels > kMostNesting)

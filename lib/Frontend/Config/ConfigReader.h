@@ -4,7 +4,7 @@
 // list of keys.
 #pragma once
 
-#include "kerf/Support/Result.h"
+#include "kerf/Frontend/ModelSource.h"
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,8 +16,8 @@ namespace kerf::frontend {
 
 class ConfigReader {
 public:
-  /// Reads and parses the file: a JSON object of at most 16 MiB.
-  static Result<ConfigReader> open(const std::string &path);
+  /// Reads and parses a configuration: a JSON object of at most 16 MiB.
+  static Result<ConfigReader> open(const ModelSource &source);
 
   // `names`: a key, or several that mean the same, "n_layer|num_hidden_layers": the first that the file has counts.
 

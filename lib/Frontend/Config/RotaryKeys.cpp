@@ -86,7 +86,7 @@ void readRotary(ConfigReader &config, TransformerModel &m, const StepSize &step,
     stretchAsYarn(*section, base, m);
   } else if (type == "dynamic" && step.sequence > m.maxPositions) {
     return config.fail(
-        fmt::format("rope_type 'dynamic' is supported up to max_position_embeddings, {}; --sequence is {}",
+        fmt::format("rope_type 'dynamic' is supported up to max_position_embeddings, {}; <sequence> is {}",
                     m.maxPositions, step.sequence));
   } else if (type != "default" && type != "dynamic") {
     return config.fail(

@@ -3,9 +3,9 @@
 // weights.
 #include "Config/TransformerImport.h"
 #include "Common/KerfFile.h"
-#include "Onnx/OnnxNode.h"
 #include "Config/SmallModel.h"
 #include "Config/TransformerLayer.h"
+#include "Onnx/OnnxNode.h"
 #include "kerf/Package/HuggingFace.h"
 
 #include <cmath>
@@ -355,12 +355,14 @@ Status writeModule(mlir::MLIRContext &context, const std::string &path, const Tr
 
 } // namespace
 
-Result<ImportedModel> importConfig(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options) {
+Result<ImportedModel> importConfig(mlir::MLIRContext &context, const ModelSource &source,
+                                   const ImportOptions &options) {
+  const std::string &path = source.name;
   if (!options.loss.empty() && options.loss != "loss")
-    return Error{fmt::format("'{}' has the loss of its model; --loss '{}' is for exports", path, options.loss)};
+    return Error{fmt::format("'{}' has the loss of its model; <loss> '{}' is for exports", path, options.loss)};
   ImportedModel model;
   StepSize step = stepSizeOf(options);
-  KERF_TRY(transformer, modelFromConfig(path, step, model.warnings));
+  KERF_TRY(transformer, modelFromConfig(source, step, model.warnings));
   KERF_CHECK(writeModule(context, path, transformer, step, options, model));
   if (options.structureOnly)
     return model;
@@ -370,8 +372,12 @@ Result<ImportedModel> importConfig(mlir::MLIRContext &context, const std::string
     KERF_CHECK(takeWeights(model, main, transformer, given, *options.weights));
     return model;
   }
+  if (source.bytes) {
+    model.missingFiles.push_back(kWeightsFile);
+    return model;
+  }
   KERF_TRY(beside, weightsBesideConfig(path));
-  std::string file = (std::filesystem::path(path).parent_path() / kWeightsFile).string();
+  const std::string file = source.beside(kWeightsFile);
   if (!beside) {
     model.missingFiles.push_back(file);
     return model;
@@ -384,15 +390,15 @@ Result<ImportedModel> importConfig(mlir::MLIRContext &context, const std::string
 
 namespace kerf {
 
-Result<SmallModel> importSmallModel(mlir::MLIRContext &context, const std::string &configPath,
-                                    const ImportOptions &options, const SmallSizes &sizes) {
+Result<SmallModel> importSmallModel(mlir::MLIRContext &context, const ModelSource &config, const ImportOptions &options,
+                                    const SmallSizes &sizes) {
   using namespace frontend;
   SmallModel small;
   StepSize step = stepSizeOf(options);
-  KERF_TRY(transformer, modelFromConfig(configPath, step, small.model.warnings));
+  KERF_TRY(transformer, modelFromConfig(config, step, small.model.warnings));
   small.notes = reduceSizes(transformer, step, sizes);
   small.sequence = step.sequence;
-  KERF_CHECK(writeModule(context, configPath, transformer, step, options, small.model));
+  KERF_CHECK(writeModule(context, config.name, transformer, step, options, small.model));
   return small;
 }
 

@@ -6,7 +6,7 @@
 
 namespace kerf::frontend {
 
-Result<ImportedModel> importConfig(mlir::MLIRContext &context, const std::string &path, const ImportOptions &options);
+Result<ImportedModel> importConfig(mlir::MLIRContext &context, const ModelSource &source, const ImportOptions &options);
 
 /// The weights that lie beside a configuration: of model.safetensors, or of the files that model.safetensors.index.json
 /// names. Nothing where there are none.

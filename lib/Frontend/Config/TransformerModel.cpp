@@ -62,11 +62,11 @@ void checkFixed(ConfigReader &config, const Family &family) {
 /// Sizes of a step: asked for, or by default; they fit the model's table of positions.
 void readStep(ConfigReader &config, const TransformerModel &m, StepSize &step) {
   if (step.batch < 0 || step.batch > kMostStep)
-    config.fail(fmt::format("--global-batch is {}, an integer from 1 to {} is needed", step.batch, kMostStep));
+    config.fail(fmt::format("<global-batch> is {}, an integer from 1 to {} is needed", step.batch, kMostStep));
   if (step.sequence < 0 || step.sequence > kMostStep)
-    config.fail(fmt::format("--sequence is {}, an integer from 1 to {} is needed", step.sequence, kMostStep));
+    config.fail(fmt::format("<sequence> is {}, an integer from 1 to {} is needed", step.sequence, kMostStep));
   if (!(step.expertCapacity > 0))
-    config.fail(fmt::format("--expert-capacity is {}, 'exact' or a number above 0 is needed", step.expertCapacity));
+    config.fail(fmt::format("<expert-capacity> is {}, 'exact' or a number above 0 is needed", step.expertCapacity));
   if (step.batch == 0)
     step.batch = kDefaultBatch;
   if (m.task == Task::ImageClassification)
@@ -74,17 +74,17 @@ void readStep(ConfigReader &config, const TransformerModel &m, StepSize &step) {
   if (step.sequence == 0)
     step.sequence = std::min(kDefaultSequence, m.maxPositions);
   if (m.position == PositionKind::Learned && step.sequence > m.maxPositions)
-    config.fail(fmt::format("--sequence is {}, the model has {} positions", step.sequence, m.maxPositions));
+    config.fail(fmt::format("<sequence> is {}, the model has {} positions", step.sequence, m.maxPositions));
   if (m.task == Task::CausalLm && step.sequence < 2)
     config.fail(
-        fmt::format("--sequence is {}: a token's label is the next token, so at least 2 are needed", step.sequence));
+        fmt::format("<sequence> is {}: a token's label is the next token, so at least 2 are needed", step.sequence));
 }
 
 /// A picture is a sequence of its patches, after the class token.
 void countPatches(ConfigReader &config, const TransformerModel &m, StepSize &step) {
   int64_t side = m.patchSize > 0 ? m.imageSize / m.patchSize : 0, sequence = side * side + 1;
   if (step.sequence != 0 && step.sequence != sequence)
-    config.fail(fmt::format("--sequence is {}; a picture of {}x{} in patches of {}x{} is a sequence of {}",
+    config.fail(fmt::format("<sequence> is {}; a picture of {}x{} in patches of {}x{} is a sequence of {}",
                             step.sequence, m.imageSize, m.imageSize, m.patchSize, m.patchSize, sequence));
   step.sequence = sequence;
 }
@@ -234,8 +234,10 @@ static void readDropout(ConfigReader &config, const std::string &type, Transform
     }
 }
 
-Result<TransformerModel> modelFromConfig(const std::string &path, StepSize &step, std::vector<std::string> &warnings) {
-  KERF_TRY(config, ConfigReader::open(path));
+Result<TransformerModel> modelFromConfig(const ModelSource &source, StepSize &step,
+                                         std::vector<std::string> &warnings) {
+  const std::string &path = source.name;
+  KERF_TRY(config, ConfigReader::open(source));
   auto located = [&](const Error &error) { return Error{fmt::format("'{}': {}", path, error.message), error.status}; };
   auto family = familyOf(config);
   if (!family)

@@ -135,6 +135,6 @@ int64_t slotsOf(const TransformerModel &model, const StepSize &step);
 /// The model of a configuration, checked: sizes are positive and fit each other, and so does `step`, whose defaults are
 /// filled in. Warnings say where the configuration asks for something that is left out without changing the training
 /// step.
-Result<TransformerModel> modelFromConfig(const std::string &path, StepSize &step, std::vector<std::string> &warnings);
+Result<TransformerModel> modelFromConfig(const ModelSource &source, StepSize &step, std::vector<std::string> &warnings);
 
 } // namespace kerf::frontend

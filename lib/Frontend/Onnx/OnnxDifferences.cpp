@@ -298,7 +298,7 @@ void addOlderExporter(const OnnxFile &file, const std::vector<InitializerRole> &
   }
   if (!buffers.empty())
     warnings.push_back(fmt::format("PyTorch's older exporter does not tell parameters from buffers; these are trained, "
-                                   "and no layer of PyTorch has a parameter of that name (--frozen NAME keeps a "
+                                   "and no layer of PyTorch has a parameter of that name (<frozen> NAME keeps a "
                                    "buffer as it is): {}",
                                    buffers.text()));
   if (!padded.empty())
@@ -323,7 +323,7 @@ void addLowRank(const OnnxFile &file, const std::vector<InitializerRole> &roles,
       (contains(name, "lora_") ? additions : others).add(name);
   if (!additions.empty() && !others.empty())
     warnings.push_back(fmt::format("exports do not tell requires_grad=False: beside {} these are trained too "
-                                   "(--frozen '*' --trainable '*lora_*' trains the additions alone): {}",
+                                   "(<frozen> '*' <trainable> '*lora_*' trains the additions alone): {}",
                                    additions.text(), others.text()));
 }
 

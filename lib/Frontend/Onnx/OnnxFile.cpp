@@ -153,23 +153,23 @@ Result<ExternalPlace> externalPlace(const onnx::TensorProto &proto) {
 /// Maps each external file once; a file that does not exist is a null pointer.
 class ExternalFiles {
 public:
-  explicit ExternalFiles(std::filesystem::path folder) : folder(std::move(folder)) {}
+  explicit ExternalFiles(const ModelSource &source) : source(source) {}
 
   Result<std::shared_ptr<const MappedFile>> open(const std::string &location) {
     if (auto it = files.find(location); it != files.end())
       return it->second;
     std::error_code code;
-    std::filesystem::path path = folder / location;
+    const std::string path = source.beside(location);
     if (!std::filesystem::exists(path, code))
       return files[location] = nullptr;
-    Result<std::shared_ptr<const MappedFile>> file = mapFile(path.string());
+    Result<std::shared_ptr<const MappedFile>> file = mapFile(path);
     if (file)
       files[location] = *file;
     return file;
   }
 
 private:
-  std::filesystem::path folder;
+  const ModelSource &source;
   std::map<std::string, std::shared_ptr<const MappedFile>> files;
 };
 
@@ -196,9 +196,9 @@ Result<Tensor> externalTensor(const onnx::TensorProto &proto, const Stored &stor
   return tensorOf(stored, (*file)->data + place->offset, *file);
 }
 
-Status readInitializers(OnnxFile &file, const std::string &path) {
+Status readInitializers(OnnxFile &file, const ModelSource &source) {
   const onnx::GraphProto &graph = file.model->graph();
-  ExternalFiles files(std::filesystem::path(path).parent_path());
+  ExternalFiles files(source);
   for (const onnx::TensorProto &proto : graph.initializer()) {
     if (proto.name().empty())
       return Error{"an initializer has no name"};
@@ -348,21 +348,37 @@ Result<Tensor> tensorFromProto(const onnx::TensorProto &proto, std::shared_ptr<c
   return tensorOf(*stored, reinterpret_cast<const std::byte *>(raw.data()), std::move(owner));
 }
 
-Result<OnnxFile> readOnnx(const std::string &path) {
-  Result<std::shared_ptr<const MappedFile>> bytes = mapFile(path);
-  if (!bytes)
-    return bytes.error();
-  if ((*bytes)->bytes > size_t(std::numeric_limits<int32_t>::max()))
+/// The protobuf message of a file that is mapped while it is parsed, or of bytes in memory.
+static Result<std::shared_ptr<onnx::ModelProto>> parseModel(const ModelSource &source) {
+  std::shared_ptr<const MappedFile> mapped;
+  if (!source.bytes) {
+    Result<std::shared_ptr<const MappedFile>> file = mapFile(source.name);
+    if (!file)
+      return file.error();
+    mapped = std::move(*file);
+  }
+  const void *data = mapped ? static_cast<const void *>(mapped->data) : source.bytes->data();
+  const size_t bytes = mapped ? mapped->bytes : source.bytes->size();
+  if (bytes > size_t(std::numeric_limits<int32_t>::max()))
     return Error{fmt::format("'{}' has {} bytes; a protobuf file has at most 2147483647: export with external data",
-                             path, (*bytes)->bytes)};
+                             source.name, bytes)};
   auto model = std::make_shared<onnx::ModelProto>();
-  google::protobuf::io::ArrayInputStream array((*bytes)->data, int((*bytes)->bytes));
+  google::protobuf::io::ArrayInputStream array(data, int(bytes));
   google::protobuf::io::CodedInputStream stream(&array);
   stream.SetTotalBytesLimit(std::numeric_limits<int32_t>::max());
   if (!model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
     return Error{
         fmt::format("'{}' is not a whole ONNX file: its {} bytes end in the middle of a field, or it is another format",
-                    path, (*bytes)->bytes)};
+                    source.name, bytes)};
+  return model;
+}
+
+Result<OnnxFile> readOnnx(const ModelSource &source) {
+  const std::string &path = source.name;
+  auto parsed = parseModel(source);
+  if (!parsed)
+    return parsed.error();
+  std::shared_ptr<onnx::ModelProto> model = std::move(*parsed);
   OnnxFile file;
   file.model = model;
   for (const onnx::OperatorSetIdProto &set : model->opset_import())
@@ -371,7 +387,7 @@ Result<OnnxFile> readOnnx(const std::string &path) {
   if (model->graph().node_size() == 0 || file.opset <= 0)
     return Error{
         fmt::format("'{}' holds no ONNX model: {} nodes, opset {}", path, model->graph().node_size(), file.opset)};
-  if (Status status = readInitializers(file, path); !status)
+  if (Status status = readInitializers(file, source); !status)
     return Error{fmt::format("'{}': {}", path, status.error().message)};
   separateEqual(file, *model->mutable_graph());
   return file;

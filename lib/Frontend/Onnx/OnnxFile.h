@@ -3,6 +3,7 @@
 // op is looked at.
 #pragma once
 
+#include "kerf/Frontend/ModelSource.h"
 #include "kerf/Package/TensorFile.h"
 #include "onnx.pb.h"
 
@@ -36,7 +37,7 @@ struct OnnxFile {
   }
 };
 
-Result<OnnxFile> readOnnx(const std::string &path);
+Result<OnnxFile> readOnnx(const ModelSource &source);
 
 /// Every element has the bits of the first, and there is one.
 bool isOneNumber(const Tensor &tensor);

@@ -438,7 +438,7 @@ void GraphImport::decideHalf() {
   });
   if (!keepsHalf && casts)
     warnings.push_back(fmt::format("{} trained parameters are stored in 16 bits ({}{}), so casts to float16 and "
-                                   "bfloat16 do nothing: the computation has the type of --dtype",
+                                   "bfloat16 do nothing: the computation has the type of <dtype>",
                                    narrow.size(), narrow.front(), narrow.size() > 1 ? ", .." : ""));
 }
 
@@ -449,10 +449,10 @@ Result<ImportedModel> GraphImport::run() {
   for (Initializer &initializer : file.initializers)
     if (auto it = replaced.find(initializer.name); it != replaced.end()) {
       if (it->second.shape != initializer.tensor.shape)
-        return Error{fmt::format("--weights: '{}' has the shape {}, the model's has {}", initializer.name,
+        return Error{fmt::format("<weights>: '{}' has the shape {}, the model's has {}", initializer.name,
                                  shapeText(it->second.shape), shapeText(initializer.tensor.shape))};
       if (initializer.narrow)
-        return Error{fmt::format("--weights: '{}' is {} in the model, whose numbers are the model's own: leave it out",
+        return Error{fmt::format("<weights>: '{}' is {} in the model, whose numbers are the model's own: leave it out",
                                  initializer.name, initializer.narrow->name)};
       initializer.tensor = it->second;
     }

@@ -66,8 +66,8 @@ static Result<LossRequest> chooseLoss(const OnnxFile &file, const std::string &a
       return LossRequest{output.name(), ""};
     }
   return Error{
-      fmt::format("none of the outputs ({}) is a floating scalar: name the loss with --loss NAME, or build one with "
-                  "--loss \"cross_entropy(LOGITS, LABELS)\"",
+      fmt::format("none of the outputs ({}) is a floating scalar: name the loss with <loss> NAME, or build one with "
+                  "<loss> \"cross_entropy(LOGITS, LABELS)\"",
                   fmt::join(outputs, ", "))};
 }
 

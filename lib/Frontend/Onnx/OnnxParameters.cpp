@@ -167,7 +167,7 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
       }
     for (size_t i = 0; i < options.trainable.size() && initializer.narrow; ++i)
       if (options.trainable[i] == name)
-        return Error{fmt::format("--trainable '{}': it is {}, whose numbers are constants; export it as float and cast "
+        return Error{fmt::format("<trainable> '{}': it is {}, whose numbers are constants; export it as float and cast "
                                  "it in the model to train it",
                                  name, initializer.narrow->name)};
     roles.push_back(role);
@@ -180,9 +180,9 @@ Result<std::vector<InitializerRole>> initializerRoles(const OnnxFile &file, cons
                                  option, globs[i], file.initializers.size())};
     return ok();
   };
-  if (Status status = unused(options.trainable, trainableUsed, "--trainable"); !status)
+  if (Status status = unused(options.trainable, trainableUsed, "<trainable>"); !status)
     return status.error();
-  if (Status status = unused(options.frozen, frozenUsed, "--frozen"); !status)
+  if (Status status = unused(options.frozen, frozenUsed, "<frozen>"); !status)
     return status.error();
   return roles;
 }
@@ -215,7 +215,7 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
   if (!lost.folded.empty())
     warnings.push_back(fmt::format(
         "the exporter folded {} of the model's {}parameters into constants or merged them with others; training this "
-        "graph is not training the model (export with optimize=False, docs/exporting.md; --trainable GLOB trains a "
+        "graph is not training the model (export with optimize=False, docs/exporting.md; <trainable> GLOB trains a "
         "constant): {}",
         lost.folded.size(), lost.parameters ? fmt::format("{} ", lost.parameters) : "", fmt::join(lost.folded, ", ")));
   if (!lost.unread.empty())
@@ -231,7 +231,7 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
         !isMadeUp(one.name) && (isPyTorch || one.name.find('.') != std::string::npos))
       scalars.push_back(one.name);
   if (!scalars.empty())
-    warnings.push_back(fmt::format("scalars that may be parameters are not trained (--trainable NAME trains them): {}",
+    warnings.push_back(fmt::format("scalars that may be parameters are not trained (<trainable> NAME trains them): {}",
                                    fmt::join(scalars, ", ")));
 
   std::vector<std::string> narrow;
@@ -286,7 +286,7 @@ std::vector<std::string> parameterWarnings(const OnnxFile &file, const std::vect
   }
   if (!large.empty())
     warnings.push_back(
-        fmt::format("constants that are used as weights are not trained (--trainable NAME trains them; exported with "
+        fmt::format("constants that are used as weights are not trained (<trainable> NAME trains them; exported with "
                     "do_constant_folding=False they may be parameters): {}",
                     fmt::join(large, ", ")));
   return warnings;

@@ -3,12 +3,12 @@
 // arguments (donated in JAX) is a train step: those are parameters and states, each with the result that replaces it.
 // Any other is a loss function.
 #include "StableHlo/HloImport.h"
-#include "StableHlo/HloEvaluate.h"
-#include "StableHlo/HloSignature.h"
 #include "Common/KerfFile.h"
 #include "Common/LossRequest.h"
 #include "Common/Metrics.h"
 #include "Onnx/OnnxNode.h"
+#include "StableHlo/HloEvaluate.h"
+#include "StableHlo/HloSignature.h"
 #include "kerf/Support/Glob.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -47,8 +47,8 @@ std::string dotted(const std::string &name) {
 
 class HloImport {
 public:
-  HloImport(mlir::MLIRContext &context, const std::string &path, hlo::Module text, const ImportOptions &options)
-      : path(path), text(std::move(text)), options(options), unknown(mlir::UnknownLoc::get(&context)),
+  HloImport(mlir::MLIRContext &context, const ModelSource &source, hlo::Module text, const ImportOptions &options)
+      : source(source), text(std::move(text)), options(options), unknown(mlir::UnknownLoc::get(&context)),
         module(mlir::ModuleOp::create(unknown)), function(emptyFunction()), block(&function.getBody().front()),
         b(block, options.floatType) {}
 
@@ -76,7 +76,7 @@ private:
   std::string resultName(size_t index) const;
   std::string nameList() const;
 
-  std::string path;
+  const ModelSource &source;
   hlo::Module text;
   const ImportOptions &options;
   mlir::Location unknown;
@@ -119,7 +119,7 @@ std::string HloImport::nameList() const {
 }
 
 Status HloImport::nameArguments() {
-  KERF_TRY(found, readSignature(path));
+  KERF_TRY(found, readSignature(source));
   signature = found;
   size_t count = main->arguments.size();
   if (signature && signature->arguments.size() != count)
@@ -192,11 +192,11 @@ Status HloImport::pairResults() {
 }
 
 Status HloImport::readGivenWeights() {
-  weightsFile =
-      options.weights ? *options.weights : (std::filesystem::path(path).parent_path() / "weights.npz").string();
+  constexpr const char *kBeside = "weights.npz";
+  weightsFile = options.weights.value_or(source.beside(kBeside));
   std::error_code code;
   if (!options.weights && !std::filesystem::exists(weightsFile, code)) {
-    missingFiles.push_back(weightsFile);
+    missingFiles.push_back(weightsFile.empty() ? kBeside : weightsFile);
     return ok();
   }
   KERF_TRY(tensors, readWeights(weightsFile));
@@ -229,15 +229,15 @@ Status HloImport::decideKinds() {
     anyTrained |= input.trained;
   }
   if (isStep && !(options.trainable.empty() && options.frozen.empty()))
-    return Error{"--trainable and --frozen: the program is a whole train step, which says itself what it trains"};
+    return Error{"<trainable> and <frozen>: the program is a whole train step, which says itself what it trains"};
   for (size_t k = 0; k < used.size(); ++k)
     if (!used[k])
-      return Error{fmt::format("--trainable '{}' matches none of the floating arguments; they are: {}",
+      return Error{fmt::format("<trainable> '{}' matches none of the floating arguments; they are: {}",
                                options.trainable[k], nameList())};
   if (!isStep && !anyTrained)
     return Error{fmt::format(
         "none of the arguments is a parameter: {} Name arguments 'params.*' in signature.json, or say what is trained "
-        "with --trainable GLOB; the arguments are: {}",
+        "with <trainable> GLOB; the arguments are: {}",
         signature ? "" : "there is no signature.json beside the text.", nameList())};
   return ok();
 }
@@ -292,7 +292,7 @@ Status HloImport::chooseLoss() {
   return Error{fmt::format("none of the results ({}) is a floating scalar{}: return the loss{}", fmt::join(names, ", "),
                            isStep ? " beside the new parameters and states" : "",
                            isStep ? ""
-                                  : ", name it with --loss NAME, or build one with --loss \"cross_entropy(LOGITS, "
+                                  : ", name it with <loss> NAME, or build one with <loss> \"cross_entropy(LOGITS, "
                                     "LABELS)\"")};
 }
 
@@ -522,12 +522,13 @@ Result<ImportedModel> HloImport::run() {
 
 } // namespace
 
-Result<ImportedModel> importStableHlo(mlir::MLIRContext &context, const std::string &path, std::string_view text,
+Result<ImportedModel> importStableHlo(mlir::MLIRContext &context, const ModelSource &source, std::string_view text,
                                       const ImportOptions &options) {
+  const std::string &path = source.name;
   auto parsed = hlo::parse(text);
   if (!parsed)
     return Error{fmt::format("'{}': {}", path, parsed.error().message), parsed.error().status};
-  auto model = HloImport(context, path, std::move(*parsed), options).run();
+  auto model = HloImport(context, source, std::move(*parsed), options).run();
   if (!model)
     return Error{fmt::format("'{}': {}", path, model.error().message), model.error().status};
   if (Status status = verifyModule(*model->module); !status)

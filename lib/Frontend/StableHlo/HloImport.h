@@ -8,7 +8,7 @@ namespace kerf::frontend {
 
 /// `text` is what lies at `path`. Names come from signature.json beside it, weights from weights.npz or
 /// `options.weights`.
-Result<ImportedModel> importStableHlo(mlir::MLIRContext &context, const std::string &path, std::string_view text,
+Result<ImportedModel> importStableHlo(mlir::MLIRContext &context, const ModelSource &source, std::string_view text,
                                       const ImportOptions &options);
 
 } // namespace kerf::frontend

@@ -77,27 +77,27 @@ Result<Signature> signatureOf(const Json &json) {
 
 } // namespace
 
-Result<std::optional<Signature>> readSignature(const std::string &mlirPath) {
-  std::filesystem::path mlir(mlirPath), path = mlir.parent_path() / "signature.json";
+Result<std::optional<Signature>> readSignature(const ModelSource &source) {
+  const std::string path = source.bytes ? "the signature of " + source.name : source.beside("signature.json");
   std::error_code code;
-  if (!std::filesystem::exists(path, code))
+  if (source.bytes ? source.signature.empty() : !std::filesystem::exists(path, code))
     return std::optional<Signature>();
-  KERF_TRY(text, readFile(path.string()));
-  if (Status status = checkJson(text, fmt::format("'{}'", path.string())); !status)
+  KERF_TRY(text, source.bytes ? Result<std::string>(source.signature) : readFile(path));
+  if (Status status = checkJson(text, fmt::format("'{}'", path)); !status)
     return status.error();
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
-    return Error{fmt::format("'{}' is no JSON object", path.string())};
-  std::string file = mlir.filename().string();
+    return Error{fmt::format("'{}' is no JSON object", path)};
+  std::string file = std::filesystem::path(source.name).filename().string();
   std::vector<std::string> others;
   for (const auto &[name, value] : json.items())
     others.push_back(name);
   const Json *own = json.contains(file) ? &json[file] : json.contains("arguments") ? &json : nullptr;
   if (!own)
-    return Error{fmt::format("'{}' says nothing of '{}'; it has: {}", path.string(), file, fmt::join(others, ", "))};
+    return Error{fmt::format("'{}' says nothing of '{}'; it has: {}", path, file, fmt::join(others, ", "))};
   auto signature = signatureOf(*own);
   if (!signature)
-    return Error{fmt::format("'{}', {}: {}", path.string(), file, signature.error().message)};
+    return Error{fmt::format("'{}', {}: {}", path, file, signature.error().message)};
   return std::optional<Signature>(std::move(*signature));
 }
 

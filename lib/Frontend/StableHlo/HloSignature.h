@@ -5,6 +5,7 @@
 //                  "results": [{"name": "loss"}]}}
 #pragma once
 
+#include "kerf/Frontend/ModelSource.h"
 #include "kerf/Package/Package.h"
 
 #include <optional>
@@ -23,7 +24,7 @@ struct Signature {
   std::vector<std::string> results;
 };
 
-/// The entry of `mlirPath` in the signature.json of its folder; nothing where there is no such file.
-Result<std::optional<Signature>> readSignature(const std::string &mlirPath);
+/// The model's entry in the signature.json beside it, or its own signature; nothing where there is neither.
+Result<std::optional<Signature>> readSignature(const ModelSource &source);
 
 } // namespace kerf::frontend::hlo

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kerf/Compiler/LoweredFigures.h"
+#include "kerf/Compiler/PlanTraining.h"
+
+namespace kerf {
+
+namespace {
+
+constexpr int64_t kMostTimes = 64; // as many ranks
+
+/// Asks shortly whether some plan fits.
+bool somePlanFits(PlanRequest request) {
+  constexpr double kSeconds = 2;
+  request.step.precision = defaultPrecision(request.dtype);
+  auto context = createContext();
+  auto job = wholeJob(*context, request);
+  if (!job)
+    return false;
+  bool fits = false;
+  job->search.leastMemory = false;
+  job->search.seconds = kSeconds;
+  job->search.progress = [&](double best, double) { fits |= best > 0; };
+  auto stop = job->search.stop;
+  job->search.stop = [&] { return fits || (stop && stop()); };
+  return static_cast<bool>(searchPlans(job->cluster, job->job, job->layouts, job->search));
+}
+
+/// So many ranks of the cluster's devices: its own, or more units of its outermost level. Nothing where groups differ
+/// and nothing says which of them would grow.
+std::optional<Cluster> ofRanks(const Cluster &whole, int64_t ranks) {
+  if (ranks <= whole.ranks()) {
+    auto first = firstRanks(whole, ranks);
+    return first ? std::optional(std::move(*first)) : std::nullopt;
+  }
+  if (whole.mixed() || whole.levels.empty())
+    return std::nullopt;
+  Cluster grown = whole;
+  Level &outermost = grown.levels.back();
+  int64_t each = whole.devicesPerUnit(whole.levels.size() - 1) / outermost.size;
+  outermost.size = (ranks + each - 1) / each;
+  grown.usedRanks = ranks;
+  return grown;
+}
+
+std::optional<int64_t> enoughRanks(const PlanRequest &request, const Cluster &whole) {
+  for (int64_t times = 2; times <= kMostTimes; times *= 2) {
+    int64_t ranks = times * request.cluster.ranks();
+    auto more = ofRanks(whole, ranks);
+    if (!more)
+      return std::nullopt;
+    PlanRequest other = request;
+    other.cluster = std::move(*more);
+    if (somePlanFits(std::move(other)))
+      return ranks;
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+Remedies findRemedies(const PlanRequest &request, const Cluster &whole) {
+  Remedies found;
+  found.ranks = enoughRanks(request, whole);
+  PlanRequest other = request;
+  other.step.optimizer.optimizer = "sgd";
+  other.step.optimizer.settings.erase("momentum");
+  if (request.step.optimizer.optimizer != "sgd" && somePlanFits(other))
+    found.optimizer = other.step.optimizer.optimizer;
+  other = request;
+  other.dtype = "bf16";
+  if (request.dtype == "f32" && request.cluster.device.kind != "cpu" && somePlanFits(other))
+    found.dtype = other.dtype;
+  return found;
+}
+
+} // namespace kerf
