@@ -195,8 +195,8 @@ Device readDevice(const Json &json, const std::string &prefix, Fault &fault) {
   device.memoryBytes = reader.count("memory_bytes");
   reader.plausible("memory_bytes", Quantity::Bytes, static_cast<double>(device.memoryBytes));
   device.memoryBandwidth = reader.quantity("memory_bandwidth", Quantity::BytesPerSecond);
-  device.cores = static_cast<int>(std::min<int64_t>(reader.count("cores", 0), 1 << 20));
-  device.profile = reader.text("profile", "");
+  reader.count("cores", 0); // for people
+  reader.text("profile", "");
   if (reader.has("host_bandwidth"))
     device.hostBandwidth = reader.quantity("host_bandwidth", Quantity::BytesPerSecond);
   const Json *curves = reader.find("curves", false);
@@ -371,10 +371,6 @@ void writeGroup(const Cluster &cluster, Json &json) {
   device["memory_bandwidth"] = number(cluster.device.memoryBandwidth);
   if (cluster.device.hostBandwidth > 0)
     device["host_bandwidth"] = number(cluster.device.hostBandwidth);
-  if (cluster.device.cores > 0)
-    device["cores"] = cluster.device.cores;
-  if (!cluster.device.profile.empty())
-    device["profile"] = cluster.device.profile;
   const auto known = knownCurves(cluster.device.kind, cluster.device.name);
   const DeviceCurves usual = known.value_or(DeviceCurves());
   for (const CurveKey &key : kCurveKeys)

@@ -44,7 +44,6 @@ Result<Cluster> kerf::thisMachine(int64_t ranks) {
   // A rank computes on one core. Ranks that outnumber the cores take turns, as many as a plan uses.
   cluster.device.curves.hostCores = static_cast<double>(cores);
   cluster.device.curves.hostMemoryBandwidth = kMachineMemoryBandwidth;
-  cluster.device.cores = 1;
   cluster.levels = {{"threads", ranks, kThreadBandwidth, kThreadLatency, kThreadBandwidth}};
   cluster.source = {
       {"device", "lib/CostModel/ThisMachine.cpp: constants per core; cores and memory as the system says"}};

@@ -89,7 +89,6 @@ private:
     Device &device = cluster.device;
     device.kind = "cpu";
     device.name = fmt::format("one core of {}", processor);
-    device.cores = 1;
     device.curves = *knownCurves("cpu", device.name);
     int64_t bytes = int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE));
     device.memoryBytes = std::max<int64_t>(1, bytes / ranks);

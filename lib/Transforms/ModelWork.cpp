@@ -192,7 +192,7 @@ void Bridge::needOperands(Operation *op, PassWork &pass, bool inBackward) {
     return;
   Shape rows = localShape(shapeOf(op->getResult(0)), sharding.results[0]);
   collective.bytes = static_cast<double>(elementsOf(rows)) * elementBytes(op->getResult(0), types);
-  for (const char *what : {"maximum", "sum", "picked logit"}) {
+  for (const char *what : {"largest logit", "sum", "picked logit"}) {
     collective.name = fmt::format("{} of the loss", what);
     pass.collectives.push_back(collective);
   }

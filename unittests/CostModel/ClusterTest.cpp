@@ -40,7 +40,6 @@ TEST(Cluster, ReadsEverything) {
   EXPECT_EQ(cluster->device.kind, "cuda");
   EXPECT_EQ(cluster->device.memoryBytes, 1'000'000'000);
   EXPECT_EQ(cluster->device.peakFlops.at("bf16"), 3e14);
-  EXPECT_EQ(cluster->device.cores, 108);
   EXPECT_EQ(cluster->pricePerHour, 2.5);
   EXPECT_EQ(cluster->source.at("device"), "a test");
   ASSERT_EQ(cluster->levels.size(), 2u);

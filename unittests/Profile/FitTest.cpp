@@ -16,7 +16,6 @@ Device machine() {
   device.name = "one core of a made-up machine";
   device.peakFlops = {{"f32", 100e9}};
   device.memoryBandwidth = 10e9;
-  device.cores = 1;
   device.curves = *knownCurves("cpu", device.name);
   return device;
 }

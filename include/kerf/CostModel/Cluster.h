@@ -58,8 +58,6 @@ struct Device {
   std::map<std::string, double> peakFlops; // dtype -> FLOP/s, dense
   double memoryBandwidth = 0;              // bytes/s
   double hostBandwidth = 0;                // bytes/s of copies to the host's memory, and of copies back; 0: not said
-  int cores = 0;                           // 0: not said
-  std::string profile;                     // file with measured curves; "" when there is none
   DeviceCurves curves;
 };
 

@@ -9,8 +9,9 @@
 //   d.  cost_i(x_i), cost_uv(x_u, x_v) < kForbidden
 //   e.  sum over usages u live at t, count_u(t) * bytes_u(x_node(u)) <= memoryLimitBytes     for every moment t
 //
-// The unit of costs is the problem's own: picoseconds in `kerf plan`, whatever the file means in `kerf solve`. How
-// often a node runs (a folded layer, a microbatch) is already multiplied into its costs by who builds the problem.
+// The unit of costs is the problem's own: in `kerf plan` a power of two of seconds (Placement::secondsPerCost), in
+// `kerf solve` whatever the file means. How often a node runs (a folded layer, a microbatch) is already multiplied into
+// its costs by who builds the problem.
 #pragma once
 
 #include "kerf/Support/Result.h"

@@ -247,12 +247,30 @@ Result<TensorMap> readWeights(const std::string &path) {
   return tensors;
 }
 
+/// The first operation of the text says its dialect: behind " = " or at the beginning of a line, between quotes in the
+/// generic form. Names of nodes may hold anything.
+static bool isStableHlo(llvm::StringRef text) {
+  while (!text.empty()) {
+    auto [line, rest] = text.split('\n');
+    text = rest;
+    llvm::StringRef op = line.trim();
+    if (op.starts_with("//"))
+      continue;
+    if (op.starts_with("%"))
+      op = op.split(" = ").second;
+    op.consume_front("\"");
+    if (op.starts_with("stablehlo.") || op.starts_with("kerf."))
+      return op.starts_with("stablehlo.");
+  }
+  return false;
+}
+
 Result<ImportedModel> readKerf(mlir::MLIRContext &context, const ModelSource &source, const ImportOptions &options) {
   const std::string &path = source.name;
   KERF_TRY(text, source.read());
   if (text.rfind("ML\xefR", 0) == 0)
     return Error{fmt::format("'{}' is MLIR bytecode; Kerf reads text: what JAX's lowered.as_text() gives", path)};
-  if (text.find("stablehlo.") != std::string::npos)
+  if (isStableHlo(text))
     return importStableHlo(context, source, text, options);
   ImportedModel model;
   KERF_TRY(module, parseKerf(context, path, text));
