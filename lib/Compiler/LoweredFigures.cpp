@@ -54,6 +54,7 @@ Status LoweredFigures::apply(const Plan &plan, const std::string &where, const C
   if (!compiled)
     return compiled.error();
   putFigures(compiled->figures, simulation);
+  stepsOfLast = std::move(compiled->report.steps);
   return ok();
 }
 

@@ -81,13 +81,15 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const ModelSource &source,
     bool cannot = !work && pinned && work.error().status == ExitStatus::Infeasible;
     return cannot ? Result<const ModelWork *>(nullptr) : work;
   };
+  std::shared_ptr<LoweredFigures> figures;
   if (pricedAsLowered(*used) && options.dtype != "f8") {
-    auto figures = std::make_shared<LoweredFigures>(context, source, options.step, options.dtype);
+    figures = std::make_shared<LoweredFigures>(context, source, options.step, options.dtype);
     job->asLowered = [figures](const Plan &plan, const Cluster &on, Simulation &simulation) {
       return figures->apply(plan, "the plan", on, simulation);
     };
   }
-  return WholeJob{std::move(*used), std::move(*job), std::move(search), std::move(layouts), std::move(model)};
+  return WholeJob{std::move(*used),   std::move(*job),  std::move(search),
+                  std::move(layouts), std::move(model), std::move(figures)};
 }
 
 } // namespace kerf

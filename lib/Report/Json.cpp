@@ -144,6 +144,13 @@ Json toJson(const Report &report) {
   return json;
 }
 
+Json toJson(const std::vector<Report::StageSteps> &steps) {
+  Json json = Json::object();
+  std::vector<Report::StageSteps> copy = steps;
+  Fields{json, false}.list("steps", copy, stepsFields);
+  return json["steps"];
+}
+
 Result<Report> parseReport(const Json &json, const std::string &where) {
   try {
     Report report;

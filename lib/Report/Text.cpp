@@ -67,6 +67,15 @@ template <typename T> std::vector<T> dearest(std::vector<T> list) {
 
 } // namespace
 
+std::string toText(const std::vector<Report::StageSteps> &steps) {
+  std::string text;
+  for (const Report::StageSteps &stage : steps)
+    text += stepsText(stage);
+  return text.empty()
+             ? ""
+             : "\nThe list of steps: instructions that each pass moved, joined or marked, all microbatches\n" + text;
+}
+
 std::string toText(const Report &report) {
   constexpr double kWorthSaying = 1e-4; // of the step
   std::string text;
@@ -133,10 +142,7 @@ std::string toText(const Report &report) {
   if (report.collectives.size() > kMostLines)
     line(fmt::format("  ... and {} more (--report FILE.json has all)", report.collectives.size() - kMostLines));
 
-  if (!report.steps.empty())
-    line("\nThe list of steps: instructions that each pass moved, joined or marked, all microbatches");
-  for (const Report::StageSteps &steps : report.steps)
-    text += stepsText(steps);
+  text += toText(report.steps);
 
   if (!report.alternatives.empty()) {
     line("\nRunners-up");

@@ -239,6 +239,23 @@ class Plan(KerfTest):
             file.truncate(os.path.getsize(program) // 2)
         self.refuse(1, ["program.json"], "run", self.path("package"), "--data", MLP_DATA)
 
+    def test_list_of_steps_that_is_damaged(self):
+        self.succeed("compile", MLP, "--ranks", 2, "--all-ranks", "-o", self.path("package"))
+        program = os.path.join(self.path("package"), "program.json")
+        with open(program) as file:
+            whole = json.load(file)
+        for word, change in (("compile the model again", lambda p: p.update(kerf_package=2)),
+                             ("compile the model again", lambda p: p["steps"].update(stages=[])),
+                             ("\"steps\"", lambda p: p.pop("steps")),
+                             ("not there yet", lambda p: p["steps"]["stages"][0].pop(0)),
+                             ("already", lambda p: p["steps"]["stages"][0].append(p["steps"]["stages"][0][0])),
+                             ("there is no instruction", lambda p: p["steps"]["stages"][0].append({"run": [10 ** 6, 10 ** 6]}))):
+            damaged = json.loads(json.dumps(whole))
+            change(damaged)
+            with open(program, "w") as file:
+                json.dump(damaged, file)
+            self.refuse(1, [word], "run", self.path("package"), "--data", MLP_DATA)
+
     def test_package_without_its_weights(self):
         self.succeed("compile", MLP, "--ranks", 2, "--all-ranks", "-o", self.path("package"))
         os.remove(os.path.join(self.path("package"), "weights.safetensors"))

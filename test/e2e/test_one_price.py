@@ -106,6 +106,48 @@ class OnePrice(KerfTest):
         trained = self.succeed("train", file_of("gpt2"), "--cluster", cluster, "--data", file_of("gpt2", "batches.npz"), "--steps", 1)
         self.assertIn("planned for 1", trained.stderr)
 
+    def slow_cluster(self, latency):
+        return self.write(f"latency-{latency}.json", {
+            "name": "slow links", "device": {"kind": "cpu", "name": "core", "memory_bytes": 10 ** 10, "cores": 1,
+                                              "peak_flops": {"f32": 1e11, "f64": 5e10}, "memory_bandwidth": 1e10},
+            "levels": [{"name": "link", "size": 2, "bandwidth": 1e12, "latency": latency}]})
+
+    def test_a_bucket_has_one_latency(self):
+        """What a longer latency adds is what the list of steps waits for: once a bucket, not once a gradient."""
+        plan = self.write("plan.json", {"kerf": 1, "mesh": {"data": 2}, "microbatch": 2, "schedule": {"name": "1f1b"}})
+        reports = []
+        for latency in (1, 2):
+            done = self.succeed("compile", file_of("gpt2"), "--cluster", self.slow_cluster(latency), "--plan", plan, "-o", self.path("package"), "--json")
+            reports.append(json.loads(done.stdout))
+        steps = json.loads(self.read("package/program.json"))["steps"]["stages"]
+        self.assertEqual(len(steps), 1)
+        gradients = sum(c["calls"] for c in reports[0]["collectives"] if c["stream"] == "gradients")
+        (bucket,) = reports[0]["steps"][0]["buckets"]
+        self.assertGreater(gradients, 20)
+        self.assertEqual(bucket["collectives"], gradients)
+        self.assertEqual(sum(len(entry["start"]) for entry in steps[0] if "start" in entry and entry["stream"] == "gradients"), gradients)
+        latencies = reports[1]["step_seconds"] - reports[0]["step_seconds"]  # an all-reduce is two messages
+        others = sum(c["calls"] for c in reports[0]["collectives"] if c["stream"] != "gradients")
+        self.assertGreaterEqual(latencies, 2 * 0.99)
+        self.assertLessEqual(latencies, 2 * (1 + others) * 1.01)
+        self.assertLess(latencies, gradients)
+
+    def test_explain_shows_the_list_of_steps(self):
+        plan = {"kerf": 1, "mesh": {"stage": 2, "data": 2}, "microbatch": 2, "optimizer_sharding": 2}
+        self.succeed("plan", file_of("gpt2"), "--ranks", 4, "--search", "whole", "--constraints", self.write("pins.json", plan), "-o", self.path("plan.json"))
+        explained = json.loads(self.succeed("explain", self.path("plan.json"), "--json").stdout)["steps"]
+        compiled = json.loads(self.succeed("compile", file_of("gpt2"), "--plan", self.path("plan.json"), "-o", self.path("package"), "--json").stdout)["steps"]
+        self.assertEqual(explained, compiled)
+        self.assertEqual([stage["stage"] for stage in compiled], [0, 1])
+        lists = json.loads(self.read("package/program.json"))["steps"]["stages"]
+        for stage, steps in zip(compiled, lists):
+            buckets = [entry for entry in steps if len(entry.get("start", [])) > 1]
+            self.assertEqual([bucket["collectives"] for bucket in stage["buckets"]], [len(bucket["start"]) for bucket in buckets])
+            changed = {each["name"]: each["changed"] for each in stage["passes"]}
+            self.assertEqual(changed["fill-buckets"], sum(len(bucket["start"]) - 1 for bucket in buckets))
+            self.assertEqual(changed["await-messages"], sum("received" in entry for entry in steps))
+        self.assertIn("fill-buckets", self.succeed("explain", self.path("plan.json")).stdout)
+
     def ranks_of(self, plan):
         ranks = 1
         for size in plan["mesh"].values():

@@ -4,6 +4,7 @@
 #include "Reports.h"
 #include "Trained.h"
 
+#include "kerf/Compiler/LoweredFigures.h"
 #include "kerf/Compiler/Simulate.h"
 #include "kerf/Report/ExplainText.h"
 #include "kerf/Report/StepText.h"
@@ -270,13 +271,20 @@ int explainWhole(const std::string &file, const Plan &plan, const std::string &o
       fmt::print("{} -> {}\n{}", file, otherFile, differenceText(*simulated, *there));
     return 0;
   }
+  std::vector<Report::StageSteps> steps;
+  if (job->lowered)
+    steps = job->lowered->lastSteps();
   auto explanation = explainPlan(job->cluster, job->job, job->layouts, job->search, *simulated, tell);
   if (!explanation)
     return fail(explanation.error());
-  if (json)
-    fmt::print("{}\n", toJson(*explanation, *simulated).dump(2));
-  else
-    fmt::print("{}", toText(*explanation, *simulated));
+  if (json) {
+    nlohmann::ordered_json all = toJson(*explanation, *simulated);
+    if (!steps.empty())
+      all["steps"] = toJson(steps);
+    fmt::print("{}\n", all.dump(2));
+  } else {
+    fmt::print("{}{}", toText(*explanation, *simulated), toText(steps));
+  }
   return 0;
 }
 

@@ -19,6 +19,8 @@ public:
   /// Puts the seconds, their parts and the memory of the plan's program into `simulation`, which is the simulator's of
   /// the same plan. Refuses plans that cannot be lowered. `where` names the plan in messages.
   Status apply(const Plan &plan, const std::string &where, const Cluster &cluster, Simulation &simulation);
+  /// What became of the lists of steps of the last plan that `apply` succeeded with.
+  const std::vector<Report::StageSteps> &lastSteps() const { return stepsOfLast; }
 
 private:
   Result<TrainingStep *> imported(const Plan &plan, const std::string &where);
@@ -27,6 +29,7 @@ private:
   ModelSource model;
   std::string dtype;
   StepOptions step;
+  std::vector<Report::StageSteps> stepsOfLast;
   /// The imported steps. The key is the batch, then `cuts`, `patterns` and `patternsOfAllOps` of StepOptions.
   std::map<std::tuple<int64_t, std::vector<std::string>, std::vector<std::string>, bool>, TrainingStep> steps;
 };

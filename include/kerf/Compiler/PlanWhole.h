@@ -8,6 +8,7 @@
 
 namespace kerf {
 
+class LoweredFigures;
 class ModelLayouts;
 
 struct WholeJobOptions {
@@ -24,7 +25,8 @@ struct WholeJob {
   TrainingJob job;
   PlanSearchOptions search;
   LayoutSource layouts;
-  std::shared_ptr<ModelLayouts> model; // of `layouts`
+  std::shared_ptr<ModelLayouts> model;     // of `layouts`
+  std::shared_ptr<LoweredFigures> lowered; // of job.asLowered; null where that is not set
   const std::vector<std::string> &warnings() const;
 };
 

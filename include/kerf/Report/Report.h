@@ -86,6 +86,9 @@ std::string toText(const Report &report);
 nlohmann::ordered_json toJson(const Report &report);
 /// One page that needs nothing else; with the mesh drawn on the cluster where it is known.
 std::string toHtml(const Report &report, const Cluster *cluster = nullptr);
+/// The lists of steps alone.
+std::string toText(const std::vector<Report::StageSteps> &steps);
+nlohmann::ordered_json toJson(const std::vector<Report::StageSteps> &steps);
 /// A report that `toJson` wrote, as a plan file carries it.
 Result<Report> parseReport(const nlohmann::ordered_json &json, const std::string &where);
 /// "data 2 x model 4", "1.234 ms", "3.1 MB": for people.
