@@ -13,13 +13,13 @@ using package::Phase;
 using package::Task;
 
 namespace {
-constexpr int64_t kWidth = kPipelineWidth;
 
 /// Emits the step once; without a schedule everything is on one stage and a transfer or sum is the value itself.
 class PipelineBuilder {
 public:
   explicit PipelineBuilder(const PipelineCase &test)
-      : test(test), rows(test.rows / (test.data * test.microbatches)), batch{rows, kWidth}, weight{kWidth, kWidth} {}
+      : test(test), rows(test.rows / (test.data * test.microbatches)), batch{rows, kPipelineWidth},
+        weight{kPipelineWidth, kPipelineWidth} {}
 
   package::Program build() {
     program.entry = main.function.name = "main";
@@ -109,7 +109,7 @@ private:
       cut.dims[0].chunk = rows;
     x = main.arg(test.dtype, batch);
     rate = main.arg(test.dtype, {});
-    Shape all = {test.rows, kWidth};
+    Shape all = {test.rows, kPipelineWidth};
     program.args = {{ArgKind::Input, "x", test.dtype, all, all, cut, -1, false},
                     {ArgKind::LearningRate, "learning_rate", test.dtype, {}, {}, scalar, -1, false}};
     for (int64_t p = 0; p < test.parts; ++p) {
@@ -236,18 +236,18 @@ TensorMap pipelineWeights(const PipelineCase &test) {
   TensorMap weights;
   for (int64_t p = 0; p < test.parts; ++p) {
     std::vector<double> values;
-    for (int64_t i = 0; i < kWidth * kWidth; ++i)
+    for (int64_t i = 0; i < kPipelineWidth * kPipelineWidth; ++i)
       values.push_back(0.6 * std::sin(double(i + 31 * p)));
-    weights.emplace("layer." + std::to_string(p), makeTensor({kWidth, kWidth}, values, test.dtype));
+    weights.emplace("layer." + std::to_string(p), makeTensor({kPipelineWidth, kPipelineWidth}, values, test.dtype));
   }
   return weights;
 }
 
 TensorMap pipelineData(const PipelineCase &test, int64_t steps) {
   std::vector<double> values;
-  for (int64_t i = 0; i < steps * test.rows * kWidth; ++i)
+  for (int64_t i = 0; i < steps * test.rows * kPipelineWidth; ++i)
     values.push_back(std::cos(double(i) * 0.7));
-  return {{"x", makeTensor({steps, test.rows, kWidth}, values, test.dtype)}};
+  return {{"x", makeTensor({steps, test.rows, kPipelineWidth}, values, test.dtype)}};
 }
 
 std::string toString(const PipelineCase &test) {
