@@ -247,20 +247,36 @@ Result<TensorMap> readWeights(const std::string &path) {
   return tensors;
 }
 
-/// The first operation of the text says its dialect: behind " = " or at the beginning of a line, between quotes in the
-/// generic form. Names of nodes may hold anything.
+/// The first name of either dialect says which it is: a word of the text, or an operation between quotes as the generic
+/// form has it. Comments, and strings such as names of nodes, may hold anything.
 static bool isStableHlo(llvm::StringRef text) {
-  while (!text.empty()) {
-    auto [line, rest] = text.split('\n');
-    text = rest;
-    llvm::StringRef op = line.trim();
-    if (op.starts_with("//"))
-      continue;
-    if (op.starts_with("%"))
-      op = op.split(" = ").second;
-    op.consume_front("\"");
-    if (op.starts_with("stablehlo.") || op.starts_with("kerf."))
-      return op.starts_with("stablehlo.");
+  auto endOfWord = [&](size_t at) {
+    while (at < text.size() && (llvm::isAlnum(text[at]) || llvm::StringRef("_.$-").contains(text[at])))
+      ++at;
+    return at;
+  };
+  auto isOf = [](llvm::StringRef word) { return word.starts_with("stablehlo.") || word.starts_with("kerf."); };
+  for (size_t at = 0; at < text.size();) {
+    llvm::StringRef rest = text.substr(at);
+    if (rest.starts_with("//")) {
+      at = text.find('\n', at);
+    } else if (rest.front() == '"') {
+      size_t end = at + 1;
+      while (end < text.size() && text[end] != '"')
+        end += text[end] == '\\' ? 2 : 1;
+      llvm::StringRef name = text.slice(at + 1, end);
+      if (isOf(name) && text.substr(std::min(end + 1, text.size())).starts_with("("))
+        return name.starts_with("stablehlo.");
+      at = end + 1;
+    } else if (llvm::isAlpha(rest.front())) {
+      llvm::StringRef word = text.slice(at, endOfWord(at));
+      if (isOf(word))
+        return word.starts_with("stablehlo.");
+      at += word.size();
+    } else {
+      bool isName = llvm::StringRef("%@#!^").contains(rest.front());
+      at = isName ? endOfWord(at + 1) : at + 1;
+    }
   }
   return false;
 }
