@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a wrong StableHLO text gives: an error with its place, never a crash.
-#include "StableHlo/HloText.h"
 #include "HloTexts.h"
+#include "StableHlo/HloText.h"
 
 namespace kerf {
 namespace {
@@ -63,9 +63,9 @@ TEST(HloErrors, TypesThatTheTextSaysAreCompared) {
   expectError(importText(summed("tensor<4xf32>", "    %0 = stablehlo.add %arg0, %nothing : tensor<4xf32>\n", "%0",
                                 "tensor<4xf32>", "[0]")),
               {"line 3, column 5", "%nothing"});
-  expectError(
-      importText("func.func @main(%arg0: tensor<?xf32>) -> tensor<f32> { return %arg0 : tensor<f32> }\n// stablehlo.x"),
-      {"line 1, column 31", "no size"});
+  expectError(importText("func.func @main(%arg0: tensor<?xf32>) -> tensor<f32> {\n  %0 = stablehlo.negate %arg0 : "
+                         "tensor<f32>\n  return %0 : tensor<f32>\n}\n"),
+              {"line 1, column 31", "no size"});
 }
 
 TEST(HloErrors, LoopsWithoutEnd) {
@@ -86,7 +86,7 @@ TEST(HloErrors, LoopsWithoutEnd) {
               {"line 4, column 5", "number of rounds"});
   expectError(
       importText("func.func @main(%arg0: tensor<f32>) -> tensor<f32> {\n  %0 = call @main(%arg0) : (tensor<f32>) -> "
-                 "tensor<f32>\n  return %0 : tensor<f32>\n}\n// stablehlo.x"),
+                 "tensor<f32>\n  %1 = stablehlo.negate %0 : tensor<f32>\n  return %1 : tensor<f32>\n}\n"),
       {"line 2, column 3", "calls itself"});
 }
 
