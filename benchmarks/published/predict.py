@@ -241,7 +241,7 @@ def memory_errors(row, predicted):
     return most / GIB / measured - 1
 
 
-# What was not a choice of those who made the plan: the search finds the rest.
+# Properties that the trainer fixes and the plan's makers did not choose. They are kept; the search decides the rest.
 KEPT = ("overlap", "attention", "gradient_dtype")
 
 

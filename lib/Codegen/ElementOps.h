@@ -28,7 +28,7 @@ public:
 
   /// Whether a kernel does the op by instructions of its own. Another op is called as a routine of the runtime.
   static bool isInline(std::string_view op);
-  /// What an inline op makes of `x`, not rounded yet; `to`: the type of the result.
+  /// Returns the result of an inline operator on `x`, before it is rounded. `to` is the type of the result.
   mlir::Value compute(const package::Instruction &op, mlir::ValueRange x, mlir::Type to) const;
   /// A running result of `reduce` and one more element, as the runtime combines them.
   mlir::Value combined(const package::Instruction &reduce, mlir::Value sofar, mlir::Value value) const;

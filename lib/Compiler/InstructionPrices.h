@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each instruction of a package's program takes, asked of the op that it was made from.
+// Prices of the instructions of a package's program. Each is asked of the operator that the instruction was made from.
 #pragma once
 
 #include "kerf/CostModel/Collectives.h"
@@ -17,7 +17,7 @@ enum class StepPart { Forward, Backward, Optimizer };
 struct InstructionPrice {
   double kernelSeconds = 0; // of an instruction that computes
   bool isBackward = false, isUpdate = false;
-  /// Of a collective, or of a message to another stage.
+  /// Set for collectives and for messages to another stage.
   std::optional<Collective> collective = {};
   std::vector<AxisRef> axes = {};
   double bytes = 0;

@@ -13,7 +13,7 @@ struct ProgramPrice {
   double stepSeconds = 0;
   /// Of the busiest stage, all microbatches: kernels, and collectives with messages.
   double computeSeconds = 0, collectiveSeconds = 0;
-  /// Of the same stage. What is computed again counts as backward.
+  /// The parts of that stage's step. Recomputation counts as backward.
   Breakdown breakdown;
   std::vector<TraceEvent> trace; // the tasks of all stages
 };

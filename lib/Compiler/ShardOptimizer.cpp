@@ -158,8 +158,8 @@ void Sharder::shardUses(Value parameter, const Sharding &sharding) {
   }
 }
 
-/// What stands behind a gradient's sum, and updates, follow their operands from now on, but for the maps that read a
-/// parameter or one of its states. These are returned, by the parameter's name.
+/// Lets updates, and the operators behind a gradient's sum, follow their operands from now on, but for the maps that
+/// read a parameter or one of its states. Returns these maps by the parameter's name.
 DenseMap<StringAttr, SmallVector<MapOp>> releaseUpdates(func::FuncOp main) {
   DenseMap<StringAttr, SmallVector<MapOp>> updates;
   DenseSet<Operation *> follows;

@@ -27,7 +27,7 @@ int64_t layersOf(mlir::ModuleOp module) {
   return static_cast<int64_t>(layers.size());
 }
 
-/// What training gave under one plan.
+/// The numbers that training gave under one plan.
 struct Outcome {
   std::vector<double> losses;
   TensorMap norms, trained;

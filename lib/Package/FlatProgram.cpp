@@ -92,7 +92,7 @@ private:
     }
   }
 
-  /// What holds of every instruction that an entry names.
+  /// Checks the conditions that every instruction of an entry must satisfy.
   Status check(const StepMember &member) {
     if (member.op < 0 || size_t(member.op) >= expansion.ops.size())
       return Error{

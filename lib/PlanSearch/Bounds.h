@@ -72,7 +72,8 @@ private:
   const PlanSearchOptions &options;
   MemoryLimit memoryLimit;
   std::optional<Space> theSpace;
-  /// Of the choice's plan; of choices whose schedule and sharding are open, `tensor` and `products` alone count.
+  /// Returns the overlap of the choice's plan. While schedule and sharding are open, only `tensor` and `products` are
+  /// meaningful.
   Overlap overlapOf(const Choice &choice) const;
   const Trainer &trainer;
   StateBytes stateBytes;

@@ -55,7 +55,7 @@ private:
   const std::vector<HeldMoment> &momentsOf(int64_t stage);
   bool fits(const Candidate &one);
   std::optional<Recomputation> fitting(Candidate &one, Way way);
-  /// Of trainers whose stages recompute alike.
+  /// Returns the recomputations of a trainer whose stages all recompute alike.
   std::vector<Recomputation> alike(Candidate &one);
 
   const Cluster &cluster;

@@ -52,7 +52,7 @@ private:
 /// otherwise than `than`, and `other` has them.
 Plan pinsOfAlternative(const std::string &key, const Plan &other, const Plan &than);
 
-/// What every layer of the plan recomputes; nothing where they differ.
+/// Returns the recomputation that all layers of the plan have; nothing where they differ.
 std::optional<Recompute> uniformRecomputeOf(const Plan &plan);
 
 } // namespace kerf::plansearch

@@ -84,7 +84,7 @@ public:
 
 private:
   std::vector<int64_t> sizes(const char *axis, const std::vector<int64_t> &all) const;
-  // What the trainer can run.
+  // Each returns whether the trainer can run the choice.
   bool canRun(const Frame &frame) const;
   bool canOrder(const Choice &layout, const AxisOrder &order) const;
   bool canCut(const Choice &choice) const;

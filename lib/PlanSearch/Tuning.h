@@ -24,7 +24,7 @@ inline constexpr size_t kMostDives = 40;
 /// is 83.07 s.
 inline constexpr int kMoreDives = 8;
 
-// Where nothing fits (PlanSearch.cpp).
+// The search for remedies when no plan fits (PlanSearch.cpp).
 
 /// Limits that are tried to find the least memory that would do, and how close the last two come.
 inline constexpr int kLeastMemoryTries = 16;
@@ -37,12 +37,12 @@ inline constexpr int64_t kQuickShare = 16;
 /// Plans of each round: estimates of plans that are alike differ from their programs by a few per cent.
 inline constexpr int kLeastLowered = 4;
 inline constexpr int kRounds = 6;
-/// Where programs need more than their estimates, a round asks for plans of so much less than what would do; where no
-/// estimate fits, for as much more, in so many rounds.
+/// Where programs need more than their estimates, a round asks for plans of kTighter times the memory that would be
+/// enough; where no estimate fits, of kLooser times as much, in at most kLooserRounds rounds.
 inline constexpr double kTighter = 0.97, kLooser = 1.5;
 inline constexpr int kLooserRounds = 3;
 
-// What is asked of an answer (Explain.cpp, Pareto.cpp).
+// Bounds on the questions that explanations and the memory curve ask (Explain.cpp, Pareto.cpp).
 
 /// Budgets of one search, for the alternatives of all decisions together.
 inline constexpr int64_t kJointBudgets = 2;

@@ -22,7 +22,7 @@ struct BatchInput {
 /// The number of batches in one pass through the data. Fails where the data does not fit the inputs.
 Result<int64_t> batchesOf(const DataSet &data, const std::vector<BatchInput> &inputs, const DataOrder &order);
 
-/// What ranks take their batches from. Each of its users asks for every batch, in order.
+/// A source of batches for ranks. Each of its users asks for every batch, in order.
 class BatchSource {
 public:
   virtual ~BatchSource() = default;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loading: read the program's list of steps, plan memory, bind, list the actions of a step. A step enqueues these.
-// What the list gives a stream of its own is started there and waited for, by an event, where the list waits. Sends are
-// begun, and waited for, on the compute stream.
+// An instruction for which the list names a stream is started on that stream. Where the list waits, an event is waited
+// for. Sends begin and are waited for on the compute stream.
 #include "kerf/Runtime/Executor.h"
 #include "RankTimes.h"
 #include "StepParts.h"
@@ -173,7 +173,7 @@ private:
     for (size_t i = 0; i < flat.body.size(); ++i)
       if (Status status = bind(i); !status)
         return Error{fmt::format("{}: {}", place(*flat.body[i].source), status.error().message), status.error().status};
-    // What nobody waits for reads its operand all the same, which a copy may overwrite.
+    // A started collective that nobody waits for still reads its operand, which a later copy may overwrite.
     for (auto &[value, started] : pending)
       if (!started.waited)
         if (Status status = addWait(started, std::nullopt); !status)

@@ -27,7 +27,8 @@ struct Inputs {
   std::vector<std::string> initialized, unused;
 };
 
-/// What needs no data: sources, batch, results. With `resume`, what stays between steps comes from there.
+/// Finds the sources of arguments, the batch and the results, for which no data is needed. With `resume`, values that
+/// stay between steps come from the checkpoint.
 Result<Inputs> findInputs(const package::Program &program, const TensorMap &weights, const Checkpoint *resume);
 /// The same, and the batches of one pass through the data.
 Result<Inputs> findInputs(const package::Program &program, const TensorMap &weights, const DataSet &data,

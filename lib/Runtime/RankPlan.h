@@ -23,7 +23,7 @@ Result<RankPlan> planRank(const package::Program &program, int64_t rank, Device 
 /// Where each buffer lies; none while there is no memory.
 using Memories = std::vector<std::byte *>;
 
-/// Of several collectives that are one, those after the first.
+/// Returns the members of a bucket after the first: collectives that run as one.
 std::vector<const package::Instruction *> othersOf(const FlatInstruction &instruction);
 
 TensorView viewOf(const RankPlan &plan, int value, const Memories &memories);

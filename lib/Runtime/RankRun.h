@@ -19,8 +19,8 @@ struct RankBatches {
   int64_t user = 0;
 };
 
-/// What all ranks know after a step: the signal that asks to end, or 0, and the error of a step whose loss is not
-/// finite under OnNan::Stop.
+/// The outcome of a step that all ranks know: the signal that asks to end, or 0, and the error of a step whose loss is
+/// not finite under OnNan::Stop.
 struct StepEnd {
   int signal = 0;
   std::optional<Error> nonfinite;

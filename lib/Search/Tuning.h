@@ -30,8 +30,8 @@ inline constexpr double kLeastShare = 1e-7; // of all that is paid: the price of
 namespace attempt {                         // ascents, roundings and prunings in turn (Attempt.cpp)
 inline constexpr int kRoundEvery = 10;      // passes of the dual between two roundings
 inline constexpr double kPrimalShare = 0.2; // of the steps of an ascent may go into rounding
-/// Of the labels: a pruning that takes out fewer waits for a smaller gap. Tried: pruning whenever anything can be taken
-/// out, with which a search after a small change of the problem takes five times as long.
+/// The smallest share of the labels that a pruning must take out; else it waits for a smaller gap. Pruning whenever
+/// anything can be taken out was tried: a search after a small change of the problem then takes five times as long.
 inline constexpr double kPruneLeast = 0.03;
 inline constexpr int kPrunePasses = 30;         // of the dual at least, before its labels are pruned
 inline constexpr double kPruneAt = 0.6;         // of the gap at the last pruning

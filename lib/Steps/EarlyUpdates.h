@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where optimizer updates stand in a rank's step.
+// The pass that moves the optimizer's updates forward in a rank's step.
 #pragma once
 
 #include "kerf/Package/FlatProgram.h"

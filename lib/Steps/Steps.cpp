@@ -43,7 +43,7 @@ constexpr std::array<StepPass, 6> kPasses = {{
 
 Result<StepFigures> makeStage(package::Program &program, const package::Expansion &expansion,
                               const std::optional<StepOrder> &order, int64_t stage, const StepOptions &options) {
-  // What is received is there at once for the passes: the last one says where it is waited for.
+  // For the passes, a received value is there at once. The last pass decides where it is waited for.
   package::StepList list;
   for (package::StepEntry &entry : unroll(program, expansion, order, stage)) {
     bool receives = entry.kind == package::StepEntry::Kind::Receive;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where collectives, copies and messages run, and where kernels wait for what is received.
+// The passes that choose the stream of each collective, copy and message, and the places where kernels wait for
+// received values.
 //
 //   before: receive x   a = gather p   wait a   g = reduce h   use a, x               wait g
 //   after:  receive x (stream receive)   a = gather p   wait a   g = reduce h (stream gradients)   received x   use a,
@@ -11,8 +12,8 @@
 
 namespace kerf::steps {
 
-/// What is not waited for at once runs on the stream that it names, what a stage receives on "receive", all else on
-/// that of kernels. Returns how many instructions have a stream of their own.
+/// Gives a stream to each instruction: the one that it names, unless it is waited for at once; "receive" to receives of
+/// a stage; that of kernels to all others. Returns the number of instructions that have a stream of their own.
 int64_t chooseStreams(package::FlatProgram &flat);
 /// Puts the wait for what is received before the first instruction that reads it. Returns how many there are.
 int64_t awaitMessages(package::FlatProgram &flat);

@@ -29,8 +29,8 @@ struct Transfer {
   std::vector<package::Task> users;
 };
 
-/// Where a stage receives a transfer: in the phase prepare or update where the transfer stands there, else at the start
-/// of the task, or of update.
+/// The place where a stage receives a transfer: in the phase prepare or update if the transfer stands there, else at
+/// the start of the task, or of update.
 struct Receipt {
   enum class Where { InPrepare, AtTask, AtUpdate, InUpdate } where = Where::AtTask;
   size_t task = 0;

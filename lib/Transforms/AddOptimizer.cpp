@@ -156,7 +156,7 @@ LogicalResult StepBuilder::findGradients() {
   return success();
 }
 
-/// What updates the parameter, and the shape that the rule sees.
+/// Chooses the optimizer that updates the parameter, and the shape that its rule sees.
 void StepBuilder::chooseOptimizer(Trained &one) {
   Shape exported = shapeOf(one.parameter);
   if (auto attribute = main.getArgAttrOfType<DenseI64ArrayAttr>(one.argument, KerfDialect::kExportedShapeAttr))

@@ -40,7 +40,7 @@ public:
   }
 
 private:
-  /// Of a parameter's shape in the program: in the shape and type that the rule sees.
+  /// Returns a tensor of the parameter's shape in the program, in the shape and type that the rule sees.
   Term seen(Value value) { return {emit, emit.reshape(emit.convert(value, wide), request.shape)}; }
   Term scalar(Value value) { return {emit, emit.convert(value, emit.builder.getF64Type())}; }
   /// As it was stored before; the old value where the update is skipped.

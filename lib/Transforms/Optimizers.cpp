@@ -155,9 +155,10 @@ void adafactor(Update &u) {
 //     but for the products' type: they are computed in the type of the update
 //     ----------------------------------------===//
 
-/// Of a Newton-Schulz step x -> a x + (b (x x') + c (x x')^2) x: Jordan et al. chose them for the steepest slope at 0.
+/// Coefficients of a Newton-Schulz step x -> a x + (b (x x') + c (x x')^2) x. Jordan et al. chose them for the steepest
+/// slope at 0.
 constexpr double kMuonA = 3.4445, kMuonB = -4.7750, kMuonC = 2.0315;
-/// Of an update that is as large as AdamW's: Liu et al., Muon is Scalable for LLM Training, 2025.
+/// The root mean square of an update that is as large as AdamW's: Liu et al., Muon is Scalable for LLM Training, 2025.
 constexpr double kMuonRms = 0.2;
 
 bool isMatrix(const Shape &shape) { return shape.size() == 2; }

@@ -314,7 +314,7 @@ void KernelBuilder::add(Operation *op) {
   if (isVirtual(op))
     return;
   KernelClass kernelClass = cast<WorkOpInterface>(op).getKernelClass();
-  // What places elements (a pad, a concatenation) is part of the kernel that makes them.
+  // An operator that places elements (a pad, a concatenation) is part of the kernel that makes them.
   if (kernelClass == KernelClass::Pointwise || (kernelClass == KernelClass::Movement && !isa<TransposeOp>(op)))
     return addPointwise(op);
   addOwn(op, kernelsOf(op));

@@ -31,7 +31,7 @@ public:
   /// Returns x where `condition` is greater than 0, elsewhere y.
   friend Term wherePositive(const Term &condition, const Term &x, const Term &y);
 
-  // Of tensors only.
+  // These take tensors only.
   /// Returns the sums over the dimensions.
   friend Term sum(const Term &x, mlir::ArrayRef<int64_t> dims);
   /// Returns the mean over the dimensions; over all of them where none is given.

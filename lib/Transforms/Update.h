@@ -34,7 +34,7 @@ public:
   }
 };
 
-/// What the update of one parameter is made of.
+/// The inputs of the update of one parameter.
 struct UpdateRequest {
   mlir::Location loc;
   llvm::StringRef name; // of the parameter

@@ -67,7 +67,7 @@ class Devices(KerfTest):
         for device in ("cpu", "check:3"):
             done = self.refuse(1, ["rank ", "cross_entropy", "label 4321 of row "], "train", self.path("config.json"), "--data", self.path("data.npz"), "--seed", "1",
                                "--global-batch", "2", "--sequence", "8", "--ranks", "2", "--all-ranks", "--device", device)
-            # Where ranks share the rows, either may be the first that tells it.
+            # Several ranks may hold the same rows, and either may tell the fault first.
             told.append([re.sub("rank [01]: ", "", line) for line in done.stderr.splitlines() if "error: " in line])
         self.assertEqual(told[0], told[1])
 

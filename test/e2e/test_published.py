@@ -11,7 +11,8 @@ import unittest
 from support import KERF, ROOT, KerfTest, main
 
 DATA = os.path.join(os.path.dirname(ROOT), "shared", "data", "published")
-# Of each file: rows that are predicted, and what the median and the largest error may be. Values are a little above today's.
+# For each file: the number of rows that are predicted, and the largest allowed median and maximum of the relative errors. The limits are a
+# little above today's values.
 LIMITS = {"calibration": (9, 0.06, 0.25), "development": (7, 0.08, 0.15)}
 sys.path.insert(0, os.path.join(ROOT, "benchmarks", "published"))
 import predict  # noqa: E402

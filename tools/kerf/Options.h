@@ -89,7 +89,8 @@ struct RunFlags : runtime::AskedSettings {
   void addKeptTo(CLI::App &command);
 };
 
-/// What is asked of a plan, with the options' step. A whole search that is interrupted ends with the best so far.
+/// Returns the request that the options make of a plan. A whole search that is interrupted ends with the best plan so
+/// far.
 Result<PlanRequest> planRequest(const ModelFlags &model, const PrecisionFlags &precision, const PlanFlags &flags,
                                 const Cluster &cluster);
 

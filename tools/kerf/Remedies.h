@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What would make a job fit for which no plan does, as options of the command line.
+// Prints, as options of the command line, the changes that would make an infeasible job fit.
 #pragma once
 
 #include "Options.h"

@@ -68,8 +68,8 @@ constexpr RunOption kRunOptions[] = {{"lr", "lr", textOf<&RunFlags::lr>},
                                      {"warmup", "warmup", textOf<&RunFlags::warmup>},
                                      {"total", "total", textOf<&RunFlags::total>}};
 
-/// Of a setting that the options' optimizer has, the default, where nothing was given; older versions did not keep it.
-/// Others mean nothing, whatever the options say.
+/// Returns `given`, or the default of a setting that was not given; older versions did not keep defaults. A setting
+/// that the options' optimizer does not have means nothing, and is left out.
 Values settingOf(const Json &options, const std::string &name, Values given) {
   auto optimizer = options.find("optimizer");
   const OptimizerRecord *record =

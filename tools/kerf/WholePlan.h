@@ -19,7 +19,7 @@ int runPlanWhole(const CLI::App &command, const PlanRequest &request, const Plan
 /// The plan is one that runPlanWhole wrote.
 bool isWhole(const Plan &plan);
 
-/// What is otherwise than in the job that a plan keeps.
+/// The differences between the asked job and the one that a plan keeps.
 struct OtherJob {
   std::vector<std::string> whatIf; // "infiniband.bandwidth*2"
   std::string trainer;             // "": the job's

@@ -156,7 +156,7 @@ TEST(Native, FaultsSayWhatDoesNotFit) {
          "an image is for the instruction set '../x86'");
   expect(faultAfter([](NativeCode &native, Program &) { native.images.push_back(native.images[0]); }),
          "two images are for x86-64-v3");
-  // Of another Kerf, or for another device: not looked at.
+  // Images of another Kerf or of another device are not looked at.
   for (auto [kind, interface] : {std::pair("x86-64", 7), {"ptx", 2}})
     EXPECT_EQ(faultAfter([&](NativeCode &native, Program &) {
                 native.images[0].kind = kind;

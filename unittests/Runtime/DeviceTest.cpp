@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every device must do, for each kind that this build has. Host code here touches a device's memory by copies
+// The duties of every device, tested for each kind of this build. Host code here touches a device's memory by copies
 // alone.
 #include "TestPrograms.h"
 #include "kerf/Runtime/CollectiveBackend.h"

@@ -29,7 +29,7 @@ struct Step {
     sources.push_back({op, operands, results, nlohmann::ordered_json::object(), name});
     flat.body.push_back({&sources.back(), operands, results});
   }
-  /// Of parameter, velocity and gradient; gives the new parameter.
+  /// Adds an update of a parameter with its velocity and gradient. Returns the new parameter.
   int update(const std::string &name, int parameter, int velocity, int gradient) {
     int newParameter = value(), newVelocity = value();
     add("call", name, {parameter, velocity, gradient, rate}, {newParameter, newVelocity});

@@ -19,7 +19,7 @@ public:
   /// Puts the seconds, their parts and the memory of the plan's program into `simulation`, which is the simulator's of
   /// the same plan. Refuses plans that cannot be lowered. `where` names the plan in messages.
   Status apply(const Plan &plan, const std::string &where, const Cluster &cluster, Simulation &simulation);
-  /// What became of the lists of steps of the last plan that `apply` succeeded with.
+  /// Returns the figures of the lists of steps of the last plan that `apply` succeeded with, stage by stage.
   const std::vector<Report::StageSteps> &lastSteps() const { return stepsOfLast; }
 
 private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which plan a training gets: found by one of the searches, or given and lowered as it is. It neither prints nor exits.
+// Chooses the plan of a training: one of the searches finds it, or it is given and lowered as it is. These calls neither
+// print nor exit.
 #pragma once
 
 #include "kerf/Compiler/Compiler.h"
@@ -9,11 +10,11 @@
 
 namespace kerf {
 
-/// What finds a plan: a search for the placement of every op on a mesh of data and model, or the search for everything
-/// that a plan can say (docs/search.md).
+/// The two searches for a plan. Placement searches the strategy of every operator on a mesh of data and model; Whole
+/// searches everything that a plan can say (docs/search.md).
 enum class SearchKind { Placement, Whole };
 
-/// What a plan is asked for. Searches import the model anew, at the sizes that they ask about.
+/// A job to be planned. Searches import the model anew, at the sizes that they ask about.
 struct PlanRequest {
   ModelSource model;
   StepOptions step;          // as the step was imported, without what `prepareFor` puts in
@@ -39,7 +40,7 @@ bool isWholeTrainStep(const TrainingStep &step);
 
 /// The request as a job for the search over whole plans.
 Result<WholeJob> wholeJob(mlir::MLIRContext &context, const PlanRequest &request);
-/// What the best plan on all ranks would take, as notes for people, where the best of all uses fewer.
+/// Returns notes for people that compare the best plan on all ranks with `best`, where `best` uses fewer ranks.
 std::vector<std::string> notesOnRanks(const WholeJob &job, const FoundPlan &best);
 
 /// Searches and lowers `step`, which was imported as the request says. Where the request names no search and no
@@ -50,7 +51,8 @@ Result<Planned> planTraining(const TrainingStep &step, const PlanRequest &reques
 Result<Planned> compilePlan(const TrainingStep &step, const Plan &plan, const std::string &where,
                             const PlanRequest &request);
 
-/// What would make an infeasible job feasible, each found by trying it alone; all of them nothing where none does.
+/// The changes of a job that would make an infeasible one feasible, each found by trying it alone. A change that does
+/// not help is empty.
 struct Remedies {
   std::optional<int64_t> ranks = {};         // of the same devices; maybe more than the cluster has
   std::optional<std::string> optimizer = {}; // that keeps no states
@@ -64,7 +66,7 @@ Remedies findRemedies(const PlanRequest &request, const Cluster &whole);
 /// where it has none of them (codegen::kIsas), or without `native`. The numbers are the same.
 Status addCodeForThisMachine(Compiled &compiled, bool native);
 
-/// What a program says of where it comes from: `model`, `model_hash` and `plan` of its info.
+/// Writes the origin of a program into its info: `model`, `model_hash` and `plan`.
 void describeProgram(package::Program &program, const std::string &model, const TrainingStep &step, const Plan &plan);
 
 } // namespace kerf

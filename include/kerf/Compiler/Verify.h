@@ -23,7 +23,8 @@ struct StageNeed {
   int64_t bytes = 0, limitBytes = 0;
 };
 
-/// What was checked at full size: an order of messages in which no rank waits for ever, and the memory of each stage.
+/// The result of the checks at full size: an order of messages in which no rank waits for ever, and the memory of each
+/// stage.
 struct FullCheck {
   int64_t ranks = 0, microbatches = 0;
   std::vector<StageNeed> stages;

@@ -15,7 +15,7 @@
 
 namespace kerf {
 
-/// What runs beside compute instead of between kernels.
+/// The kinds of communication that run beside compute instead of between kernels.
 struct Overlap {
   bool gradients = true;  // reduction of gradients, beside the backward of the layers before
   bool parameters = true; // gathers of sharded parameters, one layer ahead
@@ -39,13 +39,13 @@ struct ParameterGathers {
   double copySeconds = 0;           // of the host, for the piece of each rank
 };
 
-/// What the ranks of "model" send to the next stage where they hold the same activations.
+/// How the ranks of "model" send activations to the next stage where all of them hold the same ones.
 enum class StageSends {
   Scattered, // a share each, which the receivers gather
   Whole,     // everything each
 };
 
-/// What a step takes beside the chip's own time.
+/// The costs of a step that a trainer adds to those of the chip.
 struct TrainerPrices {
   double issueSeconds = 0; // that the host needs to issue one kernel
   UpdateKernel update;
@@ -64,7 +64,7 @@ inline double issueSeconds(const TrainerPrices &trainer, const Device &device) {
 double inBucketSeconds(const CollectiveModel &collectives, Collective kind, const std::vector<AxisRef> &axes,
                        double bytes, double bucketBytes);
 
-/// What of a plan a trainer's overlap depends on.
+/// The properties of a plan that decide a trainer's overlap.
 struct StepShape {
   int64_t stages = 1;
   ScheduleKind schedule = ScheduleKind::OneFOneB;
@@ -110,11 +110,11 @@ struct Trainer {
   bool ownPrograms = false;     // steps are programs that Kerf lowers itself, on CPUs too
   bool dated = false;           // as it was in the year of its name: for comparisons with published runs
   TrainerPrices prices;
-  /// What it runs beside compute where a plan does not say. `tensor` and `products` may depend on sequence parallelism
-  /// alone: the search asks for these before it decides the rest.
+  /// Returns the communication that the trainer runs beside compute where a plan does not say it. `tensor` and
+  /// `products` may depend on sequence parallelism alone: the search asks for these before it decides the rest.
   Overlap (*overlap)(const StepShape &shape) = nullptr;
   TrainerSpace space;
-  /// Where the record is from, by what it says: "issue", "update", "gathers", "accumulation", "sends", "buckets",
+  /// The sources of the record's facts, by fact: "issue", "update", "gathers", "accumulation", "sends", "buckets",
   /// "overlap", "space".
   std::vector<std::pair<std::string_view, std::string_view>> sources;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a model is: in a file, or in memory.
+// A model to be imported: a file, or text or bytes in memory.
 #pragma once
 
 #include "kerf/Support/Result.h"
@@ -27,7 +27,8 @@ struct ModelSource {
   std::string name;                         // the file's path, or the name in messages
   std::optional<ModelFormat> format;        // nothing: the suffix is none that Kerf reads
   std::shared_ptr<const std::string> bytes; // in memory; null: they are the file's
-  /// Of StableHLO in memory: what signature.json says beside a file (docs/stablehlo.md), as JSON; "": nothing.
+  /// For StableHLO in memory: the JSON text that stands in signature.json beside a file (docs/stablehlo.md); "" for
+  /// none.
   std::string signature = {};
 
   bool isConfig() const { return format == ModelFormat::Config; }

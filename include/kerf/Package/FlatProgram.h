@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a package's list of steps stands for. The expanded program is the entry function with its calls replaced by what
-// they call, but for calls of kernels; its instructions are numbered from 0 in the order of the bodies, those of all
-// stages together. A flat program is a stage's list with the values that each instruction reads and makes: a value of
-// the expanded program is one flat value in each microbatch.
+// The full form of a package's list of steps. The expanded program is the entry function with the bodies of its callees
+// in place of calls; calls of kernels stay. Its instructions are numbered from 0 in the order of the bodies, those of
+// all stages together. A flat program is one stage's list with the values that each instruction reads and makes: a
+// value of the expanded program is one flat value in each microbatch.
 #pragma once
 
 #include "kerf/Package/HostCopies.h"
@@ -47,7 +47,8 @@ struct FlatInstruction {
   /// The number in the expanded program: instructions of one origin are the same but for their microbatch.
   int origin = 0;
   int64_t peerStage = -1, message = -1; // of a transfer: who sends or receives, and which of FlatProgram::messages
-  /// Of several collectives that are one: those after the first, each with an operand and a result.
+  /// A bucket is several collectives that run as one. These are its members after the first; each has an operand and a
+  /// result.
   struct Member {
     const Instruction *source = nullptr;
     int origin = 0;

@@ -133,7 +133,8 @@ struct Program {
   std::string entry; // name of the function that is one training step
   std::vector<Arg> args;
   std::vector<EntryResult> results;
-  /// What the ranks of each stage run, in this order; empty until kerf/Steps/Steps.h has made it.
+  /// The instructions that the ranks of each stage run, in order. The list is empty until kerf/Steps/Steps.h has made
+  /// it.
   std::vector<StepList> steps;
   std::string stepPasses;                   // that made the lists, in order: for people
   std::shared_ptr<const NativeCode> native; // code for functions that are kernels; none without

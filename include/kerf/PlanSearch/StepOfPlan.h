@@ -31,7 +31,7 @@ Result<StepWork> stepWork(const CompletedPlan &completed, const TrainingJob &job
 /// Where the plan's stages lie in its cluster.
 Result<PipelineModel> pipelineOf(const Plan &completed, const Cluster &cluster);
 
-/// What stages hand on.
+/// Returns the message that a stage sends to the next one in each microbatch.
 StageMessage messageOf(const ModelWork &model, const Mesh &mesh, StageSends sends);
 
 /// Refuses patterns of `recompute` that match no layer.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a trainer cannot run at all, found before a search: the machines, the type of the numbers, the optimizer, and
-// pins of the constraints.
+// Checks, before a search, for jobs that a trainer cannot run at all: its machines, its types of numbers, its
+// optimizers, and the pins of the constraints.
 #pragma once
 
 #include "kerf/PlanSearch/PlanSearch.h"

@@ -49,7 +49,7 @@ struct Report {
     std::string name, what;
     int64_t changed = 0;
   };
-  /// What became of a stage's list, all microbatches.
+  /// Counts of the changes that passes made to a stage's list of steps, over all microbatches.
   struct StageSteps {
     int64_t stage = 0;
     std::vector<StepPass> passes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the executor needs of a device: memory, kernels, streams and events. It knows no other way to the hardware, so a
-// device is a folder of lib/Runtime that implements these (docs/adding-a-device.md). A device serves one rank.
+// The services that the executor needs of a device: memory, kernels, streams and events. It knows no other way to the
+// hardware, so a device is a folder of lib/Runtime that implements these (docs/adding-a-device.md). A device serves one
+// rank.
 #pragma once
 
 #include "kerf/Package/Package.h"
@@ -35,16 +36,16 @@ public:
   virtual std::string unused() const = 0;
 };
 
-/// What a kernel is bound to. `rank` and `mesh` are for ops whose result depends on the rank (shard_offset,
-/// local_slice, mask_padding). `scratch` has the bytes that Device::scratchBytes asked for; its content does not
-/// survive the kernel, and kernels of one stream share it.
+/// The operands and the place of one kernel. `rank` and `mesh` are for operators whose result depends on the rank
+/// (shard_offset, local_slice, mask_padding). `scratch` has the bytes that Device::scratchBytes asked for; its content
+/// does not survive the kernel, and kernels of one stream share it.
 struct KernelRequest {
   const package::Instruction &instruction;
   std::vector<TensorView> operands, results;
   const Mesh &mesh;
   int64_t rank = 0;
   void *scratch = nullptr;
-  /// Of a call that is one kernel: the function, and the code that has it.
+  /// Set where the instruction calls a function that is one kernel: the function, and the code that has it.
   const package::Function *function = nullptr;
   const DeviceCode *code = nullptr;
   /// Which instruction it is: a fault names it.
@@ -73,8 +74,8 @@ public:
   /// Copies between places that do not overlap.
   virtual Status copy(void *to, const void *from, int64_t bytes, CopyKind kind) = 0;
   virtual Status record(Event &event) = 0;
-  /// What is enqueued from here on runs after the event's last record. Fails when the recorded stream had failed and
-  /// that is known by now.
+  /// Makes all work that is enqueued later run after the event's last record. Fails when the recorded stream had failed
+  /// and that is known by now.
   virtual Status wait(Event &event) = 0;
   /// Waits until all of the stream's work has ended, and returns its first failure, which is thereby forgotten. After a
   /// failure the rest of the stream's work is skipped, waits included.
@@ -89,7 +90,7 @@ public:
   virtual Status launch(Stream &stream) = 0;
 };
 
-/// What a kernel found wrong with its input, for example a label out of range.
+/// A kernel's complaint about its input, for example a label out of range.
 struct Fault {
   int64_t number = -1; // KernelRequest::number
   Error error;

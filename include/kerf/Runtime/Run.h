@@ -63,7 +63,7 @@ struct RunOptions {
   std::function<Status(const Evaluation &)> onEvaluation;
   /// This process is one rank of it. Without, all ranks are threads of this process.
   Communicator *communicator = nullptr;
-  /// Of each rank, as createDevice takes it.
+  /// The device of each rank, in the form that createDevice takes.
   std::string device;
   /// Of each rank, for its kernels; no result depends on it.
   int64_t threads = 1;

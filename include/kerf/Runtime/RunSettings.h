@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run does step by step, and how it goes on from a checkpoint: what is asked for, else what the checkpoint was
-// made with, else the defaults.
+// The settings of a run step by step, and of a run that goes on from a checkpoint. A setting that is not asked for is
+// the checkpoint's, else the default.
 #pragma once
 
 #include "kerf/Runtime/Checkpoint.h"
@@ -9,7 +9,7 @@
 
 namespace kerf::runtime {
 
-/// What somebody asks of a run; nothing where it is left to the checkpoint or the defaults.
+/// The settings that a caller asks for. An absent one is left to the checkpoint or the defaults.
 struct AskedSettings {
   std::optional<std::string> schedule; // these four: of LearningRate
   std::optional<double> lr;
@@ -37,7 +37,7 @@ struct BatchCounts {
 };
 Result<RunSettings> runSettings(const AskedSettings &asked, const BatchCounts &batches, const Checkpoint *resumed);
 
-/// What a checkpoint of such a run says of it (CheckpointIndex::info).
+/// Returns the description of a run that its checkpoints keep (CheckpointIndex::info).
 nlohmann::ordered_json checkpointInfo(const package::Program &program, const RunSettings &settings);
 
 /// Lines for people: what is resumed, and what differs from when it was made.

@@ -38,8 +38,8 @@ public:
   Session &operator=(Session &&) noexcept;
   ~Session();
 
-  /// What a batch has to hold. Where a step takes several batches (package::batchesOfStep), each shape has their number
-  /// in front.
+  /// Returns the tensors that a batch must hold. Where a step takes several batches (package::batchesOfStep), each
+  /// shape has their number in front.
   const std::vector<BatchTensor> &inputs() const;
 
   /// One step of training on the batch: its loss, and the learning rate that it took. `batch` holds every input and
@@ -69,11 +69,11 @@ public:
   /// Ends the session from another thread. A step under way ends with the error kCancelled when its ranks next wait for
   /// each other, at the latest when it is done; an evaluation, with the batch that it is at.
   void cancel();
-  /// What the session was ended with, or nothing.
+  /// Returns the error that ended the session, or nothing while it has not ended.
   std::optional<Error> ended() const;
 
   const package::Program &program() const;
-  /// Of rank 0: memory that is really taken.
+  /// Returns the memory that rank 0 has taken.
   const MemoryReport &memory() const;
   /// Parameters that no weights gave: they were initialized from the seed.
   const std::vector<std::string> &initialized() const;

@@ -67,7 +67,7 @@ struct OpRecompute {
   bool operator==(const OpRecompute &) const = default;
 };
 
-/// Where everything lies: the mesh, and what its axes cut.
+/// The part of a plan that says where tensors and operators lie: the mesh, and how its axes cut them.
 struct PlanLayout {
   std::map<std::string, int64_t> meshSizes; // absent: free
   std::vector<std::string> order;           // empty: free
@@ -95,7 +95,7 @@ struct PlanExecution {
   bool decidesRecompute() const { return !recompute.empty() || !recomputeLayers.empty(); }
 };
 
-/// What was expected of it when it was made.
+/// The step time and the memory that were predicted when the plan was made.
 struct Prediction {
   double stepSeconds = 0, lowerBoundSeconds = 0;
   std::vector<int64_t> peakBytes; // one per stage

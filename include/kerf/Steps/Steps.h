@@ -37,7 +37,7 @@ struct Bucket {
 };
 std::vector<Bucket> bucketsOf(const package::FlatProgram &flat);
 
-/// What the passes did to a stage's list.
+/// Counts of the changes that the passes made to a stage's list.
 struct StepFigures {
   std::vector<std::pair<std::string_view, int64_t>> changed; // by pass: what StepPass::run returned
   std::vector<Bucket> buckets;

@@ -17,7 +17,7 @@ enum class Recompute {
   Full,      // all but the layer's input
   Offload,   // none: they are kept in the host's memory
 };
-/// What the mesh axis "model" cuts.
+/// The way in which the mesh axis "model" cuts operators.
 enum class OpLayout {
   Megatron, // products column by column, then row by row; the vocabulary of embedding and loss
   Solved,   // of each operator what a search has chosen

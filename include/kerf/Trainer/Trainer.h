@@ -14,7 +14,8 @@ struct TrainerOptions {
   std::string dtype = "f32"; // f32, f64; bf16 and f16: as `step.precision` says, or by default (defaultPrecision)
   /// Instead of the model's own, by their names: parameters, buffers, constants.
   TensorMap weights = {};
-  /// Of parameters that nothing else gives, and of dropout. Without it a model whose weights are not there is an error.
+  /// The seed of dropout, and of parameters that neither the model nor `weights` gives. Without it, a model whose
+  /// weights are not there is an error.
   std::optional<uint64_t> seed = {};
 
   int64_t ranks = 0;                   // threads of this process; 0: those of `plan`, else 1
@@ -41,7 +42,7 @@ public:
   Trainer &operator=(Trainer &&) noexcept;
   ~Trainer();
 
-  /// What a batch has to hold: every input of the model, whole; ranks take their parts. With
+  /// Returns the tensors that a batch must hold: every input of the model, whole; ranks take their parts. With
   /// `step.optimizer.accumulate` batches a step, each shape has their number in front.
   const std::vector<runtime::BatchTensor> &inputs() const;
   /// One step of training: its number, its loss, the learning rate that it took and its seconds.
@@ -66,13 +67,13 @@ public:
 
   /// Ends the trainer from another thread; a step under way fails with runtime::kCancelled.
   void cancel();
-  /// What the trainer was ended with, or nothing.
+  /// Returns the error that ended the trainer, or nothing while it has not ended.
   std::optional<Error> ended() const;
 
   const Plan &plan() const;
-  /// What the plan does and what it was priced at, with the warnings of the import.
+  /// Returns the plan's decisions and its predicted costs, with the warnings of the import.
   const Report &report() const;
-  /// What a user should know of the plan, such as that fewer ranks are faster.
+  /// Returns hints about the plan for a user, for example that fewer ranks are faster.
   const std::vector<std::string> &notes() const;
 
 private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an optimizer is: one record of its settings, its states and its rule. Everything else follows from the record:
-// the options of the command line, the step's IR, how updates are cut, fused, checkpointed and priced.
+// The record of an optimizer: its settings, its states and its rule. Everything else follows from the record: the
+// options of the command line, the step's IR, how updates are cut, fused, checkpointed and priced.
 #pragma once
 
 #include "kerf/Sharding/Sharding.h"
@@ -23,7 +23,7 @@ struct OptimizerSetting {
   SettingKind kind = SettingKind::Real;
 };
 
-/// What an optimizer keeps of one parameter. Its elements have the parameter's type and start as 0.
+/// A tensor that an optimizer keeps for one parameter. Its elements have the parameter's type and start as 0.
 struct OptimizerState {
   const char *name; // "exp_avg": the state of parameter w is "exp_avg/w"
   Shape shape;

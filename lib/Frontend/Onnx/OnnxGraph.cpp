@@ -473,8 +473,8 @@ Result<ImportedModel> GraphImport::run() {
   return finish(loss, metrics);
 }
 
-/// What each argument of the block is. Arguments of missing initializers and of folded constants came as they were
-/// needed; the block has them in that order.
+/// Returns a description of each argument of the block. Arguments of missing initializers and of folded constants were
+/// added as they were needed, and the block has them in that order.
 std::vector<std::pair<mlir::BlockArgument, Argument>> GraphImport::describeArguments() {
   std::vector<std::pair<mlir::BlockArgument, Argument>> described;
   std::vector<mlir::BlockArgument> folded;
@@ -538,7 +538,7 @@ Result<ImportedModel> GraphImport::finish(const Term &lossTerm, const std::vecto
     results.push_back(b.emit(term));
   results.append(metrics.begin(), metrics.end());
   mlir::func::ReturnOp::create(b.builder, unknown, results);
-  // What only shapes were asked of, and what a fold made superfluous.
+  // Erases operators without uses: only their shapes were asked for, or a fold made them superfluous.
   for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
     if (!op.hasTrait<mlir::OpTrait::IsTerminator>() && op.use_empty())
       op.erase();

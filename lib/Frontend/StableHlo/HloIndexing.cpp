@@ -383,7 +383,7 @@ Result<Terms> evaluateGather(Node &node) {
   KERF_TRY(lookup, prepare(node, numbers, window, Access::Read));
   KERF_TRY(target, arrange(lookup, numbers, int64_t(node.resultShape().size()), "offset_dims"));
 
-  // What is known: cut down to it, moved inside where an index is outside.
+  // Where the start is known, the operand is cut down to the slice. A start that is outside is moved inside.
   Shape from = lookup.start, to = from;
   for (size_t d = 0; d < from.size(); ++d) {
     bool batching = contains(numbers.batching, int64_t(d));

@@ -56,7 +56,7 @@ Shape at(size_t rank, size_t dim, int64_t begin) {
   return shape;
 }
 
-/// What a collective is sent over, and in which order it adds. No communicator: only sizes are asked for.
+/// The communicator of a collective and the order of its sums. Without a communicator, only sizes are computed.
 struct Way {
   Communicator *communicator = nullptr;
   int64_t tag = 0;

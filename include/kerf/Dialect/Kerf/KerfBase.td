@@ -61,7 +61,7 @@ def Kerf_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral kOffloadAttr = "kerf.offload";
     /// Of attention whose sequence ranks share: keys and values are cut as queries are and pass round these ranks.
     static constexpr ::llvm::StringLiteral kRingAttr = "kerf.ring";
-    /// Of an op of the optimizer: the name of the parameter that it updates.
+    /// An operator of the optimizer has this attribute: the name of the parameter that it updates.
     static constexpr ::llvm::StringLiteral kUpdateAttr = "kerf.update";
     /// The argument of the entry that the loss's gradient begins with, instead of 1.
     static constexpr ::llvm::StringLiteral kLossScaleName = "grad_scaler/scale";

@@ -8,7 +8,8 @@
 
 namespace kerf::ir {
 
-/// What mixed precision makes of an op's floating types (kerf-mixed-precision). An op without a rule computes in f32.
+/// The floating types that mixed precision gives to an operator (kerf-mixed-precision). An operator without a rule
+/// computes in f32.
 enum class HalfRule {
   Widest,    // all operands meet in one type: f32 where one of them keeps to f32, else the 16-bit type
   Half,      // operands and the first result have 16 bits, sums inside and the other results f32

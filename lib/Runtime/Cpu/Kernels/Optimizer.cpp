@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands between gradients and their optimizer: the whole gradient of a parameter, and the check that may hold the
-// update back.
+// Kernels between gradients and their optimizer: they prepare the whole gradient of a parameter, and check whether the
+// update must be held back.
 #include "Families.h"
 #include "Simd.h"
 
