@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's part of a run.
+// One rank's part of a run: its steps (RankRun.cpp), its arguments (RankFill.cpp), and what ranks tell each other
+// (RankGather.cpp).
 #pragma once
 
+#include "Box.h"
 #include "CheckpointFiles.h"
 #include "Inputs.h"
 #include "StepGuard.h"
@@ -9,8 +11,16 @@
 
 namespace kerf::runtime {
 
+/// The tag of messages between stages that belong to no instruction of the program; Shards.h has the tag before it.
+inline constexpr int64_t kStageTag = 3;
+
 /// An argument that every step gets anew: cut from the batch (or made) in host memory, then moved to the device.
-struct Feed;
+struct Feed {
+  const ArgSource *source = nullptr;
+  BoxCopy cut;
+  std::shared_ptr<std::byte> host; // that streams copy from
+  TensorView target;
+};
 
 /// Where a rank gets its batches from, and as which of the reader's users.
 struct RankBatches {

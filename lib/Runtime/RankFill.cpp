@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fills a rank's arguments: once before the first step, from weights, a checkpoint or the seed, and before each step
+// with its batch.
+#include "RankRun.h"
+#include "Scalar.h"
+#include "Shards.h"
+#include "kerf/Package/Accumulation.h"
+#include "kerf/Package/FlatProgram.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace kerf::runtime {
+
+using package::Arg;
+
+/// True of what every step gets anew.
+static bool isFed(const ArgSource &source) {
+  return source.kind == ArgSource::Kind::Data || source.kind == ArgSource::Kind::LearningRate ||
+         source.kind == ArgSource::Kind::RateFactor || source.kind == ArgSource::Kind::Step;
+}
+
+/// The part of an argument that the piece is.
+Shard RankRun::shardOfPiece(const ArgumentPiece &piece) const {
+  const Arg &arg = program.args[piece.arg];
+  return shardOf(program.mesh, arg.shape, arg.sharding,
+                 package::virtualRank(program, communicator.rank(), piece.microbatch));
+}
+
+/// Cut first, then converted: a rank never holds the whole tensor twice.
+Status RankRun::fillCut(const ArgumentPiece &piece, const Tensor &whole) {
+  const Arg &arg = program.args[piece.arg];
+  Shard shard = shardOfPiece(piece);
+  auto [cut, bytes] = allocateTensor(whole.dtype, shard.local);
+  cutShard(arg.shape, shard, bytesOf(whole.dtype)).run(whole.data, bytes);
+  auto converted = convertTensor(cut, arg.dtype);
+  if (!converted)
+    return converted.error();
+  return device->copyIn(piece.tensor.data, converted->data, piece.tensor.bytes());
+}
+
+Status RankRun::fillSaved(const ArgumentPiece &piece, ShardReader &from) {
+  std::vector<std::byte> host(static_cast<size_t>(piece.tensor.bytes()));
+  if (Status status = from.read(program.args[piece.arg], shardOfPiece(piece), host.data()); !status)
+    return status;
+  return device->copyIn(piece.tensor.data, host.data(), piece.tensor.bytes());
+}
+
+/// Gives an argument its first content.
+Status RankRun::fill(const ArgumentPiece &piece) {
+  const Arg &arg = program.args[piece.arg];
+  const ArgSource &source = inputs.sources[piece.arg];
+  const TensorView &target = piece.tensor;
+  Shard shard = shardOfPiece(piece);
+  if (isFed(source))
+    return openFeed(source, cutShard(arg.shape, shard, bytesOf(arg.dtype)), target);
+  if (source.kind == ArgSource::Kind::Tensor)
+    return fillCut(piece, source.tensor);
+  if (source.kind == ArgSource::Kind::Resume)
+    return fillSaved(piece, *reader);
+  std::vector<std::byte> host(static_cast<size_t>(target.bytes())); // zeros
+  if (source.kind == ArgSource::Kind::Initialize)
+    initializeParameter(options.seed, arg.name, arg.shape, shard, {host.data(), arg.dtype, shard.local});
+  if (source.kind == ArgSource::Kind::Seed)
+    std::memcpy(host.data(), &options.seed, sizeof(options.seed));
+  return device->copyIn(target.data, host.data(), target.bytes());
+}
+
+Status RankRun::openFeed(const ArgSource &source, BoxCopy cut, const TensorView &target) {
+  auto host = device->allocateHost(target.bytes());
+  if (!host)
+    return host.error();
+  std::fill_n(host->get(), target.bytes(), std::byte(0)); // what no box covers is padding
+  feeds.push_back({&source, std::move(cut), std::move(*host), target});
+  return ok();
+}
+
+/// Gives the program its next batch, the batch's number and the learning rate.
+Status RankRun::feed(BatchSource &source, int64_t number, double learningRate, double rateFactor) {
+  auto batch = source.next(batches.user);
+  if (!batch)
+    return batch.error();
+  for (Feed &feed : feeds) {
+    switch (feed.source->kind) {
+    case ArgSource::Kind::Data:
+      feed.cut.run((**batch)[feed.source->input], feed.host.get());
+      break;
+    case ArgSource::Kind::Step:
+      writeScalar(feed.target.dtype, double(number), feed.host.get());
+      break;
+    case ArgSource::Kind::RateFactor:
+      writeScalar(feed.target.dtype, rateFactor, feed.host.get());
+      break;
+    default:
+      writeScalar(feed.target.dtype, learningRate, feed.host.get());
+      break;
+    }
+    if (Status status = executor->feed(feed.target, feed.host.get()); !status)
+      return status;
+  }
+  source.release(batches.user);
+  return ok();
+}
+
+/// Sets the sums of gradients to zero.
+Status RankRun::clearAccumulators() {
+  for (const ArgumentPiece &piece : executor->arguments()) {
+    if (!package::isAccumulator(program.args[piece.arg]))
+      continue;
+    zeros.resize(std::max(zeros.size(), size_t(piece.tensor.bytes())));
+    if (Status status = device->copyIn(piece.tensor.data, zeros.data(), piece.tensor.bytes()); !status)
+      return status;
+  }
+  return ok();
+}
+
+} // namespace kerf::runtime
