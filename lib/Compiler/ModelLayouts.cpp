@@ -4,6 +4,7 @@
 #include "HandWritten.h"
 #include "LayOut.h"
 #include "PlanLowering.h"
+#include "Tuning.h"
 #include "kerf/Transforms/ExpertLayout.h"
 #include "kerf/Transforms/Layout.h"
 #include "kerf/Transforms/ModelWork.h"
@@ -114,10 +115,6 @@ Result<TrainingStep *> ModelLayouts::imported(int64_t microbatch) {
   }
   return &found->second;
 }
-
-/// Channels of an image that a rank of "model" keeps at least: what a matrix unit takes at once. With fewer, a cut
-/// saves no time.
-static constexpr int64_t kLeastChannels = 8;
 
 Result<std::vector<int64_t>> ModelLayouts::modelSizes(int64_t most) {
   auto step = imported(1);

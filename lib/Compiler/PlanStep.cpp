@@ -2,6 +2,7 @@
 // The search over meshes: for each way to factor the ranks into data x model (and what the constraints name), the
 // placement problem is built, solved and lowered; the fastest that really fits wins.
 #include "HandWritten.h"
+#include "Tuning.h"
 
 #include "kerf/CostModel/Margin.h"
 #include "kerf/Search/Explain.h"
@@ -21,10 +22,6 @@ using namespace kerf::ir;
 namespace kerf {
 
 namespace {
-
-constexpr int kMemoryRounds = 4;
-/// Where nothing fits: shares of the way from the least estimate to the unlimited plan's that are tried besides.
-constexpr double kOtherTries[] = {0.25, 0.5, 1.0};
 
 /// Every plan frame that the constraints leave open: sizes of "data" and "model" whose product, with the pinned axes,
 /// is the ranks.
@@ -238,7 +235,7 @@ std::optional<Report::Alternative> decisionRunnerUp(const Candidate &best, const
 /// What every op's other strategies would cost at least, and what memory is worth.
 void explainChoice(const Candidate &best, Report &report) {
   const Placement &placement = best.placement;
-  Explanation explanation = explain(placement.problem, best.solution);
+  SolutionExplanation explanation = explain(placement.problem, best.solution);
   std::map<std::string, size_t> nodeOf;
   for (size_t i = 0; i < placement.nodes.size(); ++i)
     if (placement.nodes[i].op)
@@ -311,6 +308,68 @@ SearchedMeshes searchMeshes(const TrainingStep &step, const Cluster &cluster, co
   return searched;
 }
 
+/// Searches the meshes of all ranks, then of half as many, for as long as that makes the step no slower. Fails where no
+/// mesh of all ranks can be tried.
+Result<SearchedMeshes> searchRankCounts(const TrainingStep &step, const Cluster &cluster, const PlanOptions &options,
+                                        int64_t limit) {
+  SearchedMeshes all;
+  double fewestSeconds = std::numeric_limits<double>::infinity();
+  for (int64_t ranks = cluster.ranks(); ranks >= 1; ranks /= 2) {
+    auto open = frames(options.constraints, options.constraintsFile, ranks);
+    if (!open && ranks == cluster.ranks())
+      return open.error();
+    if (!open)
+      continue;
+    SearchedMeshes searched = searchMeshes(step, cluster, options, *open, limit);
+    if (searched.error && searched.error->status == ExitStatus::InternalCheck)
+      return *searched.error;
+    if (searched.fitting.empty() && searched.rejected.empty() && ranks == cluster.ranks())
+      return searched.error ? *searched.error : Error{"no mesh is left to try", ExitStatus::InternalCheck};
+    if (searched.leastMemory.total < all.leastMemory.total)
+      all.leastMemory = searched.leastMemory;
+    all.bound = std::min(all.bound, searched.bound);
+    double seconds = std::numeric_limits<double>::infinity();
+    for (Candidate &candidate : searched.fitting) {
+      seconds = std::min(seconds, candidate.seconds());
+      all.fitting.push_back(std::move(candidate));
+    }
+    for (Report::Alternative &other : searched.rejected)
+      all.rejected.push_back(std::move(other));
+    // Fewer ranks need more memory: where these do not fit, fewer will not either.
+    if (options.allRanks || searched.fitting.empty() || seconds > fewestSeconds)
+      break;
+    fewestSeconds = seconds;
+  }
+  return all;
+}
+
+/// Adds to the report of `planned`, whose plan is the first of `searched.fitting`, how the choice was made and the
+/// plans that were not chosen.
+void reportChoice(const SearchedMeshes &searched, const Cluster &cluster, const PlanOptions &options,
+                  Planned &planned) {
+  const std::vector<Candidate> &fitting = searched.fitting;
+  const Candidate &best = fitting.front();
+  Report &report = planned.compiled.report;
+  double ofAll = std::numeric_limits<double>::infinity();
+  for (const Candidate &candidate : fitting)
+    if (candidate.ranks() == cluster.ranks())
+      ofAll = std::min(ofAll, candidate.seconds());
+  if (best.ranks() < cluster.ranks() && std::isfinite(ofAll))
+    planned.notes.push_back(fewerRanksText(cluster.ranks(), ofAll, best.ranks(), best.seconds()));
+  explainChoice(best, report);
+  if (auto other = decisionRunnerUp(best, options))
+    report.alternatives.push_back(std::move(*other));
+  for (size_t i = 1; i < fitting.size() && static_cast<int>(i) <= options.alternatives; ++i)
+    report.alternatives.push_back(
+        {"mesh " + meshText(fitting[i].placement.mesh),
+         fmt::format("{:+.1f} % step time", 100 * (fitting[i].seconds() / best.seconds() - 1)), fitting[i].seconds(),
+         fitting[i].bytes()});
+  for (Report::Alternative other : searched.rejected) {
+    other.what = "mesh " + other.what;
+    report.alternatives.push_back(std::move(other));
+  }
+}
+
 } // namespace
 
 std::string fewerRanksText(int64_t ranks, double seconds, int64_t fewer, double fewerSeconds) {
@@ -334,81 +393,35 @@ Result<Planned> planStep(const TrainingStep &step, const Cluster &cluster, const
   int64_t limit = withMargin(cluster, options.margin).device.memoryBytes;
   if (options.memoryLimitBytes)
     limit = std::min(limit, *options.memoryLimitBytes);
-  std::vector<Candidate> fitting;
-  std::vector<Report::Alternative> rejected;
-  int64_t leastBytes = std::numeric_limits<int64_t>::max();
-  Report::Memory leastMemory;
-  double bound = std::numeric_limits<double>::infinity();
-  // Fewer ranks are tried while they make the step no slower.
-  double fewestSeconds = std::numeric_limits<double>::infinity();
-  for (int64_t ranks = cluster.ranks(); ranks >= 1; ranks /= 2) {
-    auto open = frames(options.constraints, options.constraintsFile, ranks);
-    if (!open && ranks == cluster.ranks())
-      return open.error();
-    if (!open)
-      continue;
-    SearchedMeshes searched = searchMeshes(step, cluster, options, *open, limit);
-    if (searched.error && searched.error->status == ExitStatus::InternalCheck)
-      return *searched.error;
-    if (searched.fitting.empty() && searched.rejected.empty() && ranks == cluster.ranks())
-      return searched.error ? *searched.error : Error{"no mesh is left to try", ExitStatus::InternalCheck};
-    if (searched.leastMemory.total < leastBytes) {
-      leastBytes = searched.leastMemory.total;
-      leastMemory = searched.leastMemory;
-    }
-    bound = std::min(bound, searched.bound);
-    double seconds = std::numeric_limits<double>::infinity();
-    for (Candidate &candidate : searched.fitting) {
-      seconds = std::min(seconds, candidate.seconds());
-      fitting.push_back(std::move(candidate));
-    }
-    for (Report::Alternative &other : searched.rejected)
-      rejected.push_back(std::move(other));
-    // Fewer ranks need more memory: where these do not fit, fewer will not either.
-    if (options.allRanks || searched.fitting.empty() || seconds > fewestSeconds)
-      break;
-    fewestSeconds = seconds;
-  }
-  if (fitting.empty())
+  auto searched = searchRankCounts(step, cluster, options, limit);
+  if (!searched)
+    return searched.error();
+  std::vector<Candidate> &fitting = searched->fitting;
+  if (fitting.empty()) {
+    const Report::Memory &least = searched->leastMemory;
     return Error{
         fmt::format("no plan for {} fits into {} of memory per rank: the smallest found needs {} bytes ({}): {}; "
                     "give <memory> {} or more, or more ranks",
-                    countText(cluster.ranks(), "rank"), bytesText(limit), leastBytes, bytesText(leastBytes),
-                    memoryText(leastMemory), leastBytes),
+                    countText(cluster.ranks(), "rank"), bytesText(limit), least.total, bytesText(least.total),
+                    memoryText(least), least.total),
         ExitStatus::Infeasible};
+  }
 
-  // Ranks that do what others do as well are no use.
+  // Of plans that are equally fast, the one on the fewest ranks comes first.
   std::stable_sort(fitting.begin(), fitting.end(), [](const Candidate &a, const Candidate &b) {
     return std::pair(a.seconds(), a.ranks()) < std::pair(b.seconds(), b.ranks());
   });
   Candidate &best = fitting.front();
-  best.plan.predicted->lowerBoundSeconds = bound;
+  best.plan.predicted->lowerBoundSeconds = searched->bound;
   Planned planned{best.plan, std::move(best.compiled), best.placement.problem};
   planned.problem.name = fmt::format("mesh {}, costs in 2^{} s, the plan's is {}", meshText(best.placement.mesh),
                                      std::ilogb(best.placement.secondsPerCost), toString(best.solution.cost));
   planned.problem.memoryLimitBytes = limit;
   Report &report = planned.compiled.report;
   report.stepSeconds = best.plan.predicted->stepSeconds;
-  report.lowerBoundSeconds = bound;
+  report.lowerBoundSeconds = searched->bound;
   report.memoryLimitBytes = limit;
-  double ofAll = std::numeric_limits<double>::infinity();
-  for (const Candidate &candidate : fitting)
-    if (candidate.ranks() == cluster.ranks())
-      ofAll = std::min(ofAll, candidate.seconds());
-  if (best.ranks() < cluster.ranks() && std::isfinite(ofAll))
-    planned.notes.push_back(fewerRanksText(cluster.ranks(), ofAll, best.ranks(), best.seconds()));
-  explainChoice(best, report);
-  if (auto other = decisionRunnerUp(best, options))
-    report.alternatives.push_back(std::move(*other));
-  for (size_t i = 1; i < fitting.size() && static_cast<int>(i) <= options.alternatives; ++i)
-    report.alternatives.push_back(
-        {"mesh " + meshText(fitting[i].placement.mesh),
-         fmt::format("{:+.1f} % step time", 100 * (fitting[i].seconds() / best.seconds() - 1)), fitting[i].seconds(),
-         fitting[i].bytes()});
-  for (Report::Alternative &other : rejected) {
-    other.what = "mesh " + other.what;
-    report.alternatives.push_back(std::move(other));
-  }
+  reportChoice(*searched, cluster, options, planned);
   return planned;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kerf/Compiler/PlanWhole.h"
+#include "Tuning.h"
 #include "kerf/Compiler/LoweredFigures.h"
 #include "kerf/Compiler/ModelLayouts.h"
 #include "kerf/CostModel/Dtypes.h"
@@ -9,9 +10,6 @@
 #include <fmt/format.h>
 
 namespace kerf {
-
-/// Positions of a sequence that a rank of "context" keeps at least, where the axis is not pinned.
-static constexpr int64_t kLeastTokens = 1024;
 
 const std::vector<std::string> &WholeJob::warnings() const { return model->warnings(); }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "Tuning.h"
 #include "kerf/Compiler/LoweredFigures.h"
 #include "kerf/Compiler/PlanTraining.h"
 
@@ -6,11 +7,8 @@ namespace kerf {
 
 namespace {
 
-constexpr int64_t kMostTimes = 64; // as many ranks
-
 /// Asks shortly whether some plan fits.
 bool somePlanFits(PlanRequest request) {
-  constexpr double kSeconds = 2;
   request.step.precision = defaultPrecision(request.dtype);
   auto context = createContext();
   auto job = wholeJob(*context, request);
@@ -18,7 +16,7 @@ bool somePlanFits(PlanRequest request) {
     return false;
   bool fits = false;
   job->search.leastMemory = false;
-  job->search.seconds = kSeconds;
+  job->search.seconds = kRemedySeconds;
   job->search.progress = [&](double best, double) { fits |= best > 0; };
   auto stop = job->search.stop;
   job->search.stop = [&] { return fits || (stop && stop()); };

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which search a request gets, and the request as the job of the search over whole plans.
+#include "Tuning.h"
+
 #include "kerf/Compiler/PlanTraining.h"
 #include "kerf/CostModel/Margin.h"
 #include "kerf/Dialect/Kerf/KerfDialect.h"
@@ -88,7 +90,6 @@ Result<WholeJob> wholeJob(mlir::MLIRContext &context, const PlanRequest &request
 }
 
 std::vector<std::string> notesOnRanks(const WholeJob &job, const FoundPlan &best) {
-  constexpr int64_t kShareForAllRanks = 8; // of the search's budget
   int64_t ranks = job.cluster.ranks(), used = best.plan.mesh().ranks();
   if (used == ranks)
     return {};

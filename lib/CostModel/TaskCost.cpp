@@ -15,18 +15,24 @@ void add(std::map<std::string, double> &to, const std::map<std::string, double> 
     to[name] += times * seconds;
 }
 
-struct Layer {
-  double gather = 0, body = 0, reduce = 0;
-  int64_t repeat = 1;
-  double reduceBytes = 0;
-};
-
 /// In layers that recompute nothing only what a plan says of single ops.
 bool anyRunsAgain(const Segment &segment, Recompute mode) {
   bool layer = mode == Recompute::Selective || mode == Recompute::Full;
   return segment.recomputable &&
          (layer || std::any_of(segment.forward.kernels.begin(), segment.forward.kernels.end(),
                                [](const Kernel &kernel) { return kernel.again == RunAgain::Always; }));
+}
+
+/// Whether tasks of this kind add gradients of parameters to those of the ranks that share them.
+bool reducesGradients(TaskKind kind) { return kind == TaskKind::Backward || kind == TaskKind::WeightGradient; }
+
+/// Returns the first group of parameters whose gradients are summed over ranks, or null.
+const ParameterGroup *firstSummedGroup(const std::vector<SegmentRun> &segments) {
+  for (const SegmentRun &run : segments)
+    for (const ParameterGroup &group : run.segment->parameters)
+      if (!group.reduceAxes.empty())
+        return &group;
+  return nullptr;
 }
 
 struct StreamEnds {
@@ -210,38 +216,66 @@ double TaskPricer::copiesSeconds(const ShardAxes &shares, double elements) const
   return collectives.seconds(Collective::AllReduce, shares.copies, share * plan.bytes.gradient);
 }
 
+TaskPricer::LayerPasses TaskPricer::layerPasses(const Segment &segment, TaskKind kind, Recompute mode) const {
+  if (kind == TaskKind::Forward)
+    return {both(pass(segment, Which::Forward), Pass()), Pass()};
+  LayerPasses layer;
+  if (kind != TaskKind::WeightGradient) {
+    layer.run = pass(segment, Which::InputGradient);
+    if (kind == TaskKind::InputGradient)
+      layer.run = both(std::move(layer.run), Pass());
+    if (anyRunsAgain(segment, mode))
+      layer.again = both(again(segment, mode), Pass());
+  }
+  if (reducesGradients(kind)) {
+    layer.run = both(std::move(layer.run), pass(segment, Which::WeightGradient));
+    layer.run.compute += accumulation(segment);
+  }
+  return layer;
+}
+
+Layer TaskPricer::parameterTraffic(const Segment &segment, TaskKind kind, bool recomputes, bool last, double repeat,
+                                   std::map<std::string, double> &collectives) const {
+  // Sharded gradients are reduced by every microbatch, whole ones once.
+  bool everyTime = plan.optimizerSharding >= 2;
+  bool overlapped = everyTime || (last && plan.overlap.gradients);
+  Collective reduction = plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce;
+  Layer layer;
+  for (const ParameterGroup &group : segment.parameters) {
+    if (group.reduceAxes.empty()) // experts that no other rank has
+      continue;
+    std::string axes = axisNames(group.reduceAxes);
+    if (plan.optimizerSharding >= 3 && kind != TaskKind::WeightGradient) {
+      bool twice = recomputes && plan.trainer.gathers.againAfterRecompute;
+      double seconds = groupSeconds(Collective::AllGather, group, plan.bytes.weight) * (twice ? 2 : 1);
+      layer.gather += seconds;
+      collectives[axes] += repeat * seconds;
+    }
+    if (reducesGradients(kind) && overlapped) {
+      double width = everyTime ? plan.bytes.weight : plan.bytes.gradient;
+      double seconds = groupSeconds(reduction, group, width);
+      layer.reduceBytes += group.elements * width;
+      if (last && plan.optimizerSharding >= 1 && plan.shardingAxes)
+        seconds += copiesSeconds(sharesOf(group), group.elements);
+      layer.reduce += seconds;
+      collectives[axes] += repeat * seconds;
+    }
+  }
+  return layer;
+}
+
 TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, bool last) const {
   bool forward = kind == TaskKind::Forward, restores = kind == TaskKind::Backward || kind == TaskKind::InputGradient;
   std::vector<SegmentRun> segments =
       segmentRuns(work.parts[part], restores || usesHost(recompute) ? recompute : LayerModes());
   if (!forward)
     std::reverse(segments.begin(), segments.end());
-  bool reduces = kind == TaskKind::Backward || kind == TaskKind::WeightGradient;
-  // Sharded gradients are reduced by every microbatch, whole ones once.
-  bool everyTime = plan.optimizerSharding >= 2;
-  bool overlapped = everyTime || (last && plan.overlap.gradients);
-  Collective reduction = plan.optimizerSharding >= 1 ? Collective::ReduceScatter : Collective::AllReduce;
 
   TaskCost cost;
   std::vector<Layer> layers;
   double beside = 0; // seconds of gathers and reductions
   for (auto [segment, mode, layersAlike] : segments) {
-    Pass run, again;
-    if (forward) {
-      run = both(pass(*segment, Which::Forward), Pass());
-    } else {
-      if (kind != TaskKind::WeightGradient) {
-        run = pass(*segment, Which::InputGradient);
-        if (kind == TaskKind::InputGradient)
-          run = both(std::move(run), Pass());
-        if (anyRunsAgain(*segment, mode))
-          again = both(this->again(*segment, mode), Pass());
-      }
-      if (reduces) {
-        run = both(std::move(run), pass(*segment, Which::WeightGradient));
-        run.compute += accumulation(*segment);
-      }
-    }
+    auto [run, again] = layerPasses(*segment, kind, mode);
     auto repeat = static_cast<double>(layersAlike);
     (forward ? cost.forward : cost.backward) += repeat * run.compute;
     cost.recompute += repeat * again.compute;
@@ -249,36 +283,17 @@ TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, 
       add(cost.collectives, one->collectives, repeat);
       add(cost.exposed, one->exposed, repeat);
     }
-    double gather = 0, reduce = 0, reduceBytes = 0;
-    for (const ParameterGroup &group : segment->parameters) {
-      if (group.reduceAxes.empty()) // experts that no other rank has
-        continue;
-      std::string axes = axisNames(group.reduceAxes);
-      if (plan.optimizerSharding >= 3 && kind != TaskKind::WeightGradient) {
-        bool twice = again.compute > 0 && plan.trainer.gathers.againAfterRecompute;
-        double seconds = groupSeconds(Collective::AllGather, group, plan.bytes.weight) * (twice ? 2 : 1);
-        gather += seconds;
-        cost.collectives[axes] += repeat * seconds;
-      }
-      if (reduces && overlapped) {
-        double width = everyTime ? plan.bytes.weight : plan.bytes.gradient;
-        double seconds = groupSeconds(reduction, group, width);
-        reduceBytes += group.elements * width;
-        if (last && plan.optimizerSharding >= 1 && plan.shardingAxes)
-          seconds += copiesSeconds(sharesOf(group), group.elements);
-        reduce += seconds;
-        cost.collectives[axes] += repeat * seconds;
-      }
-    }
-    double body = run.compute + again.compute + run.exposedSeconds + again.exposedSeconds;
+    Layer layer = parameterTraffic(*segment, kind, again.compute > 0, last, repeat, cost.collectives);
+    layer.repeat = layersAlike;
+    layer.body = run.compute + again.compute + run.exposedSeconds + again.exposedSeconds;
     if (mode == Recompute::Offload && segment->recomputable) {
-      double copy = hostSeconds(*segment), left = std::max(0.0, copy - body);
+      double copy = hostSeconds(*segment), left = std::max(0.0, copy - layer.body);
       cost.collectives["host"] += repeat * copy;
       cost.exposed["host"] += repeat * left;
-      body += left;
+      layer.body += left;
     }
-    beside += repeat * (gather + reduce);
-    layers.push_back({gather, body, reduce, layersAlike, reduceBytes});
+    beside += repeat * (layer.gather + layer.reduce);
+    layers.push_back(layer);
   }
   StreamEnds streams = runStreams(layers, plan.overlap, plan.trainer.bucketBytes);
   double waited = 0;
@@ -294,16 +309,9 @@ TaskCost TaskPricer::task(int part, TaskKind kind, const LayerModes &recompute, 
   cost.tail = last ? std::max(0.0, streams.communication - streams.compute) : 0;
   cost.beside = last ? beside : 0;
   double exposedBeside = std::max(0.0, cost.seconds - cost.compute() - waited);
-  if (beside > 0 && exposedBeside > kRounding * cost.seconds) // all of it is of the parameters' axes
-    for (const SegmentRun &run : segments) {
-      const std::vector<ParameterGroup> &groups = run.segment->parameters;
-      auto summed = std::find_if(groups.begin(), groups.end(),
-                                 [](const ParameterGroup &group) { return !group.reduceAxes.empty(); });
-      if (summed == groups.end())
-        continue;
-      cost.exposed[axisNames(summed->reduceAxes)] += exposedBeside;
-      break;
-    }
+  if (beside > 0 && exposedBeside > kRounding * cost.seconds) // all of it belongs to the parameters' axes
+    if (const ParameterGroup *group = firstSummedGroup(segments))
+      cost.exposed[axisNames(group->reduceAxes)] += exposedBeside;
   return cost;
 }
 
@@ -350,11 +358,12 @@ std::map<std::string, double> TaskPricer::gatherAfterStep(int part) const {
 }
 
 double TaskPricer::optimizer(int part) const {
-  double bytes = 0;
+  double bytes = 0, flops = 0;
   for (const Segment &segment : work.parts[part].segments)
     for (const ParameterGroup &group : segment.parameters) {
-      double elements =
-          group.elements * static_cast<double>(segment.repeat) / (plan.optimizerSharding >= 1 ? shards(group) : 1);
+      double updates = static_cast<double>(segment.repeat) / (plan.optimizerSharding >= 1 ? shards(group) : 1);
+      double elements = group.elements * updates;
+      flops += group.updateFlops * updates;
       // Passes over the gradient are the trainer's; states are read and written; weights of 16 bits are written from
       // the f32 ones, which are read.
       const UpdateKernel &update = plan.trainer.update;
@@ -368,5 +377,10 @@ double TaskPricer::optimizer(int part) const {
   Work kernel;
   kernel.kernelClass = KernelClass::Pointwise;
   kernel.bytes = bytes;
-  return bytes > 0 ? computeSeconds(collectives.cluster().device, kernel) : 0;
+  Work products;
+  products.kernelClass = KernelClass::Product;
+  products.flops = flops;
+  products.dtype = work.dtype == "f64" ? "f64" : "f32"; // the type in which weights are updated
+  const Device &device = collectives.cluster().device;
+  return (bytes > 0 ? computeSeconds(device, kernel) : 0) + (flops > 0 ? computeSeconds(device, products) : 0);
 }

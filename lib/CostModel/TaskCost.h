@@ -20,6 +20,13 @@ struct TaskCost {
   double compute() const { return forward + backward + recompute; }
 };
 
+/// Seconds of one layer within a task: `body` on the compute stream, the others on the communication stream.
+struct Layer {
+  double gather = 0, body = 0, reduce = 0;
+  int64_t repeat = 1;     // equal layers that follow each other
+  double reduceBytes = 0; // bytes of the gradients that `reduce` sums
+};
+
 /// Prices tasks of one work under one plan.
 class TaskPricer {
 public:
@@ -32,7 +39,7 @@ public:
   std::map<std::string, double> reduction(int part) const;
   /// Gathers of all parameters of a part after the optimizer (optimizer sharding 1 and 2), by axes.
   std::map<std::string, double> gatherAfterStep(int part) const;
-  /// Optimizer of a part: bytes through memory.
+  /// Returns the seconds of the optimizer on a part: bytes through memory, and the products of rules that have them.
   double optimizer(int part) const;
 
   /// How often a collective runs in one pass, and the bytes of each time.
@@ -80,6 +87,14 @@ private:
   Pass priced(const PassWork &pass, std::optional<Recompute> again = std::nullopt) const;
   /// Runs the independent collectives of both beside their kernels; what does not fit is exposed.
   Pass both(Pass input, const Pass &weights) const;
+  struct LayerPasses {
+    Pass run, again; // `again` runs parts of the forward once more, for the backward
+  };
+  LayerPasses layerPasses(const Segment &segment, TaskKind kind, Recompute mode) const;
+  /// Returns the gathers and reductions of one layer's parameters, and adds the seconds of `repeat` layers to
+  /// `collectives`, by axes.
+  Layer parameterTraffic(const Segment &segment, TaskKind kind, bool recomputes, bool last, double repeat,
+                         std::map<std::string, double> &collectives) const;
 
   const StepWork &work;
   const StepPlan &plan;

@@ -111,24 +111,14 @@ std::vector<std::string> notesOf(const Exported &exported) {
   return notes;
 }
 
-Result<Exported> exportPlan(ExportTarget which, const ExportInput &input, const std::string &configName) {
-  const Target &target = about(which);
-  const CompletedPlan &completed = input.completed;
-  if (completed.cluster.mixed())
-    return Error{fmt::format(
-        "{} is a mixed cluster ({}): {} gives all ranks the same arguments and can't weigh stages by their devices; a "
-        "plan of at most {} ranks lies in the first group",
-        completed.cluster.name, devicesOf(completed.cluster), target.title, completed.cluster.groups.front().ranks())};
-  if (stagesDiffer(completed.plan))
-    return Error{
-        fmt::format("{}: stages have meshes of their own; {} gives all stages one", completed.where, target.title)};
-  View view(input);
+/// Tells `view` which layers each stage holds and which layers are recomputed.
+static Status seeLayers(const ExportInput &input, View &view) {
   int64_t layers = input.model.layers + input.model.decoderLayers;
   if (!input.model.known())
-    for (const StageLayers &run : completed.plan.stages)
+    for (const StageLayers &run : input.completed.plan.stages)
       layers = std::max(layers, run.layers ? run.layers->second + 1 : 0);
   if (layers && view.pipeline > 1) {
-    auto cut = cutLayers(completed, input.job, layers);
+    auto cut = cutLayers(input.completed, input.job, layers);
     if (!cut)
       return cut.error();
     view.cut = std::move(*cut);
@@ -136,6 +126,11 @@ Result<Exported> exportPlan(ExportTarget which, const ExportInput &input, const 
     view.evenCut = std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts.front(); });
   }
   view.seeRecomputedLayers(layers);
+  return Unit{};
+}
+
+/// Writes every setting of the plan by the row of the target's table, or of the common one, for its key.
+static Draft draftOf(const Target &target, const View &view) {
   Draft draft;
   for (const auto &[key, value] : settings(view)) {
     draft.key = key;
@@ -160,7 +155,12 @@ Result<Exported> exportPlan(ExportTarget which, const ExportInput &input, const 
                               "hand",
                               view.devicesPerNode, rest));
   }
-  std::vector<std::string> head = headOf(target, view, draft);
+  return draft;
+}
+
+/// Returns the file and the launch line, with what became of each setting.
+static Exported writtenFor(ExportTarget which, const View &view, Draft draft, const std::string &configName) {
+  std::vector<std::string> head = headOf(about(which), view, draft);
   std::string torchrun = "torchrun --nnodes {} --nproc-per-node {} ";
   Exported exported{"", "", std::move(draft.decisions)};
   switch (which) {
@@ -192,6 +192,23 @@ Result<Exported> exportPlan(ExportTarget which, const ExportInput &input, const 
   }
   }
   return exported;
+}
+
+Result<Exported> exportPlan(ExportTarget which, const ExportInput &input, const std::string &configName) {
+  const Target &target = about(which);
+  const CompletedPlan &completed = input.completed;
+  if (completed.cluster.mixed())
+    return Error{fmt::format(
+        "{} is a mixed cluster ({}): {} gives all ranks the same arguments and can't weigh stages by their devices; a "
+        "plan of at most {} ranks lies in the first group",
+        completed.cluster.name, devicesOf(completed.cluster), target.title, completed.cluster.groups.front().ranks())};
+  if (stagesDiffer(completed.plan))
+    return Error{
+        fmt::format("{}: stages have meshes of their own; {} gives all stages one", completed.where, target.title)};
+  View view(input);
+  if (Status status = seeLayers(input, view); !status)
+    return status.error();
+  return writtenFor(which, view, draftOf(target, view), configName);
 }
 
 } // namespace kerf

@@ -37,6 +37,7 @@ Segment segmentOnMesh(Segment segment, const Mesh &mesh, Parameters parameters) 
     ParameterGroup &sum =
         flat.try_emplace(group.reduceAxes, ParameterGroup{segment.name, 0, group.reduceAxes}).first->second;
     sum.elements += group.elements;
+    sum.updateFlops += group.updateFlops;
   }
   segment.parameters.clear();
   for (auto &[axes, group] : flat)
@@ -163,6 +164,57 @@ std::string kerf::noLayersText(const std::string &where, int64_t stages, const s
       where, stages, model);
 }
 
+namespace {
+
+/// A link of the model's chain that a part holds: its index, and how many of its layers.
+struct HeldLink {
+  size_t link = 0;
+  int64_t repeat = 1;
+};
+
+/// Returns what part `p` of `cut` holds of the chain: its layers, and the links before, between and after layers that
+/// belong to the first part, to the part around them and to the last part.
+std::vector<HeldLink> linksOfPart(const ModelWork &model, const LayerCut &cut, size_t p) {
+  auto [begin, end] = cut[p];
+  bool last = p + 1 == cut.size();
+  std::vector<HeldLink> held;
+  int64_t at = 0;
+  for (size_t l = 0; l < model.chain.size(); ++l) {
+    const ChainLink &link = model.chain[l];
+    if (link.layers) {
+      int64_t count = std::min(end, at + link.layers) - std::max(begin, at);
+      if (count > 0)
+        held.push_back({l, count});
+      at += link.layers;
+      continue;
+    }
+    bool isFirst = l == 0, isLast = l + 1 == model.chain.size();
+    bool here = isFirst && isLast ? true : isFirst ? p == 0 : isLast ? last : begin <= at && at < end;
+    if (here)
+      held.push_back({l, 1});
+  }
+  return held;
+}
+
+/// Adds to the parts of `work` the copies of parameters that a later stage uses too; gradients of the copies are
+/// summed.
+void addTiedParameters(const ModelWork &model, const Mesh &mesh, const std::vector<size_t> &linksOfFirstStage,
+                       StepWork &work) {
+  for (const auto &[link, tied] : model.tied) {
+    if (std::find(linksOfFirstStage.begin(), linksOfFirstStage.end(), link) != linksOfFirstStage.end())
+      continue;
+    ParameterGroup group = tied;
+    group.reduceAxes = onMesh(tied.reduceAxes, mesh);
+    for (Part &part : work.parts)
+      for (Segment &segment : part.segments)
+        if (segment.link == static_cast<int>(link))
+          segment.parameters.push_back(group);
+    work.tiedElements += group.elements;
+  }
+}
+
+} // namespace
+
 Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJob &job, const ModelWork &model) {
   const Plan &plan = completed.plan;
   const Mesh &mesh = completed.mesh;
@@ -177,60 +229,32 @@ Result<StepWork> kerf::stepWork(const CompletedPlan &completed, const TrainingJo
   StepWork work;
   work.part.resize(stages);
   std::map<std::string, int> known; // parts that are alike
-  std::vector<std::vector<size_t>> linksOfStage(stages);
+  std::vector<size_t> linksOfFirstStage;
   for (size_t p = 0; p < cut->size(); ++p) {
-    auto [begin, end] = (*cut)[p];
-    bool last = p + 1 == cut->size();
+    size_t stage = p % stages;
     Part part;
-    Parameters parameters = parametersOf(plan, *job.trainer, static_cast<int64_t>(p) % stages);
+    Parameters parameters = parametersOf(plan, *job.trainer, static_cast<int64_t>(stage));
     std::vector<Segment> &segments = segmentsWith[parameters];
     if (segments.empty())
       for (const ChainLink &link : model.chain)
         segments.push_back(segmentOnMesh(link.segment, mesh, parameters));
     std::string key = parameters == Parameters::Flat ? "flat " : "";
-    int64_t at = 0;
-    std::vector<size_t> &links = linksOfStage[p % stages];
-    auto take = [&](size_t l, int64_t repeat) {
-      part.segments.push_back(segments[l]);
-      part.segments.back().repeat = repeat;
-      part.segments.back().link = static_cast<int>(l);
-      links.push_back(l);
-      key += fmt::format("{}x{} ", l, repeat);
-    };
-    for (size_t l = 0; l < model.chain.size(); ++l) {
-      const ChainLink &link = model.chain[l];
-      if (link.layers) {
-        int64_t count = std::min(end, at + link.layers) - std::max(begin, at);
-        if (count > 0)
-          take(l, count);
-        at += link.layers;
-        continue;
-      }
-      bool isFirst = l == 0, isLast = l + 1 == model.chain.size();
-      bool here = isFirst && isLast ? true : isFirst ? p == 0 : isLast ? last : begin <= at && at < end;
-      if (here)
-        take(l, 1);
+    for (const HeldLink &held : linksOfPart(model, *cut, p)) {
+      part.segments.push_back(segments[held.link]);
+      part.segments.back().repeat = held.repeat;
+      part.segments.back().link = static_cast<int>(held.link);
+      key += fmt::format("{}x{} ", held.link, held.repeat);
+      if (stage == 0)
+        linksOfFirstStage.push_back(held.link);
     }
     auto [found, isNew] = known.try_emplace(key, static_cast<int>(work.parts.size()));
     if (isNew) {
-      part.name = p == 0 ? "first" : last ? "last" : fmt::format("part {}", p);
+      part.name = p == 0 ? "first" : p + 1 == cut->size() ? "last" : fmt::format("part {}", p);
       work.parts.push_back(std::move(part));
     }
-    work.part[p % stages].push_back(found->second);
+    work.part[stage].push_back(found->second);
   }
-  // A parameter that a later stage uses too has a copy there, and their gradients are summed.
-  for (const auto &[link, tied] : model.tied) {
-    bool withOwner = std::find(linksOfStage[0].begin(), linksOfStage[0].end(), link) != linksOfStage[0].end();
-    if (withOwner)
-      continue;
-    ParameterGroup group = tied;
-    group.reduceAxes = onMesh(tied.reduceAxes, mesh);
-    for (Part &part : work.parts)
-      for (Segment &segment : part.segments)
-        if (segment.link == static_cast<int>(link))
-          segment.parameters.push_back(group);
-    work.tiedElements += group.elements;
-  }
+  addTiedParameters(model, mesh, linksOfFirstStage, work);
   StageSends sends = model.receivedBytes.empty() ? job.trainer->prices.sends : StageSends::Whole;
   work.message = messageOf(model, mesh, sends);
   for (double bytes : model.receivedBytes)

@@ -23,8 +23,8 @@ Built coreFor(const Problem &problem, const Solution &solution) {
 
 } // namespace
 
-Explanation kerf::explain(const Problem &problem, const Solution &solution) {
-  Explanation explanation;
+SolutionExplanation kerf::explain(const Problem &problem, const Solution &solution) {
+  SolutionExplanation explanation;
   Built built = coreFor(problem, solution);
   std::vector<int64_t> moments;
   std::vector<double> prices;

@@ -101,6 +101,8 @@ private:
   double localBytes(Value value) const {
     return static_cast<double>(elementsOf(localOf(value))) * elementBytes(value, types);
   }
+  /// Returns the shardings that `value` has been brought into so far; the first is the one in which it is produced.
+  std::vector<Sharding> &formsOf(Value value);
   void need(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct = false);
   void needOperands(Operation *op, PassWork &pass, bool inBackward);
   /// What these axes of the placement are in a plan; nothing where one of them stands for microbatches.

@@ -220,6 +220,25 @@ std::vector<AxisRef> Bridge::copiesOf(BlockArgument parameter, Value gradient) c
   return copies;
 }
 
+/// Returns the floating-point operations of the products in the rule that makes `updated`, a new parameter. Scalars are
+/// not followed: a factor of clipping is made of all gradients.
+static double productFlops(Value updated) {
+  double flops = 0;
+  SmallVector<Value> open = {updated};
+  DenseSet<Operation *> seen;
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || !op->hasAttr(KerfDialect::kUpdateAttr) || !seen.insert(op).second)
+      continue;
+    if (auto work = dyn_cast<WorkOpInterface>(op); work && kernelClassOf(op) == KernelClass::Product)
+      flops += work.getFlops();
+    for (Value operand : op->getOperands())
+      if (auto type = dyn_cast<RankedTensorType>(operand.getType()); type && type.getRank() > 0)
+        open.push_back(operand);
+  }
+  return flops;
+}
+
 void Bridge::parameters() {
   // Each sees samples or tokens of its own, and all of the parameter.
   std::vector<AxisRef> gradientAxes;
@@ -237,7 +256,11 @@ void Bridge::parameters() {
       if (auto cut = planAxes(dim.axes))
         for (const AxisRef &ref : *cut)
           std::erase_if(axes, [&](const AxisRef &its) { return its.axis == ref.axis; });
-    return ParameterGroup{name ? name.str() : "", static_cast<double>(elementsOf(localOf(argument))), std::move(axes)};
+    auto elements = static_cast<double>(elementsOf(localOf(argument)));
+    auto result = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), KerfDialect::kUpdatedByAttr);
+    double flops = result ? productFlops(main.front().getTerminator()->getOperand(result.getInt())) : 0;
+    double share = elements / static_cast<double>(std::max<int64_t>(1, elementsOf(shapeOf(argument))));
+    return ParameterGroup{name ? name.str() : "", elements, std::move(axes), flops * share};
   };
   llvm::StringMap<Value> gradients;
   for (auto sync : main.getOps<SyncGradientOp>())

@@ -28,23 +28,29 @@ static bool isProducts(Operation *op) {
   return kernelClassOf(op) == KernelClass::Product;
 }
 
+std::vector<Sharding> &Bridge::formsOf(Value value) {
+  std::vector<Sharding> &made = versions[value];
+  if (!made.empty())
+    return made;
+  made.push_back(lies(value));
+  // What a layer returns is kept in a form that the layer itself brought it into, where that takes no more memory.
+  auto call = value.getDefiningOp<CallOp>();
+  if (!call || !made.front().partial.empty())
+    return made;
+  auto callee = cast<func::FuncOp>(symbols.lookup(call.getCallee()));
+  auto inner = versions.find(callee.front().getTerminator()->getOperand(cast<OpResult>(value).getResultNumber()));
+  auto size = [&](const Sharding &form) { return elementsOf(localShape(shapeOf(value), form)); };
+  if (inner != versions.end())
+    for (const Sharding &form : inner->second)
+      if (size(form) <= size(made.front()))
+        made.push_back(form);
+  return made;
+}
+
 /// The collectives that bring the value to where it is wanted, from wherever it is cheapest. A form made once is there
 /// for all.
 void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct) {
-  std::vector<Sharding> &made = versions[value];
-  if (made.empty()) {
-    made.push_back(lies(value));
-    // What a layer leaves is kept in a form that it was brought into there, where that takes no more memory.
-    if (auto call = value.getDefiningOp<CallOp>(); call && made.front().partial.empty()) {
-      auto callee = cast<func::FuncOp>(symbols.lookup(call.getCallee()));
-      auto inner = versions.find(callee.front().getTerminator()->getOperand(cast<OpResult>(value).getResultNumber()));
-      auto size = [&](const Sharding &form) { return elementsOf(localShape(shapeOf(value), form)); };
-      if (inner != versions.end())
-        for (const Sharding &form : inner->second)
-          if (size(form) <= size(made.front()))
-            made.push_back(form);
-    }
-  }
+  std::vector<Sharding> &made = formsOf(value);
   Sharding target = canonical(wanted);
   for (const Sharding &form : made)
     if (canonical(form) == target)
@@ -79,32 +85,17 @@ void Bridge::need(Value value, const Sharding &wanted, PassWork *pass, bool inde
     double in = static_cast<double>(elementsOf(localShape(shape, before))) * bytes,
            out = static_cast<double>(elementsOf(localShape(shape, step.after))) * bytes;
     before = step.after;
-    PassCollective collective;
-    bool reduces = step.kind == ReshardStepKind::AllReduce || step.kind == ReshardStepKind::ReduceScatter;
-    switch (step.kind) {
-    case ReshardStepKind::LocalSlice:
+    const CollectiveOp *record = collectiveOf(step.kind);
+    if (!record) // a slice, which moves nothing between ranks
       continue;
-    case ReshardStepKind::AllReduce:
-      collective.kind = Collective::AllReduce;
-      break;
-    case ReshardStepKind::ReduceScatter:
-      collective.kind = Collective::ReduceScatter;
-      break;
-    case ReshardStepKind::AllGather:
-      collective.kind = Collective::AllGather;
-      break;
-    case ReshardStepKind::AllToAll:
-      collective.kind = Collective::AllToAll;
-      break;
-    case ReshardStepKind::CollectivePermute:
-      collective.kind = Collective::Permute;
-      break;
-    }
+    bool reduces = record->price == Collective::AllReduce || record->price == Collective::ReduceScatter;
     std::optional<std::vector<AxisRef>> axes = planAxes(step.axes);
     if (!axes) // over microbatches, not ranks
       continue;
+    PassCollective collective;
+    collective.kind = record->price;
     collective.axes = std::move(*axes);
-    collective.bytes = step.kind == ReshardStepKind::AllGather ? out : in;
+    collective.bytes = record->pricedByResult ? out : in;
     collective.name = fmt::format("{} of {}", toString(collective.kind), nodeName(value.getLoc()));
     if (auto made = runAgain.find(value.getDefiningOp()); made != runAgain.end())
       collective.again = made->second;

@@ -168,6 +168,26 @@ class Borders(unittest.TestCase):
         unknown = sorted(f"{place}: <{name}>" for name, place in settings if name not in known)
         self.assertEqual(unknown, [], "settings that the command line has no option for")
 
+    def test_types_have_one_definition(self):
+        """Two types of one name in one namespace make a program that compiles and may fail at any time: the linker keeps one of their destructors."""
+        found = {}
+        for path, text in sources():
+            if path.endswith(".td"):
+                continue
+            text = re.sub(r"//[^\n]*|\"(?:\\.|[^\"\n])*\"|'(?:\\.|[^'\n])*'", "", text)
+            around, depth = [], 0  # namespaces, each with the depth of its braces
+            for mark in re.finditer(r"namespace\s*([\w:]*)\s*\{|^(?:struct|class|enum class|union)\s+(\w+)(?:\s+final)?(?:\s*:(?!:)[^{;]*)?\s*\{|[{}]", text,
+                                    re.MULTILINE):
+                if mark[2] and len(around) == depth and "" not in [name for name, _ in around]:
+                    found.setdefault("::".join([name for name, _ in around] + [mark[2]]), []).append(path)
+                if mark[0].startswith("namespace"):
+                    around.append((mark[1], depth))
+                depth += -1 if mark[0] == "}" else 1
+                while around and around[-1][1] >= depth:
+                    around.pop()
+        self.assertGreater(len(found), 300)
+        self.assertEqual({name: paths for name, paths in found.items() if len(paths) > 1}, {})
+
     def test_embedding_page(self):
         """The page has the program that is built and run."""
         with open(os.path.join(ROOT, "docs", "embedding.md")) as file:

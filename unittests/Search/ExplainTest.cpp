@@ -24,7 +24,7 @@ TEST(Explain, NoStrategyCostsLessThanIsSaid) {
     Result<Solution> solution = solve(problem);
     if (!solution->feasible)
       continue;
-    Explanation explanation = explain(problem, *solution);
+    SolutionExplanation explanation = explain(problem, *solution);
     for (size_t i = 0; i < problem.nodes.size(); ++i)
       for (int s = 0; s < problem.strategies(static_cast<int>(i)); ++s) {
         Problem pinned = problem;
@@ -57,7 +57,7 @@ TEST(Explain, ACostAboveAllOthersThatMustBePaid) {
   problem.nodes = {{"a", {1'000'000'000}}, {"b", {1, 3}}, {"c", {2, 5}}};
   Result<Solution> solution = solve(problem);
   EXPECT_EQ(solution->cost, 1'000'000'003);
-  Explanation explanation = explain(problem, *solution);
+  SolutionExplanation explanation = explain(problem, *solution);
   EXPECT_EQ(explanation.atLeast[1][1], 1'000'000'005);
   EXPECT_EQ(explanation.atLeast[2][1], 1'000'000'006);
 }

@@ -79,6 +79,8 @@ struct ParameterGroup {
   /// Over which its gradients are summed and, with optimizer sharding, its states are cut: data (and context, ...)
   /// axes.
   std::vector<AxisRef> reduceAxes;
+  /// Floating-point operations of the products in the optimizer's rule (Muon's) on one rank, cut as `elements` is.
+  double updateFlops = 0;
 };
 
 /// Optimizer sharding over part of the ranks: the axes that cut a group's states, and those over which ranks hold

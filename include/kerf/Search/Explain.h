@@ -6,7 +6,7 @@
 
 namespace kerf {
 
-struct Explanation {
+struct SolutionExplanation {
   /// [node][strategy]: no choice that fits and takes it costs less; kUnboundedTotal: none does. From the reduced costs
   /// of a dual under the solution's prices, so it may be below what the strategy really costs, never above.
   std::vector<std::vector<TotalCost>> atLeast;
@@ -15,6 +15,6 @@ struct Explanation {
 };
 
 /// `solution` must be one of `problem`, with its prices.
-Explanation explain(const Problem &problem, const Solution &solution);
+SolutionExplanation explain(const Problem &problem, const Solution &solution);
 
 } // namespace kerf
