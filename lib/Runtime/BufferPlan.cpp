@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "BufferPlan.h"
+#include "Place.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -36,6 +37,8 @@ public:
       placeResults(position);
     for (size_t value = 0; value < flat.values.size(); ++value)
       plan.bufferOf[value] = plan.bufferOf[size_t(root[value])];
+    if (Status status = checkHostReads(); !status)
+      return status.error();
     addCopies();
     return std::move(plan);
   }
@@ -57,6 +60,21 @@ private:
         return Error{fmt::format("{} of '{}' makes {} elements of {}, which has {}", op, instruction.source->name,
                                  elementsOf(to.shape), toString(from.dtype), elementsOf(from.shape))};
       root[size_t(instruction.results[0])] = root[size_t(instruction.operands[0])];
+    }
+    return ok();
+  }
+
+  /// Refuses instructions other than a prefetch that read a copy in the host's memory, which devices cannot address.
+  Status checkHostReads() const {
+    for (const FlatInstruction &instruction : flat.body) {
+      bool prefetch = instruction.kind == FlatInstruction::Kind::Op && instruction.source->op == package::kPrefetch;
+      if (prefetch || package::isView(flat, instruction))
+        continue;
+      for (int operand : instruction.operands)
+        if (plan.buffers[size_t(plan.bufferOf[size_t(operand)])].kind == BufferKind::Host)
+          return Error{fmt::format("{}: reads a copy in the host's memory, which only prefetch can read",
+                                   place(*instruction.source)),
+                       ExitStatus::InternalCheck};
     }
     return ok();
   }

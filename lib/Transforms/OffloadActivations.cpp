@@ -66,9 +66,10 @@ private:
 
   static Type pending(Value value) { return PendingType::get(value.getContext(), tensorType(value)); }
 
-  /// The copy in the host's memory, made as soon as the value is.
+  /// Returns the copy of `value` in the host's memory, which is made as soon as the value is. Each part of the pipeline
+  /// has a copy of its own: stages send each other values of the device alone.
   Value inHost(Value value, CallOp call) {
-    Value &copy = copies[value];
+    Value &copy = copies[{value, call->getAttr(KerfDialect::kPartAttr)}];
     if (copy)
       return copy;
     OpBuilder after(value.getContext());
@@ -88,7 +89,7 @@ private:
     return value;
   }
 
-  DenseMap<Value, Value> copies;
+  DenseMap<std::pair<Value, Attribute>, Value> copies;
 };
 
 } // namespace

@@ -249,5 +249,32 @@ TEST(Executor, LoadErrorsNameTheNode) {
   EXPECT_NE(executor.error().message.find("view"), std::string::npos) << executor.error().message;
 }
 
+/// Only a prefetch may read a copy in the host's memory: on an accelerator, its address means nothing to kernels.
+TEST(Executor, CopiesInTheHostsMemoryAreReadByPrefetchAlone) {
+  for (bool fetched : {true, false}) {
+    package::Program program;
+    program.mesh.axes = {{"a", 1}};
+    FunctionBuilder main;
+    main.function.name = "main";
+    int x = main.arg(DType::F64, {4});
+    int copy = main.wait(main.start("offload", main.op("add", {x, x}, DType::F64, {4}), {4}, {{"stream", "offload"}}));
+    if (fetched)
+      copy = main.wait(main.start("prefetch", copy, {4}, {{"stream", "prefetch"}}));
+    main.function.results = {main.op("multiply", {copy, x}, DType::F64, {4})};
+    program.functions = {main.function};
+    program.entry = "main";
+    program.args = {{package::ArgKind::State, "x", DType::F64, {4}, {4}, Sharding::replicated(1), -1, false}};
+    program.results = {{"y", Sharding::replicated(1), {4}}};
+    program = withSteps(std::move(program));
+    auto communicators = createThreadCommunicators(1);
+    auto device = std::move(*createDevice());
+    auto executor = Executor::create(program, *device, *communicators[0]);
+    ASSERT_EQ(bool(executor), fetched) << (executor ? "" : executor.error().message);
+    if (!fetched)
+      EXPECT_NE(executor.error().message.find("(multiply): reads a copy in the host's memory"), std::string::npos)
+          << executor.error().message;
+  }
+}
+
 } // namespace
 } // namespace kerf::runtime::test

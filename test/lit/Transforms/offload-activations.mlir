@@ -44,6 +44,37 @@ func.func @main(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+// A value that two parts of the pipeline read again is copied to the host's memory by each: a stage sends the other one
+// a value of the device, never a copy in the host's memory.
+
+func.func private @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = kerf.negate %x : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func private @layer_backward(%x: tensor<4xf32>, %dy: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = kerf.multiply %x, %dy : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: %[[Y:.*]] = kerf.call @layer
+  // CHECK-DAG: %[[P1:.*]] = kerf.offload %[[Y]] {kerf.part = 1 : i64, stream = "offload"}
+  // CHECK-DAG: %[[H1:.*]] = kerf.wait %[[P1]] {kerf.part = 1 : i64}
+  // CHECK-DAG: %[[P0:.*]] = kerf.offload %[[Y]] {kerf.part = 0 : i64, stream = "offload"}
+  // CHECK-DAG: %[[H0:.*]] = kerf.wait %[[P0]] {kerf.part = 0 : i64}
+  // CHECK: kerf.prefetch %[[H1]] {kerf.backward, kerf.part = 1 : i64
+  // CHECK: kerf.prefetch %[[H0]] {kerf.backward, kerf.part = 0 : i64
+  %y = kerf.call @layer(%x) {kerf.part = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %z = kerf.call @layer(%y) {kerf.part = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %d = kerf.call @layer_backward(%y, %z) {kerf.backward, kerf.offload, kerf.part = 1 : i64}
+      : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %e = kerf.call @layer_backward(%y, %d) {kerf.backward, kerf.offload, kerf.part = 0 : i64}
+      : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %e : tensor<4xf32>
+}
+
+// -----
+
 // A value that another layer keeps on the device stays there for both, and so does a table of several layers.
 
 func.func private @layer(%x: tensor<4xf32>, %t: tensor<4xf32>) -> tensor<4xf32> {
