@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Prints docs/messages-list.md: every error, warning and note of the sources, with its cause and its remedy.
+
+    messages.py               prints the page
+    messages.py --without     lists the messages that say no way out, for whoever improves them
+
+A message is read from the expression that creates it: `Error{fmt::format("...")}`, `fail("...")`, `op.emitOpError() << "..."`,
+`warnings.push_back("...")`. Text that is known only when the program runs is shown as an ellipsis.
+"""
+import glob
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Where messages are created: (prefix of the path, title, cause, what to do where a message does not say it). The first prefix that fits counts.
+SECTIONS = [
+    ("tools/", "The command line", "An option, an argument or a combination of them is not possible.",
+     "Change the option that the message names. `kerf COMMAND --help` lists the options of a command with their ranges."),
+    ("lib/Frontend/Onnx/", "Reading ONNX files", "The file is damaged, or a node asks for something that Kerf does not compute.",
+     "Export the model again as [exporting.md](exporting.md) shows, or write the part of the module that the named node comes from in another way. "
+     "[operators.md](operators.md) lists what is read."),
+    ("lib/Frontend/StableHlo/", "Reading StableHLO text", "The text is damaged, or an operation or attribute is not one that Kerf reads.",
+     "Lower the function again as [stablehlo.md](stablehlo.md) shows; that page lists what is read."),
+    ("lib/Frontend/Config/", "Reading Hugging Face configurations and weights", "A key of `config.json` is missing or has a value that the family does not allow, "
+     "or the weights have other names or shapes than the configuration says.", "Correct the key that the message names, or export the model to ONNX. [models.md](models.md) lists families and keys."),
+    ("lib/Frontend/", "Reading models", "A file that belongs to a model (graph, weights, signature) is missing, damaged or does not fit the others.",
+     "Write the named file again from the framework that made it."),
+    ("lib/Dialect/", "Verifying kerf IR", "An operation in kerf IR has operands, results or attributes that its definition does not allow.",
+     "Where the IR was written by hand, correct the named operation by its entry in [operators.md](operators.md). Where it was imported from a file, this is a bug of Kerf: keep the file and report it."),
+    ("lib/Transforms/", "Passes", "A pass cannot carry out what the plan, the pins or the IR ask for.",
+     "Change the pin or the plan's key that the message names ([plan.md](plan.md)), or the IR where it was written by hand ([passes.md](passes.md))."),
+    ("lib/Codegen/", "Generating machine code", "A fused kernel cannot be compiled for this machine.", "Run with `--no-native`, which uses the kernels that are built in, and report the kernel."),
+    ("lib/CostModel/", "Cluster files and prices", "A key of a cluster file is missing, unknown or out of range, or a plan cannot be priced on the cluster.",
+     "Correct the key that the message names; [clusters.md](clusters.md) has each key with its unit and range."),
+    ("lib/PlanSearch/", "Plans and constraints", "A plan or a file of constraints contradicts itself, the model or the cluster.",
+     "Change or remove the key that the message names; [plan.md](plan.md) has each key with what it may be."),
+    ("lib/Search/", "Placement problems and plan files", "A problem file or a plan file is damaged, or its numbers are out of range.", "Write the file again; [plan.md](plan.md) and [search.md](search.md) have the formats."),
+    ("lib/Sharding/", "Shardings and strategies", "A sharding or a strategy cuts a dimension in a way that its operation or the mesh does not allow.",
+     "Change the strategy in the plan's `ops` or `arguments` ([plan.md](plan.md))."),
+    ("lib/Schedule/", "Pipeline schedules", "A schedule's name, variant or chunks do not fit the number of stages and microbatches.", "Choose another schedule or number; [plan.md](plan.md) lists them."),
+    ("lib/Steps/", "The list of steps", "The program of a stage cannot be put in order.", "This is a bug of Kerf: keep the plan and report it."),
+    ("lib/Package/", "Packages and tensor files", "A file of a package, a checkpoint, a `.npz` or a `.safetensors` file is damaged, of another version, or does not fit the program.",
+     "Write the file again: `kerf compile` for packages, the program that made them for the others. [package.md](package.md) has the format."),
+    ("lib/Export/", "Exports to other trainers", "The plan says something that the other trainer cannot run.", "Plan with `--for TRAINER`, which searches only what that trainer runs ([export.md](export.md))."),
+    ("lib/Runtime/", "Running", "Data, weights, checkpoints, ranks or the machine do not fit the program, or a rank failed.",
+     "The message names the rank and the file. [runtime.md](runtime.md), [training.md](training.md), [several-nodes.md](several-nodes.md) and [checkpoints.md](checkpoints.md) say what a run needs."),
+    ("lib/Trainer/", "Training inside another program", "A call of `Trainer` or `Session` came with the wrong batch or at the wrong time.", "See [embedding.md](embedding.md)."),
+    ("lib/Profile/", "Measuring this machine", "A measurement failed or its result is not plausible.", "Run `kerf profile` again on a machine that does nothing else."),
+    ("lib/Report/", "Reports", "A report cannot be made from this plan.", "Make the plan again with this version of Kerf."),
+    ("lib/Compiler/", "Planning, compiling and verifying", "The job, the plan and the model do not fit together.", "Change the setting that the message names, in angle brackets; it is the option of the same name."),
+    ("lib/Support/", "Files and the system", "The operating system refused something.", "The message has the system's reason: a path, permissions, or space on the disk."),
+]
+ERRORS = {"Error", "fail", "wrong", "bad", "problemError", "failValue", "failSyntax", "failRange", "failEnd", "refuse", "ValidationError", "emitError", "emitOpError", "error"}
+WARNINGS = {"emitWarning", "warning", "warn", "warnings"}
+NOTES = {"note", "notes"}
+TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?P<raw>.*?)\)"|"(?P<text>(?:[^"\\\n]|\\.)*)"|\'(?:[^\'\\]|\\.)+\'|[A-Za-z_]\w*|\d[\w.\']*|<<|->|::|\S', re.DOTALL)
+OPEN, CLOSE = "([{", ")]}"
+ESCAPES = {"n": " ", "t": " ", '"': '"', "\\": "\\", "'": "'"}
+
+
+class Literal(str):
+    """The text of a string literal, to tell it from the other tokens."""
+
+
+def tokens(source):
+    """The tokens of C++ text as (token, line); adjacent string literals are one."""
+    found = []
+    for match in TOKEN.finditer(source):
+        token = match.group(0)
+        if token.startswith(("//", "/*")):
+            continue
+        line = source.count("\n", 0, match.start()) + 1 if token[0] in "\"R" or token in ERRORS | WARNINGS | NOTES else 0
+        if match["text"] is not None or match["raw"] is not None:
+            text = match["raw"] if match["raw"] is not None else re.sub(r"\\(.)", lambda m: ESCAPES.get(m[1], ""), match["text"])
+            if found and isinstance(found[-1][0], Literal):
+                found[-1] = (Literal(found[-1][0] + text), found[-1][1])
+            else:
+                found.append((Literal(text), line))
+            continue
+        found.append((token, line))
+    return found
+
+
+def closing(items, start):
+    """The index of the bracket that closes the one at `start`."""
+    depth = 0
+    for index in range(start, len(items)):
+        if not isinstance(items[index], Literal):
+            depth += (items[index] in OPEN) - (items[index] in CLOSE)
+        if depth == 0:
+            return index
+    return len(items) - 1
+
+
+def split(items, marks):
+    """Parts of an expression between the tokens `marks` that no bracket encloses."""
+    parts, depth = [[]], 0
+    for token in items:
+        plain = not isinstance(token, Literal)
+        if plain and depth == 0 and token in marks:
+            parts.append([])
+            continue
+        depth += (plain and token in OPEN) - (plain and token in CLOSE)
+        parts[-1].append(token)
+    return parts
+
+
+def text_of(items):
+    """The text of an expression; what only the running program has is an ellipsis."""
+    if not items:
+        return ""
+    condition = split(items, ["?"])
+    pieces = split(items, ["+", "<<"])
+    if len(pieces) > 1 and len(condition) == 1:
+        return "".join(text_of(piece) for piece in pieces)
+    if len(pieces) > 1:  # a condition inside of a chain is in brackets; outside of one it decides about the whole
+        first = split(pieces[0], ["?"])
+        if len(first) == 1 and any(len(split(piece, ["?"])) > 1 for piece in pieces[:-1]):
+            return "".join(text_of(piece) for piece in pieces)
+    if len(condition) > 1:
+        either = split([token for part in condition[1:] for token in part + ["?"]][:-1], [":"])
+        texts = [text_of(part) for part in either]
+        return texts[0] if len(texts) < 2 or texts[0] == texts[-1] else "(" + " or ".join(text or "nothing" for text in dict.fromkeys(texts)) + ")"
+    if len(items) == 1:
+        return str(items[0]) if isinstance(items[0], Literal) else "…"
+    if items[0] in ("(", "{") and not isinstance(items[0], Literal) and closing(items, 0) == len(items) - 1:
+        return text_of(split(items[1:-1], [","])[0])
+    names = [token for token in items[:4] if not isinstance(token, Literal)]
+    if names[:3] == ["fmt", "::", "format"] or names[:3] == ["std", "::", "string"]:
+        arguments = split(items[4:-1], [","])
+        text = text_of(arguments[0])
+        return re.sub(r"\{[^{}]*\}", "…", text).replace("{{", "{").replace("}}", "}") if names[2] == "format" else text
+    if len(names) > 1 and names[0] in ("Twine", "message", "says") and items[1] == "(":
+        return text_of(items[2:-1])
+    return "…"
+
+
+def messages(path):
+    """(kind, text) of each message that the file creates, in its order."""
+    with open(path) as file:
+        found = tokens(file.read())
+    items = [token for token, _ in found]
+    for index, token in enumerate(items[:-1]):
+        if isinstance(token, Literal) or token not in ERRORS | WARNINGS | NOTES:
+            continue
+        kind = "error" if token in ERRORS else "warning" if token in WARNINGS else "note"
+        at = index + 1
+        if token in ("warnings", "notes"):
+            if items[at] != "." or items[at + 1] not in ("push_back", "emplace_back", "insert"):
+                continue
+            at += 2
+        if isinstance(items[at], Literal) or items[at] not in "({":
+            continue
+        end = closing(items, at)
+        arguments = split(items[at + 1:end], [","])
+        if token.startswith("emit"):
+            rest = items[end + 1:]
+            last = next((i for i, other in enumerate(rest) if other in (";", ",", ")", "}") and not isinstance(other, Literal) and
+                         sum((t in OPEN) - (t in CLOSE) for t in rest[:i] if not isinstance(t, Literal)) == 0), len(rest))
+            text = text_of(arguments[-1]) if any(isinstance(t, Literal) for t in arguments[-1]) else ""
+            chain = rest[1:last] if rest and rest[0] == "<<" else []
+            text += text_of(chain) if chain else ""
+        else:
+            texts = [text_of(part) for part in arguments if any(isinstance(t, Literal) for t in part)]
+            text = "; ".join(texts)
+        text = re.sub(r"\s+", " ", re.sub(r"…(\s*…)+", "…", text)).strip()
+        if len(re.findall(r"[A-Za-z]{2,}", text)) >= 2:
+            yield kind, text
+
+
+def remedy(text):
+    """A message as (what is wrong, what to do): the way out stands behind the last semicolon."""
+    before, mark, after = text.rpartition("; ")
+    return (before, after) if mark and len(after) > 3 and after != "…" else (text, "")
+
+
+def cell(text):
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|").replace("*", "\\*").replace("`", "\\`")
+
+
+def collect():
+    """Section index -> {(kind, text): None}, in the order of the sources."""
+    found = {index: {} for index in range(len(SECTIONS))}
+    paths = sorted(path for folder in ("lib", "tools") for path in glob.glob(os.path.join(ROOT, folder, "**", "*.cpp"), recursive=True))
+    paths += sorted(path for folder in ("lib", "include", "tools") for path in glob.glob(os.path.join(ROOT, folder, "**", "*.h"), recursive=True))
+    for path in paths:
+        name = os.path.relpath(path, ROOT).replace("include/kerf/", "lib/")
+        section = next(index for index, row in enumerate(SECTIONS) if name.startswith(row[0]))
+        found[section].update(dict.fromkeys(messages(path)))
+    return found
+
+
+def page():
+    found = collect()
+    total = sum(map(len, found.values()))
+    print("<!-- Generated from the sources by `make docs`: change the message, or scripts/messages.py. -->\n")
+    print("# All messages\n")
+    print("This page is for whoever has a message of `kerf` and wants its cause and its remedy. It lists all", total, "errors, warnings and notes")
+    print("by the part of Kerf that reports them. [messages.md](messages.md) explains the most frequent ones with examples. To find a")
+    print("message, search this page for a few of its words:\n")
+    print("```sh elsewhere\ngrep -n 'does not fit' docs/messages-list.md\n```\n")
+    print("An ellipsis (…) stands for a name or a number that the message has when it is printed. A name in angle brackets, such as")
+    print("&lt;ranks&gt;, is a setting: the command line prints it as the option of that name, `--ranks`. The last column says what to do;")
+    print("where it is empty, the remedy at the head of the section holds.")
+    for index, (_, title, cause, way_out) in enumerate(SECTIONS):
+        if not found[index]:
+            continue
+        print(f"\n## {title}\n\n**Cause.** {cause}\n\n**Remedy.** {way_out}\n\n| kind | message | what to do |\n|---|---|---|")
+        for kind, text in sorted(found[index], key=lambda row: (row[1].lstrip("'…: ").lower(), row)):
+            wrong, way = remedy(text)
+            print(f"| {kind} | {cell(wrong)} | {cell(way)} |")
+
+
+def main():
+    if sys.argv[1:] == ["--without"]:
+        for index, rows in collect().items():
+            for kind, text in rows:
+                if not remedy(text)[1]:
+                    print(f"{SECTIONS[index][0]}: {kind}: {text}")
+    elif sys.argv[1:]:
+        sys.exit(__doc__)
+    else:
+        page()
+
+
+if __name__ == "__main__":
+    main()
